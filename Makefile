@@ -1,0 +1,54 @@
+# Octavo for people in a hurry: `make demo` or `make test` on a machine that has Python and a network, nothing else.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+PINS   := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types clean
+
+help:
+	@echo "make demo     train a small GPT on stories made on the spot, and read what it writes"
+	@echo "make test     run the tests (ARGS='tests/unit -x' for some of them)"
+	@echo "make lint     check style with ruff          make format   let ruff put it right"
+	@echo "make types    check types with pyrefly       make clean    remove .venv and caches (runs/ stays)"
+	@echo "PYTHON=python3.12 make demo                  choose the Python that .venv is made with"
+
+demo: $(VENV)/installed
+	$(BIN)/octavo demo $(ARGS)
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile $(ARGS)
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/installed-dev
+	$(BIN)/pyrefly check
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The two stamps say what .venv holds; pip runs again only when what is to be installed has changed.
+$(VENV)/installed: $(PINS) | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/installed-dev: $(PINS) | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/installed
+
+$(BIN)/python:
+	@command -v $(PYTHON) > /dev/null || { echo "There is no '$(PYTHON)' here. Install Python 3.11, 3.12 or 3.13, or name yours: PYTHON=/path/to/python make ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	  echo "Octavo needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: PYTHON=python3.12 make ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "$(PYTHON) could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }

@@ -1,0 +1,27 @@
+"""Shared fixtures: where the test data lies, and hypothesis made repeatable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; must stand before anything imports torch
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "octavo", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("octavo")
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """The folder with real test data, or a skip that says where it was looked for."""
+    folder = Path(os.environ.get("OCTAVO_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no test data at {folder} (set OCTAVO_TEST_DATA)")
+    return folder
