@@ -1,0 +1,117 @@
+"""Parts: the exchangeable pieces of a run, each owning its options.
+
+A part is a config class and the thing it builds, in one file of the room that it belongs to. `register`
+files the config class under its room and its `kind`; `PartOf(room)` marks a field of the config tree that
+takes any part of that room. In YAML a part is `{kind: rotary, base: 500}`, or just `rotary`.
+
+Rooms are imported when a config is first validated, not before, so importing `octavo.config` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+# Where the parts of each kind are written down: modules, or packages whose every module is looked at.
+ROOMS: dict[str, str | tuple[str, ...]] = {
+    "source": ("octavo.corpus.sources", "octavo.synthesis.source"),
+    "reader": "octavo.corpus.readers",
+    "tokenizer": "octavo.tokenizers",
+    "batches": "octavo.dataset.batches",
+    "positions": "octavo.model.positions",
+    "norm": "octavo.model.norms",
+    "feed_forward": "octavo.model.feedforward",
+    "initialization": "octavo.model.initialization",
+    "optimizer": "octavo.training.optimizers",
+    "schedule": "octavo.training.schedules",
+}
+
+_registry: dict[str, dict[str, type[PartConfig]]] = {room: {} for room in ROOMS}
+
+
+class Strict(BaseModel):
+    """Base of every config class: immutable, unknown keys are errors, checked when first used."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", defer_build=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+class PartConfig(Strict):
+    """Base of every part's config. `kind` names the part; `build` makes it from plain arguments."""
+
+    kind: str
+
+    if TYPE_CHECKING:  # each room's parts share methods that only that room knows
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+Config = TypeVar("Config", bound=type[PartConfig])
+
+
+def register(room: str) -> Callable[[Config], Config]:
+    """File a config class under its room, by the default of its `kind`."""
+
+    def add(config: Config) -> Config:
+        name = config.model_fields["kind"].default
+        assert isinstance(name, str), f"{config.__name__} needs a default kind"
+        assert _registry[room].get(name, config).__qualname__ == config.__qualname__, f"two parts {room}.{name}"
+        _registry[room][name] = config
+        return config
+
+    return add
+
+
+@cache
+def _load(room: str) -> None:
+    places = ROOMS[room]
+    for place in (places,) if isinstance(places, str) else places:
+        module = importlib.import_module(place)
+        for found in sorted(pkgutil.iter_modules(getattr(module, "__path__", [])), key=lambda info: info.name):
+            importlib.import_module(f"{place}.{found.name}")
+
+
+def parts(room: str) -> dict[str, type[PartConfig]]:
+    """All registered parts of a room, by name, in alphabetical order."""
+    _load(room)
+    return dict(sorted(_registry[room].items()))
+
+
+@dataclass(frozen=True)
+class PartOf:
+    """Annotation of a config field that takes any part of `room`; `default` is the kind when none is named."""
+
+    room: str
+    default: str | None = None
+
+    def expand(self, value: Any) -> Any:
+        """Turn the short form (just a name) and a form without `kind` into the full one."""
+        if value is None:  # YAML reads `none:` as a word, but `~` and an empty value as None
+            return {"kind": "none"}
+        if isinstance(value, str):
+            return {"kind": value}
+        if isinstance(value, dict) and "kind" not in value and self.default is not None:
+            return {"kind": self.default, **value}
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        union = core_schema.tagged_union_schema(
+            choices={name: handler.generate_schema(config) for name, config in parts(self.room).items()},
+            discriminator="kind",
+        )
+        return core_schema.no_info_before_validator_function(
+            self.expand,
+            union,
+            json_schema_input_schema=core_schema.union_schema(
+                [union, core_schema.literal_schema(list(parts(self.room)))]
+            ),
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda part: part.model_dump(mode="json")),
+        )

@@ -1,0 +1,120 @@
+"""The reference of all settings, as Markdown, from the schema itself: `python -m octavo.config.reference`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, Union
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from octavo.config.parts import PartConfig, PartOf, parts
+from octavo.config.schema import Recipe
+
+_SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
+
+
+def reference() -> str:
+    """The whole page."""
+    head = (
+        "# Reference of all settings\n\n"
+        "Made from the schema by `python -m octavo.config.reference`; do not edit.\n\n"
+        "A setting is given in a recipe (YAML) or after it on the command line: `training.steps=500`. Where a *part* is "
+        "asked for, its kind alone is enough (`model.norm=rms`), or its kind with options "
+        "(`model.norm={kind: rms, scale: false}`, `model.norm.eps=1e-6`).\n"
+    )
+    return head + "".join(_section(Recipe, "", "A run"))
+
+
+def _section(config: type[BaseModel], prefix: str, title: str) -> Iterator[str]:
+    yield f"\n## {title}\n\n| setting | values | default | what it does |\n| --- | --- | --- | --- |\n"
+    inner: list[tuple[str, type[BaseModel]]] = []
+    rooms: list[tuple[str, str]] = []
+    for name, field in config.model_fields.items():
+        room = next((item for item in field.metadata if isinstance(item, PartOf)), None)
+        if room is not None:
+            rooms.append((prefix + name, room.room))
+            yield _row(prefix + name, f"a [{room.room}](#{_anchor(prefix + name)})", _part_default(field), field)
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            if not issubclass(config, PartConfig):
+                inner.append((prefix + name, field.annotation))
+        else:
+            yield _row(prefix + name, _values(field), _default(field), field)
+    for name, room in rooms:
+        yield from _parts(name, room)
+    for name, sub in inner:
+        yield from _section(sub, f"{name}.", f"`{name}`: {_first_sentence(sub)}")
+
+
+def _parts(key: str, room: str) -> Iterator[str]:
+    yield f"\n### `{key}`\n"
+    for name, config in parts(room).items():
+        yield f"\n**`{name}`** {_sentence(config).replace('<', '&lt;')}\n"
+        fields = {each: field for each, field in config.model_fields.items() if each != "kind"}
+        if fields:
+            yield "\n| option | values | default | what it does |\n| --- | --- | --- | --- |\n"
+        for each, field in fields.items():
+            yield _row(f"{key}.{each}", _values(field), _default(field), field)
+
+
+def _row(key: str, values: str, default: str, field: FieldInfo) -> str:
+    text = " ".join((field.description or "").split()).replace("<", "&lt;")
+    cells = [f"`{key}`", values, default, text]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _values(field: FieldInfo) -> str:
+    bounds = [f"{_SIGNS[type(item)]} {_bound(item)}" for item in field.metadata if type(item) in _SIGNS]
+    return ", ".join([_type(field.annotation), *bounds])
+
+
+def _bound(item: Any) -> Any:
+    return getattr(item, type(item).__name__.lower())
+
+
+def _type(annotation: Any) -> str:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin in (Union, types.UnionType):
+        return " or ".join("empty" if each is type(None) else _type(each) for each in arguments)
+    if origin in (tuple, list):
+        return "list of " + _type(arguments[0])
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "settings of its own"
+    names = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "path"}
+    return names.get(annotation, str(annotation))
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True) if field.default is not PydanticUndefined else ""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", exclude={"kind"})
+    return "empty" if value is None else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def _part_default(field: FieldInfo) -> str:
+    return f"`{field.default['kind']}`"
+
+
+def _sentence(config: type[BaseModel]) -> str:
+    return " ".join((config.__doc__ or "").split())
+
+
+def _first_sentence(config: type[BaseModel]) -> str:
+    return _sentence(config).partition(". ")[0].removesuffix(".")
+
+
+def _anchor(key: str) -> str:
+    return key.replace(".", "").lower()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,218 @@
+"""The typed tree of a run: every option, its default, its bounds and what it does. One definition of each.
+
+Words: B batch, T positions (context), C width, H heads, D head width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from octavo.config.parts import PartConfig, PartOf, Strict
+
+
+class DropoutConfig(Strict):
+    """Where activations are dropped in training. A single number means report E's three places."""
+
+    attention: float = Field(0.0, ge=0, lt=1)
+    """On the attention weights, after the softmax."""
+    projection: float = Field(0.0, ge=0, lt=1)
+    """After the heads' projection."""
+    feed_forward: float = Field(0.0, ge=0, lt=1)
+    """After the feed-forward layer."""
+    embedding: float = Field(0.0, ge=0, lt=1)
+    """On the sum of token and position embedding (GPT-2 has it, report E does not)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _three_places(cls, value: Any) -> Any:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return {"attention": value, "projection": value, "feed_forward": value}
+        return value
+
+
+class ModelConfig(Strict):
+    """The shape of the GPT: every architectural choice of the reports is a switch here."""
+
+    layers: int = Field(4, ge=1)
+    """Transformer blocks."""
+    width: int = Field(128, ge=1)
+    """C, the width of the residual stream."""
+    heads: int = Field(4, ge=1)
+    """H, attention heads."""
+    kv_heads: int | None = Field(None, ge=1)
+    """Key/value heads, each shared by H / kv_heads query heads; empty means one for each head."""
+    head_width: int | None = Field(None, ge=1)
+    """D, free of the width; empty means width // heads."""
+    context: int = Field(64, ge=1)
+    """T, the positions that the model sees."""
+    positions: Annotated[PartConfig, PartOf("positions", "learned")] = Field({"kind": "learned"}, validate_default=True)
+    """How positions enter."""
+    norm: Annotated[PartConfig, PartOf("norm", "layer")] = Field({"kind": "layer"}, validate_default=True)
+    """Normalization of the activations."""
+    norm_place: Literal["pre", "post"] = "pre"
+    """pre: x + f(norm(x)); post: norm(x + f(x))."""
+    final_norm: bool = True
+    """A norm before the head."""
+    residual: bool = True
+    """Residual connections around attention and feed-forward."""
+    qkv_bias: bool = False
+    """Bias in the query, key and value projections."""
+    output_projection: bool = True
+    """Project the concatenated heads back to the width (without it, H·D must equal the width)."""
+    output_bias: bool = True
+    """Bias in that projection."""
+    attention_scale: Literal["head", "model"] = "head"
+    """Scores divided by √(head width), or by √(model width) as in report C's listing."""
+    qk_norm: bool = False
+    """Queries and keys brought to unit root mean square before the scores."""
+    feed_forward: Annotated[PartConfig, PartOf("feed_forward", "gelu")] = Field({"kind": "gelu"}, validate_default=True)
+    """The position-wise layer after attention."""
+    dropout: DropoutConfig = Field({}, validate_default=True)
+    """Dropout, one number or by place."""
+    tied: bool = False
+    """Head shares the token embedding's weights."""
+    head_bias: bool = False
+    """Bias in the head."""
+    logit_softcap: float | None = Field(None, gt=0)
+    """Logits squashed to ±this by a tanh; empty means off."""
+    initialization: Annotated[PartConfig, PartOf("initialization", "gpt2")] = Field(
+        {"kind": "gpt2"}, validate_default=True
+    )
+    """How weights start."""
+
+    @property
+    def query_width(self) -> int:
+        """H·D, the width of all heads together."""
+        return self.heads * self.resolved_head_width
+
+    @property
+    def resolved_head_width(self) -> int:
+        """D."""
+        return self.head_width or self.width // self.heads
+
+    @property
+    def resolved_kv_heads(self) -> int:
+        """Key/value heads."""
+        return self.kv_heads or self.heads
+
+    @model_validator(mode="after")
+    def _fits(self) -> ModelConfig:
+        if self.resolved_head_width < 1:
+            raise ValueError(f"{self.heads} heads do not fit into width {self.width}; set head_width")
+        if self.heads % self.resolved_kv_heads:
+            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
+        if not self.output_projection and self.query_width != self.width:
+            raise ValueError(
+                f"without output_projection, heads × head_width ({self.query_width}) must equal width ({self.width})"
+            )
+        if self.positions.kind == "rotary" and self.resolved_head_width % 2:
+            raise ValueError(f"rotary positions need an even head width, not {self.resolved_head_width}")
+        return self
+
+
+class TrainingConfig(Strict):
+    """How the model learns."""
+
+    steps: int | None = Field(None, ge=1)
+    """Optimizer steps (iterations). Empty: set by `epochs`, or 1,000."""
+    epochs: float | None = Field(None, gt=0)
+    """Passes over the training split, for batches that have epochs (sliding, documents)."""
+    batch: int = Field(12, ge=1)
+    """B, sequences in one batch."""
+    accumulation: int = Field(1, ge=1)
+    """Batches whose gradients are averaged into one step."""
+    optimizer: Annotated[PartConfig, PartOf("optimizer", "adamw")] = Field({"kind": "adamw"}, validate_default=True)
+    """The update rule and its learning rate."""
+    schedule: Annotated[PartConfig, PartOf("schedule", "cosine")] = Field({"kind": "cosine"}, validate_default=True)
+    """How the learning rate changes over the run."""
+    clip: float | None = Field(1.0, gt=0)
+    """Largest norm of the gradient; longer ones are shortened to it. Empty: no clipping."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Arithmetic of the matrix products. auto times both on this model and machine, and keeps what it chose."""
+    compile: bool = False
+    """torch.compile: slower to start, faster later, worth it on GPUs and for long runs."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, mps, or auto: the accelerator if it passes the truth test, else the CPU."""
+    threads: int | None = Field(None, ge=1)
+    """CPU threads; empty: all cores that this process may use."""
+    checkpoint_every: int = Field(250, ge=1)
+    """Steps between checkpoints; the last step and each new best are saved as well."""
+    keep: int = Field(2, ge=1)
+    """Newest checkpoints that stay; the best one always stays."""
+    patience: int | None = Field(None, ge=1)
+    """Stop after so many evaluations without a new best. Empty: never."""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainingConfig:
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError("give steps or epochs, not both")
+        return self
+
+
+class EvaluationConfig(Strict):
+    """When and on how much of the validation split the model is judged."""
+
+    every: int = Field(250, ge=1)
+    """Steps between evaluations; the last step is always evaluated."""
+    tokens: int | None = Field(None, ge=1)
+    """Judge on the first so many tokens only; empty: the whole split."""
+    batch: int = Field(64, ge=1)
+    """Sequences at once."""
+
+
+class SamplingConfig(Strict):
+    """How text is drawn from the model; also what `octavo generate` starts from."""
+
+    every: int = Field(0, ge=0)
+    """Steps between samples while training; 0: only at the end."""
+    prompt: str = ""
+    """What the samples go on from; empty: the document start."""
+    tokens: int = Field(200, ge=1)
+    """Tokens of one sample."""
+    temperature: float = Field(1.0, ge=0)
+    """Divides the logits; 0 is greedy."""
+    top_k: int | None = Field(None, ge=1)
+    """Only the k most probable tokens."""
+    top_p: float | None = Field(None, gt=0, le=1)
+    """Only the smallest set of tokens that holds this much probability (Holtzman et al. 2019)."""
+    min_p: float | None = Field(None, gt=0, le=1)
+    """Only tokens with at least this share of the best token's probability (Nguyen et al. 2024)."""
+    repetition_penalty: float = Field(1.0, gt=0)
+    """Above 1, tokens that stand in the text already become less probable (Keskar et al. 2019)."""
+
+
+class LoggingConfig(Strict):
+    """What is written down while training."""
+
+    every: int = Field(10, ge=1)
+    """Steps between rows of the training loss."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files (extra: tensorboard)."""
+
+
+class Recipe(Strict):
+    """A whole run: its text, tokenizer, model and training."""
+
+    description: str = ""
+    """What this recipe is, in a sentence or two."""
+    seed: int = Field(1337, ge=0, lt=2**32)
+    """Everything random follows from it."""
+    corpus: Annotated[PartConfig, PartOf("source", "files")] = Field({"kind": "files"}, validate_default=True)
+    """Where the text comes from."""
+    split: Literal["contiguous", "documents"] = "contiguous"
+    """contiguous: the text's end is the validation split; documents: by each document's hash, duplicates removed."""
+    validation: float = Field(0.1, gt=0, lt=1)
+    """Share of the text that is kept for validation."""
+    tokenizer: Annotated[PartConfig, PartOf("tokenizer", "char")] = Field({"kind": "char"}, validate_default=True)
+    """How text becomes tokens."""
+    expected_vocabulary: int | None = Field(None, ge=1)
+    """Vocabulary that `octavo plan` counts with when no text is given; training always takes the text's own."""
+    batches: Annotated[PartConfig, PartOf("batches", "windows")] = Field({"kind": "windows"}, validate_default=True)
+    """How tokens become batches."""
+    model: ModelConfig = Field({}, validate_default=True)
+    training: TrainingConfig = Field({}, validate_default=True)
+    evaluation: EvaluationConfig = Field({}, validate_default=True)
+    sampling: SamplingConfig = Field({}, validate_default=True)
+    logging: LoggingConfig = Field({}, validate_default=True)
