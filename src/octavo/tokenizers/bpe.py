@@ -1,0 +1,122 @@
+"""Byte-pair encoding learned from the corpus, by Hugging Face `tokenizers`, in the byte-level form of GPT-2.
+
+It starts from the 256 bytes and merges the most frequent pair of neighbouring tokens, again and again,
+never across the borders of GPT-2's word pattern. It covers every text exactly: no normalizer, no added
+space. Saved as a `tokenizer.json` that the library opens by itself, with Octavo's own header beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from types import ModuleType
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from octavo.config.parts import register
+from octavo.errors import MissingExtra
+from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, Tokenizer, TokenizerConfig, utf8
+from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet, from_alphabet
+from octavo.tokenizers.pieces import whole_words
+
+_PIECE = 1 << 14  # characters encoded at a time: small enough to keep the library's bookkeeping small
+_BATCH = 64  # pieces given to the library at once, which spreads them over the cores
+
+
+class BPETokenizer(ByteLevelTokenizer):
+    """A byte-level byte-pair encoding.
+
+    Args:
+        json: content of the library's `tokenizer.json`.
+
+    Raises:
+        ValueError: the library cannot read it, or it is not byte-level.
+        MissingExtra: the package `tokenizers` is not installed.
+    """
+
+    kind = "bpe"
+    header = SIDECAR
+
+    def __init__(self, json: str) -> None:
+        library = _library()
+        try:
+            self._encoder = library.Tokenizer.from_str(json)
+        except Exception as error:  # the library raises nothing more special
+            raise ValueError(str(error)) from error
+        # A mark that stands in the user's text is text like any other. The library does not save this switch.
+        self._encoder.encode_special_tokens = True
+        tokens = sorted(self._encoder.get_vocab().items(), key=lambda item: item[1])
+        if [id for _, id in tokens] != list(range(len(tokens))):
+            raise ValueError("the ids are not 0, 1, 2, …")
+        alphabet = byte_alphabet()
+        mark = self._encoder.token_to_id(END_OF_TEXT)
+        super().__init__(
+            [b"" if id == mark else from_alphabet(token, alphabet) for token, id in tokens], mark=mark
+        )
+
+    def encode(self, text: str) -> np.ndarray:
+        utf8(text)
+        parts = [np.zeros(0, np.int32)]
+        pieces = whole_words([text], _PIECE)
+        while batch := list(islice(pieces, _BATCH)):
+            encoded = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
+            parts += [np.array(encoding.ids, np.int32) for encoding in encoded]
+        return np.concatenate(parts)
+
+    def _data(self) -> dict[str, Any]:
+        return {"mark": self.end}
+
+    def _files(self) -> dict[str, bytes]:
+        return {HEADER: self._encoder.to_str(pretty=True).encode()}
+
+    @classmethod
+    def _restore(cls, data: dict[str, Any], files: dict[str, bytes]) -> Self:
+        tokenizer = cls(files[HEADER].decode())
+        if tokenizer.end != data["mark"]:
+            raise ValueError(f"the mark {END_OF_TEXT} has id {tokenizer.end}, not {data['mark']}")
+        return tokenizer
+
+
+def _library() -> ModuleType:
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise MissingExtra("tokenizers", "bpe", "The byte-pair tokenizer (tokenizer.kind=bpe)") from error
+    return tokenizers
+
+
+@register("tokenizer")
+class BPE(TokenizerConfig):
+    """Byte-level byte-pair encoding, learned from the training split; covers every text."""
+
+    kind: Literal["bpe"] = "bpe"
+    size: int = Field(4096, ge=257)
+    """Vocabulary: 256 bytes, the document mark and the merges; fewer where the text gives no more merges."""
+    min_frequency: int = Field(2, ge=1)
+    """How often a pair must occur to be merged."""
+
+    tokenizer: ClassVar[type[Tokenizer]] = BPETokenizer
+    trains_on: ClassVar[Literal["corpus", "train"] | None] = "train"
+
+    def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> BPETokenizer:
+        """Learn the merges from the text. Raises MissingExtra without the package `tokenizers`."""
+        library = _library()
+        encoder = library.Tokenizer(library.models.BPE())
+        encoder.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        encoder.decoder = library.decoders.ByteLevel()
+        trainer = library.trainers.BpeTrainer(
+            vocab_size=self.size,
+            min_frequency=self.min_frequency,
+            special_tokens=[END_OF_TEXT] if documents else [],
+            initial_alphabet=sorted(byte_alphabet()),
+            show_progress=False,
+        )
+        encoder.train_from_iterator(map(_checked, whole_words(pieces(), _PIECE)), trainer)
+        return BPETokenizer(encoder.to_str())
+
+
+def _checked(piece: str) -> str:
+    utf8(piece)
+    return piece

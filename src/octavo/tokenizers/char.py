@@ -1,0 +1,120 @@
+"""Characters: every Unicode character of the corpus is a token, in code point order so that builds agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from octavo.config.parts import register
+from octavo.errors import TokenizerError
+from octavo.tokenizers.base import (
+    END_OF_TEXT,
+    UNKNOWN,
+    StreamDecoder,
+    Tokenizer,
+    TokenizerConfig,
+    UnknownTextError,
+    printable,
+)
+
+_CODE_POINTS = 0x110000
+
+
+class CharTokenizer(Tokenizer):
+    """One id per character, in code point order; then the document mark and `<unk>`, where there are any.
+
+    Args:
+        characters: the vocabulary, each character once, sorted by code point.
+        documents: whether there is a mark between documents.
+        unknown: whether `<unk>` stands for what the vocabulary lacks; otherwise that is an error.
+    """
+
+    kind = "char"
+    cuts_anywhere = True
+
+    def __init__(self, characters: str, *, documents: bool, unknown: bool) -> None:
+        if sorted(set(characters)) != list(characters):
+            raise ValueError("the characters are not sorted, or one stands there twice")
+        # Every token's text, as decoded and as shown.
+        marks = [END_OF_TEXT] * documents
+        self._texts = [*characters, *("" for _ in marks), *[UNKNOWN] * unknown]
+        self._names = [*map(printable, characters), *marks, *[UNKNOWN] * unknown]
+        mark = len(characters) if documents else None
+        super().__init__(vocab_size=len(self._texts), start=mark, end=mark)
+        self.characters = characters
+        self.unknown = self.vocab_size - 1 if unknown else None
+        self._codes = _code_points(characters)
+        self._ids = np.full(_CODE_POINTS, -1 if self.unknown is None else self.unknown, np.int32)
+        self._ids[self._codes] = np.arange(len(characters), dtype=np.int32)
+
+    def encode(self, text: str) -> np.ndarray:
+        codes = _code_points(text)
+        ids = self._ids[codes]
+        if self.unknown is None and ids.size and ids.min() < 0:
+            missing, counts = np.unique(codes[ids < 0], return_counts=True)
+            raise UnknownTextError(
+                Counter({chr(c): n for c, n in zip(missing.tolist(), counts.tolist(), strict=True)}),
+                "characters",
+            )
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        array = self._checked(ids)
+        if array.size and array.max() >= len(self.characters):
+            return "".join(map(self._texts.__getitem__, array.tolist()))
+        return str(self._codes[array].data, "utf-32-le", "surrogatepass")
+
+    def decoder(self) -> StreamDecoder:
+        return _CharDecoder(self)
+
+    def token_text(self, id: int) -> str:
+        return self._names[self._check(id)]
+
+    def _data(self) -> dict[str, Any]:
+        return {
+            "characters": self.characters,
+            "documents": self.end is not None,
+            "unknown": self.unknown is not None,
+        }
+
+    @classmethod
+    def _restore(cls, data: dict[str, Any], files: dict[str, bytes]) -> Self:
+        return cls(data["characters"], documents=bool(data["documents"]), unknown=bool(data["unknown"]))
+
+
+class _CharDecoder(StreamDecoder):
+    def __init__(self, tokenizer: CharTokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    def push(self, id: int) -> str:
+        return self.tokenizer._texts[self.tokenizer._check(id)]
+
+
+def _code_points(text: str) -> np.ndarray:
+    # A lone surrogate passes, so that it is reported as a missing character like any other.
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))
+
+
+@register("tokenizer")
+class Char(TokenizerConfig):
+    """Every character of the corpus is a token, numbered in code point order."""
+
+    kind: Literal["char"] = "char"
+    unknown: Literal["error", "token"] = "error"
+    """What a character outside the vocabulary is: an error that names it, or the token <unk>."""
+
+    tokenizer: ClassVar[type[Tokenizer]] = CharTokenizer
+    trains_on: ClassVar[Literal["corpus", "train"] | None] = "corpus"
+
+    def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> CharTokenizer:
+        """Collect the characters of the text. Raises TokenizerError when there are none."""
+        seen = np.zeros(_CODE_POINTS, bool)
+        for piece in pieces():
+            seen[_code_points(piece)] = True
+        characters = "".join(map(chr, np.flatnonzero(seen).tolist()))
+        if not characters:
+            raise TokenizerError("The corpus is empty, so a char tokenizer has no characters to learn.")
+        return CharTokenizer(characters, documents=documents, unknown=self.unknown == "token")

@@ -1,0 +1,222 @@
+"""What holds for every registered tokenizer."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.config.parts import parts
+from octavo.errors import TokenizerError
+from octavo.tokenizers import Tokenizer, TokenizerConfig, encode_pieces, load_tokenizer, pieces
+
+KINDS = list(parts("tokenizer"))
+
+TEXT = (
+    "One day, small bird fly ing sky. It doesn't see 3.14 trees;  it asked: 'ha you ing leave?'\n\n"
+    "Größe — naïve café “ça va”, 日本語 and 😀! <|endoftext|> <unk>\n\ttabs  \n and    runs of   spaces \n"
+) * 4
+
+# What every tokenizer built from TEXT covers: its words and marks between any white space of it.
+_ATOMS = sorted(set(TEXT.split()) | {" ", "  ", "\n", "\n\n", "\t", "   "})
+covered = st.lists(st.sampled_from(_ATOMS), max_size=30).map("".join)
+
+
+def spread(text: str, cuts: list[int]) -> list[str]:
+    """The text in pieces, cut at the given places (modulo its length)."""
+    places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    return [text[a:b] for a, b in pairwise(places)]
+
+
+def config(kind: str, folder: Path) -> TokenizerConfig:
+    """Options that let a kind cover every text, where it has such options."""
+    options = {"gpt2": {"files": folder / "gpt2"}, "bpe": {"size": 300}, "word": {"unknown": "token"}}
+    return parts("tokenizer")[kind](**options.get(kind, {}))
+
+
+@cache
+def built(kind: str, folder: Path, documents: bool = True) -> Tokenizer:
+    return config(kind, folder).build(lambda: iter([TEXT]), documents=documents)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    if request.param == "gpt2":
+        request.getfixturevalue("test_data")
+    return request.param
+
+
+@pytest.fixture
+def data(request: pytest.FixtureRequest, kind: str) -> Path:
+    return request.getfixturevalue("test_data") if kind == "gpt2" else Path()
+
+
+@pytest.fixture(params=[True, False], ids=["documents", "one"])
+def tokenizer(request: pytest.FixtureRequest, kind: str, data: Path) -> Tokenizer:
+    return built(kind, data, request.param)
+
+
+def readable(tokenizer: Tokenizer, text: str) -> str:
+    """The text as a round trip gives it back."""
+    return text if tokenizer.kind != "word" else tokenizer.decode(tokenizer.encode(text))
+
+
+def test_ids_are_int32_within_the_vocabulary_and_no_marks(tokenizer):
+    ids = tokenizer.encode(TEXT)
+    assert ids.dtype == np.int32 and ids.ndim == 1 and ids.size > 0
+    assert ids.min() >= 0 and ids.max() < tokenizer.vocab_size
+    assert tokenizer.start not in ids and tokenizer.end not in ids
+    assert tokenizer.encode("").dtype == np.int32 and tokenizer.encode("").shape == (0,)
+
+
+def test_document_stands_between_its_marks(tokenizer):
+    ids = tokenizer.encode_document("bird").tolist()
+    body = tokenizer.encode("bird").tolist()
+    before = [tokenizer.start] if tokenizer.start is not None and tokenizer.start != tokenizer.end else []
+    after = [tokenizer.end] if tokenizer.end is not None else []
+    assert ids == before + body + after
+    assert tokenizer.encode_document("bird").dtype == np.int32
+    assert tokenizer.decode(ids) == "bird"
+
+
+def test_more_than_one_document_has_an_end(kind, data):
+    assert built(kind, data, True).end is not None
+
+
+def test_round_trip(kind, data):
+    tokenizer = built(kind, data)
+
+    @given(covered)
+    def check(text: str) -> None:
+        ids = tokenizer.encode(text)
+        assert tokenizer.decode(ids) == readable(tokenizer, text)
+        np.testing.assert_array_equal(tokenizer.encode(tokenizer.decode(ids)), ids)
+
+    check()
+
+
+def test_stream_decoder_gives_what_decode_gives(tokenizer):
+    @given(st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=40))
+    def check(ids: list[int]) -> None:
+        decoder = tokenizer.decoder()
+        streamed = "".join([decoder.push(id) for id in ids]) + decoder.finish()
+        assert streamed == tokenizer.decode(ids) == tokenizer.decode(np.array(ids, np.int32))
+
+    check()
+    assert tokenizer.decode(iter([])) == ""
+
+
+def test_stream_decoder_prints_no_half_character(kind, data):
+    tokenizer = built(kind, data)
+    decoder = tokenizer.decoder()
+    assert "\ufffd" not in "".join(decoder.push(int(id)) for id in tokenizer.encode("Größe 日本語 😀"))
+
+
+@pytest.mark.parametrize("wrong", [-1, "size"])
+def test_id_outside_the_vocabulary(tokenizer, wrong):
+    id = tokenizer.vocab_size if wrong == "size" else wrong
+    for use in (
+        lambda: tokenizer.decode([0, id]),
+        lambda: tokenizer.decoder().push(id),
+        lambda: tokenizer.token_text(id),
+    ):
+        with pytest.raises(TokenizerError, match=f"id {id} is outside"):
+            use()
+
+
+def test_every_token_has_a_printable_text(tokenizer):
+    for id in range(tokenizer.vocab_size):
+        text = tokenizer.token_text(id)
+        assert text and text.isprintable()
+
+
+def test_pieces_encode_like_the_whole(kind, data, monkeypatch):
+    monkeypatch.setattr(pieces.whole_words, "__defaults__", (8,))
+    tokenizer = built(kind, data)
+
+    @given(covered, st.lists(st.integers(0, 1000), max_size=12))
+    def check(text: str, cuts: list[int]) -> None:
+        parts_ = [*encode_pieces(tokenizer, iter(spread(text, cuts))), np.zeros(0, np.int32)]
+        np.testing.assert_array_equal(np.concatenate(parts_), tokenizer.encode(text))
+
+    check()
+
+
+def test_build_does_not_depend_on_the_pieces(kind, data):
+    whole = built(kind, data).fingerprint()
+    for size in (1, 7, 64):
+        cut = [TEXT[at : at + size] for at in range(0, len(TEXT), size)]
+        assert config(kind, data).build(lambda cut=cut: iter(cut), documents=True).fingerprint() == whole
+
+
+def test_saved_and_loaded_is_the_same(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "new" / "tokenizer")
+    loaded = load_tokenizer(tmp_path / "new" / "tokenizer")
+    assert type(loaded) is type(tokenizer)
+    assert loaded.fingerprint() == tokenizer.fingerprint()
+    assert (loaded.vocab_size, loaded.start, loaded.end) == (
+        tokenizer.vocab_size,
+        tokenizer.start,
+        tokenizer.end,
+    )
+    np.testing.assert_array_equal(loaded.encode(TEXT), tokenizer.encode(TEXT))
+    every = range(tokenizer.vocab_size)
+    assert [loaded.token_text(id) for id in every] == [tokenizer.token_text(id) for id in every]
+    assert loaded.decode(every) == tokenizer.decode(every)
+
+
+def test_saving_over_another_tokenizer_leaves_nothing_of_it(tokenizer, tmp_path):
+    built("bpe", Path()).save(tmp_path)
+    tokenizer.save(tmp_path)
+    assert load_tokenizer(tmp_path).fingerprint() == tokenizer.fingerprint()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "altered", "emptied", "missing"])
+def test_damaged_file_is_refused(kind, data, tmp_path, damage):
+    built(kind, data).save(tmp_path)
+    for path in sorted(tmp_path.iterdir()):
+        whole = path.read_bytes()
+        at = whole.rindex(b'"') - 1 if b'"' in whole else len(whole) // 2  # inside a value, not in the layout
+        altered = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        path.write_bytes({"truncated": whole[: len(whole) // 2], "altered": altered}.get(damage, b""))
+        if damage == "missing":
+            path.unlink()
+        with pytest.raises(TokenizerError):
+            load_tokenizer(tmp_path)
+        path.write_bytes(whole)
+    load_tokenizer(tmp_path)
+
+
+def test_later_format_says_so(kind, data, tmp_path):
+    tokenizer = built(kind, data)
+    tokenizer.save(tmp_path)
+    path = tmp_path / tokenizer.header
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2}))
+    with pytest.raises(TokenizerError, match=r"version 2.*\n.*Update Octavo"):
+        load_tokenizer(tmp_path)
+
+
+def test_lone_surrogate_is_an_error_or_unknown(kind, data):
+    tokenizer = built(kind, data)
+    if kind == "word":
+        assert tokenizer.encode("a \ud800").tolist()[-1] == tokenizer.unknown
+    else:
+        with pytest.raises(TokenizerError, match=r"U\+D800"):
+            tokenizer.encode("a \ud800")
+
+
+def test_build_from_half_a_character_is_an_error_or_a_character(kind, data):
+    """A text that no file can hold must end in our own error, whichever library reads it."""
+    make = config(kind, data)
+    try:
+        tokenizer = make.build(lambda: iter(["a \ud800 b"]), documents=True)
+    except TokenizerError as error:
+        assert "U+D800" in str(error)
+    else:
+        assert tokenizer.vocab_size > 2

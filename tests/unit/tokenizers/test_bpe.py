@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+
+import numpy as np
+import pytest
+import tokenizers as library
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from octavo.errors import MissingExtra, TokenizerError
+from octavo.tokenizers import bpe, load_tokenizer
+
+TEXT = "The bird's small nest stands high. It isn't 1984, they'll say:  the small bird flies!\n" * 20
+
+
+def build(text: str = TEXT, *, documents: bool = True, **options) -> bpe.BPETokenizer:
+    return bpe.BPE(**({"size": 290} | options)).build(lambda: iter([text]), documents=documents)
+
+
+LEARNED = build()
+
+
+def whole(text: str) -> list[int]:
+    """The library's own ids of the uncut text."""
+    return LEARNED._encoder.encode(text, add_special_tokens=False).ids
+
+
+def test_vocabulary_has_the_bytes_the_mark_and_merges():
+    assert (LEARNED.vocab_size, LEARNED.start, LEARNED.end) == (290, 0, 0)
+    assert len(LEARNED.encode(TEXT)) < len(TEXT) / 2
+    single = build(documents=False, size=257)
+    assert (single.vocab_size, single.start, single.end) == (257, None, None)
+
+
+def test_small_text_gives_fewer_merges_than_asked():
+    assert build("ab ab ab", size=4096).vocab_size < 4096
+    assert build("abc", min_frequency=2).vocab_size == 257
+    assert build("", documents=False).vocab_size == 256
+
+
+def test_size_below_the_bytes_is_refused():
+    with pytest.raises(ValidationError):
+        bpe.BPE(size=256)
+
+
+@given(st.text())
+def test_round_trip_on_any_text(text):
+    assert LEARNED.decode(LEARNED.encode(text)) == text
+
+
+# Everything that GPT-2's pattern and the search for cuts treat in a way of their own.
+_awkward = st.text(alphabet="ab1.'sl \n\t\r\u00a0\u1680\u180e\u2003\u3000\x1c\x85\u200b\u0301é", max_size=60)
+
+
+@given(_awkward)
+def test_cutting_never_changes_ids(text):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bpe, "_PIECE", 3)
+        patch.setattr(bpe, "_BATCH", 2)
+        assert LEARNED.encode(text).tolist() == whole(text)
+
+
+def test_every_unusual_character_may_stand_before_a_cut():
+    """Python and the library need not agree on what white space is; a cut must be safe under both."""
+    odd = [chr(c) for c in range(0x3100) if chr(c).isspace() or unicodedata.category(chr(c))[0] in "ZC"]
+    assert len(odd) > 100
+    for left in (c for c in odd if not c.isspace()):
+        for right in (" x", "  x", "\n x", " \n"):
+            assert whole("a" + left + right) == whole("a" + left) + whole(right), f"U+{ord(left):04X}"
+
+
+def test_real_text_is_encoded_as_if_uncut(test_data):
+    text = (test_data / "tinyshakespeare.txt").read_text(encoding="utf-8")[:300_000]
+    assert LEARNED.encode(text).tolist() == whole(text)
+    assert LEARNED.decode(LEARNED.encode(text)) == text
+
+
+def test_mark_in_the_users_text_is_text():
+    ids = LEARNED.encode("a<|endoftext|>b")
+    assert LEARNED.end not in ids and LEARNED.decode(ids) == "a<|endoftext|>b"
+
+
+def test_saved_file_opens_in_the_library_alone(tmp_path):
+    LEARNED.save(tmp_path)
+    opened = library.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert opened.encode(TEXT).ids == LEARNED.encode(TEXT).tolist()
+    assert opened.decode(LEARNED.encode(TEXT).tolist()) == TEXT
+    assert opened.token_to_id("<|endoftext|>") == LEARNED.end
+
+
+def test_loaded_tokenizer_still_takes_the_mark_as_text(tmp_path):
+    LEARNED.save(tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    np.testing.assert_array_equal(loaded.encode("<|endoftext|>"), LEARNED.encode("<|endoftext|>"))
+
+
+def test_library_file_without_our_header_says_what_is_missing(tmp_path):
+    LEARNED.save(tmp_path)
+    (tmp_path / "octavo.json").unlink()
+    with pytest.raises(TokenizerError, match=r"octavo\.json"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"model": 1}'])
+def test_content_that_the_library_refuses(content):
+    with pytest.raises(ValueError):
+        bpe.BPETokenizer(content)
+
+
+def test_token_outside_the_byte_alphabet_is_refused():
+    saved = json.loads(LEARNED._encoder.to_str())
+    saved["added_tokens"] = []
+    with pytest.raises((KeyError, ValueError)):
+        bpe.BPETokenizer(json.dumps(saved).replace("<|endoftext|>", "€"))
+
+
+def test_missing_package_names_the_extra(monkeypatch, tmp_path):
+    LEARNED.save(tmp_path)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for use in (build, lambda: load_tokenizer(tmp_path)):
+        with pytest.raises(MissingExtra, match=r"octavo\[bpe\]"):
+            use()
