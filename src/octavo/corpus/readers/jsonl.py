@@ -1,0 +1,86 @@
+"""JSON lines: every line a record, one field of it a document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from octavo.config.parts import register
+from octavo.corpus.decoding import read_text
+from octavo.corpus.documents import Document, Report
+from octavo.corpus.readers.base import ReaderConfig, ReaderOptions, TextReader
+from octavo.errors import CorpusError
+
+
+class JsonLines(TextReader):
+    """Every record is a document; empty lines are passed over."""
+
+    gives_records = True
+
+    def __init__(self, *, encoding: str, field: str, report: Report) -> None:
+        super().__init__(encoding=encoding, report=report)
+        self._field = field
+
+    def read(self, path: Path, name: str) -> Iterator[Document]:
+        lines = _lines(read_text(path, name, self._encoding(path, name)))
+        for number, line in enumerate(lines, start=1):
+            if line and not line.isspace():
+                place = f"{name}, line {number}"
+                yield Document(place, iter([self._text(line, place)]))
+
+    def _text(self, line: str, place: str) -> str:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise CorpusError(
+                f"{place} is not JSON: {error}.", remedy="Each line has to be one JSON object."
+            ) from error
+        if not isinstance(record, dict):
+            raise CorpusError(
+                f"{place} is not a JSON object but {type(record).__name__}.",
+                remedy='For example {"text": "Once …"}.',
+            )
+        if self._field not in record:
+            raise CorpusError(
+                f"{place} has no field '{self._field}'; it has {', '.join(map(repr, record)) or 'none'}.",
+                remedy="Name the field that holds the text with corpus.field=…",
+            )
+        text = record[self._field]
+        if not isinstance(text, str):
+            raise CorpusError(
+                f"{place}: the field '{self._field}' holds no text but {type(text).__name__}.",
+                remedy="Name the field that holds the text with corpus.field=…",
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise CorpusError(
+                f"{place}: the text holds half a character (U+{ord(text[error.start]):04X} alone).",
+                remedy="Take that record out, or write the character in full.",
+            ) from error
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[str]:
+    held: list[str] = []
+    for piece in pieces:
+        first, *rest = piece.split("\n")
+        held.append(first)
+        for line in rest:
+            yield "".join(held)
+            held = [line]
+    yield "".join(held)
+
+
+@register("reader")
+class JsonLinesConfig(ReaderConfig):
+    """JSON lines; the option `field` names the field with the text."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+
+    def build(self, options: ReaderOptions, report: Report) -> JsonLines:
+        """Make the reader."""
+        return JsonLines(encoding=options.encoding, field=options.field, report=report)

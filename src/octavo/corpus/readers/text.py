@@ -1,0 +1,47 @@
+"""Plain text and Markdown; Markdown stays as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from octavo.config.parts import register
+from octavo.corpus.decoding import read_text
+from octavo.corpus.documents import Document, Report
+from octavo.corpus.gutenberg import without_gutenberg
+from octavo.corpus.readers.base import ReaderConfig, ReaderOptions, TextReader
+
+
+class PlainText(TextReader):
+    """A file is one text."""
+
+    gives_records = False
+
+    def __init__(self, *, encoding: str, strip_gutenberg: bool, report: Report) -> None:
+        super().__init__(encoding=encoding, report=report)
+        self._strip_gutenberg = strip_gutenberg
+
+    def read(self, path: Path, name: str) -> Iterator[Document]:
+        pieces = read_text(path, name, self._encoding(path, name))
+        if self._strip_gutenberg:
+            pieces = without_gutenberg(pieces, lambda header, licence: self._say(name, header, licence))
+        yield Document(name, pieces)
+
+    def _say(self, name: str, header: int, licence: int) -> None:
+        self._report(
+            f"{name}: Project Gutenberg header ({header:,} characters) "
+            f"and licence ({licence:,} characters) cut off"
+        )
+
+
+@register("reader")
+class TextConfig(ReaderConfig):
+    """Plain text and Markdown."""
+
+    kind: Literal["text"] = "text"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".markdown")
+
+    def build(self, options: ReaderOptions, report: Report) -> PlainText:
+        """Make the reader."""
+        return PlainText(encoding=options.encoding, strip_gutenberg=options.strip_gutenberg, report=report)
