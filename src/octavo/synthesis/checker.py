@@ -1,0 +1,120 @@
+"""Says whether a text is good pidgin, and if not, why.
+
+The checker knows the language, not the storyteller: another author's story in the same vocabulary passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from octavo.synthesis.grammar import TOKEN
+from octavo.synthesis.universe import VERBS
+from octavo.synthesis.vocabulary import MARKS, QUESTION, TENSES
+from octavo.synthesis.vocabulary import vocabulary as own_vocabulary
+
+FEWEST_WORDS, MOST_WORDS = 60, 160
+"""The length of a story."""
+
+ENDING = ("the", "end", ".")
+"""How every story closes; the one sentence that needs no verb."""
+
+# A clause cannot break off after these: they wait for another word.
+_WAITING = frozenset(
+    ("and", "but", "of", "to", "at", "in", "with", "from", "for", "my", "under", "behind", "the", "on")
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a text is good pidgin, and every problem found, each a sentence."""
+
+    ok: bool
+    problems: tuple[str, ...]
+
+
+def check(text: str, *, vocabulary: Collection[str] | None = None) -> Verdict:
+    """Check one story.
+
+    Args:
+        text: the story, without markers of its start and end.
+        vocabulary: the closed list of words; by default the storyteller's.
+    """
+    words = frozenset(own_vocabulary() if vocabulary is None else vocabulary)
+    tokens = TOKEN.findall(text)
+    problems = [*_spelling(text, tokens, words), *_length(tokens), *_ending(tokens), *_neighbours(tokens)]
+    for sentence in _sentences(tokens):
+        problems += _sentence(sentence)
+    unique = tuple(dict.fromkeys(problems))
+    return Verdict(not unique, unique)
+
+
+def _spelling(text: str, tokens: list[str], words: frozenset[str]) -> Iterator[str]:
+    if text != text.lower():
+        yield "There are capital letters; pidgin is lower case."
+    unknown = sorted({t for t in tokens if t not in MARKS and t.lower() not in words})
+    if unknown:
+        yield f"Not in the vocabulary: {', '.join(unknown)}."
+    if re.search(r"(?:^|\s)[.,?]", text):
+        yield "A punctuation mark stands alone; it must follow a word directly."
+    if re.search(r"[.,?](?=[^\s.,?])", text):
+        yield "A space is missing after a punctuation mark."
+    if re.search(r"[.,?]{2}", text):
+        yield "Two punctuation marks stand in a row."
+
+
+def _length(tokens: list[str]) -> Iterator[str]:
+    count = sum(t not in MARKS for t in tokens)
+    if not FEWEST_WORDS <= count <= MOST_WORDS:
+        yield f"The story has {count} words; it should have {FEWEST_WORDS} to {MOST_WORDS}."
+
+
+def _ending(tokens: list[str]) -> Iterator[str]:
+    ends = [i for i in range(len(tokens)) if tuple(tokens[i : i + 3]) == ENDING]
+    if not ends or ends[-1] != len(tokens) - 3 or (len(tokens) > 3 and tokens[-4] not in (".", "?")):
+        yield "The story does not close with the sentence 'the end.'."
+    if len(ends) > 1:
+        yield "The story ends more than once."
+
+
+def _neighbours(tokens: list[str]) -> Iterator[str]:
+    for before, word in pairwise([*tokens, "."]):
+        if before == word and word not in MARKS:
+            yield f"The word '{word}' stands twice in a row."
+        if before in TENSES and word in TENSES:
+            yield f"Two tense words stand together: '{before} {word}'."
+        elif before in TENSES and word not in VERBS:
+            yield f"The tense word '{before}' needs a verb after it, not '{word}'."
+        if word in TENSES and before in VERBS:
+            yield f"The tense word '{word}' stands after the verb '{before}'; it belongs before it."
+        if before in _WAITING and word in MARKS:
+            yield f"A clause breaks off after '{before}'."
+
+
+def _sentences(tokens: list[str]) -> Iterator[list[str]]:
+    """The sentences, each with the mark that ends it; the last may lack it."""
+    sentence: list[str] = []
+    for word in tokens:
+        sentence.append(word)
+        if word in (".", "?"):
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def _sentence(sentence: list[str]) -> Iterator[str]:
+    shown = " ".join(sentence)
+    if sentence[-1] not in (".", "?"):
+        yield f"The last sentence has no '.' or '?': {shown}"
+    starts = [i for i, word in enumerate(sentence) if word == QUESTION]
+    if any(i and sentence[i - 1] != "," for i in starts):
+        yield f"'{QUESTION}' stands inside a clause; a question starts with it: {shown}"
+    if starts and sentence[-1] != "?":
+        yield f"A question does not end with '?': {shown}"
+    if sentence[-1] == "?" and not starts:
+        yield f"A '?' without '{QUESTION}': {shown}"
+    if tuple(sentence) != ENDING and not VERBS.intersection(sentence):
+        yield f"A sentence has no verb: {shown}"

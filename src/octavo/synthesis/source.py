@@ -1,0 +1,50 @@
+"""The storyteller as a source of documents: a corpus that needs no text and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field
+
+from octavo.config.parts import PartConfig, register
+from octavo.corpus import Document, Report, Source
+from octavo.synthesis.storyteller import Storyteller
+
+
+class StorytellerDocuments(Source):
+    """Stories `first` to `first + stories - 1` of a seed, each a document."""
+
+    def __init__(self, *, stories: int, seed: int, first: int) -> None:
+        self._storyteller = Storyteller(seed)
+        self._numbers = range(first, first + stories)
+        self._seed = seed
+
+    def documents(self) -> Iterator[Document]:
+        for number in self._numbers:
+            yield Document(f"story {number}", iter([self._storyteller.story(number).text]))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": "storyteller",
+            "stories": len(self._numbers),
+            "seed": self._seed,
+            "first": self._numbers.start,
+        }
+
+
+@register("source")
+class StorytellerSource(PartConfig):
+    """Stories in pidgin, written by the built-in storyteller; needs no text and no network."""
+
+    kind: Literal["storyteller"] = "storyteller"
+    stories: int = Field(5000, ge=1)
+    """How many."""
+    seed: int = Field(0, ge=0)
+    """Which stories: the same seed gives the same ones."""
+    first: int = Field(0, ge=0)
+    """Number of the first story; stories of other numbers are new ones."""
+
+    def build(self, report: Report | None = None) -> StorytellerDocuments:
+        """Make the source; stories are written as they are read."""
+        return StorytellerDocuments(stories=self.stories, seed=self.seed, first=self.first)
