@@ -1,0 +1,166 @@
+"""From a source of documents to a dataset: one pass over the text, its split, the tokenizer, the shards.
+
+Everything that decides the outcome goes into the dataset's key, so the same text and settings find it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from octavo.corpus import Report, Source
+from octavo.dataset.shards import token_dtype, write_shards
+from octavo.dataset.splitting import split_text
+from octavo.dataset.store import (
+    FORMAT,
+    TOKENIZER,
+    Dataset,
+    Split,
+    aside,
+    default_cache,
+    open_dataset,
+    publish,
+    sha256_of,
+)
+from octavo.dataset.text import Progress, Text, ingest, no_progress
+from octavo.errors import ConfigError, CorpusError
+from octavo.tokenizers import Tokenizer, TokenizerConfig
+
+
+def _silent(sentence: str) -> None:
+    """Report to nobody."""
+
+
+def prepare(
+    source: Source,
+    tokenizer: TokenizerConfig,
+    *,
+    split: Literal["contiguous", "documents"] = "contiguous",
+    validation: float = 0.1,
+    cache: Path | None = None,
+    report: Report = _silent,
+    progress: Progress = no_progress,
+    verify: bool = False,
+) -> Dataset:
+    """Make the dataset of a corpus, or find the one that was made of the same text with the same settings.
+
+    Args:
+        tokenizer: how text becomes tokens; built on the part of the text that it trains on.
+        split, validation: see `split_text`; `validation` is the share of the text.
+        cache: folder that keeps datasets; None means the user's.
+        report: hears what was removed, reused or made again.
+        progress: called while reading, and then, from 0 on again, while encoding each part.
+        verify: whether a dataset that is found is read through and compared with its hashes.
+
+    Raises:
+        CorpusError: no text, or not enough for both parts.
+        TokenizerError: the tokenizer cannot be built, or lacks what the text has.
+        StorageError: the disk is full or the cache cannot be written.
+    """
+    if not 0 < validation < 1:
+        raise ConfigError(
+            f"validation is {validation:g}; it is a share of the text, more than 0 and less than 1."
+        )
+    cache = cache or default_cache()
+    with aside(cache) as folder:
+        text = ingest(source, folder / "corpus.txt", progress)
+        settings = {
+            "text": text.sha256,
+            "split": split,
+            "validation": validation,
+            "tokenizer": tokenizer.model_dump(mode="json"),
+            # A word list can change without its name.
+            "tokenizer_files": {name: sha256_of(path) for name, path in tokenizer if _is_file(path)},
+        }
+        final = cache / "datasets" / _key(settings)
+        if found := _found(final, verify, report):
+            return found
+        texts, removed = split_text(text, split, validation, folder, report)
+        text.path.unlink()
+
+        def pieces() -> Iterator[str]:
+            parts = (texts["train"],) if tokenizer.trains_on == "train" else texts.values()
+            return chain.from_iterable(part.pieces() for part in parts)
+
+        built = tokenizer.build(pieces, documents=text.several)
+        return _write(texts, built, {**settings, "duplicates_removed": removed}, folder, final, progress)
+
+
+def prepare_text(
+    source: Source,
+    tokenizer: Tokenizer,
+    *,
+    cache: Path | None = None,
+    report: Report = _silent,
+    progress: Progress = no_progress,
+    verify: bool = False,
+) -> Split:
+    """All of a text as one part, in the tokens of a tokenizer that there is already: what a model is judged
+    on elsewhere.
+
+    Arguments and errors as for `prepare`.
+    """
+    cache = cache or default_cache()
+    with aside(cache) as folder:
+        text = ingest(source, folder / "text.txt", progress)
+        settings = {"text": text.sha256, "tokenizer": tokenizer.fingerprint()}
+        final = cache / "datasets" / _key(settings)
+        dataset = _found(final, verify, report) or _write(
+            {"text": text}, tokenizer, settings, folder, final, progress
+        )
+        return dataset.splits["text"]
+
+
+def _is_file(value: object) -> bool:
+    return isinstance(value, Path) and value.is_file()
+
+
+def _key(settings: dict[str, Any]) -> str:
+    decisive = json.dumps({"format": FORMAT, **settings}, sort_keys=True)
+    return hashlib.sha256(decisive.encode()).hexdigest()[:32]
+
+
+def _found(final: Path, verify: bool, report: Report) -> Dataset | None:
+    if not final.exists():
+        return None
+    try:
+        dataset = open_dataset(final, verify=verify)
+    except CorpusError as error:
+        report(f"{error.what} It is made again.")
+        shutil.rmtree(final, ignore_errors=True)
+        return None
+    report(f"dataset: reused {final.name[:8]} (same text and tokenizer)")
+    return dataset
+
+
+def _write(
+    texts: dict[str, Text],
+    tokenizer: Tokenizer,
+    settings: dict[str, Any],
+    folder: Path,
+    final: Path,
+    progress: Progress,
+) -> Dataset:
+    tokenizer.save(folder / TOKENIZER)
+    splits = {}
+    for name, text in texts.items():
+        tokens, _ = write_shards(text, tokenizer, folder, name, progress)
+        splits[name] = {
+            "tokens": tokens,
+            "bytes": text.bytes,
+            "characters": text.total_characters,
+            "documents": len(text.starts),
+        }
+    manifest = {
+        **settings,
+        "vocab_size": tokenizer.vocab_size,
+        "tokenizer_fingerprint": tokenizer.fingerprint(),
+        "dtype": token_dtype(tokenizer.vocab_size).str,
+        "splits": splits,
+    }
+    return publish(folder, manifest, final)

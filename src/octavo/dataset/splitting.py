@@ -1,0 +1,142 @@
+"""Which part of a corpus a model learns from, and which is kept to judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from octavo.corpus import Report
+from octavo.dataset.text import PIECE, CanonicalText, Text
+from octavo.errors import CorpusError
+
+PARTS = ("train", "validation")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Documents chosen from a text, or what a cut left of them: byte offsets and characters, uint64 each."""
+
+    starts: np.ndarray
+    stops: np.ndarray
+    characters: np.ndarray
+
+
+def split_text(
+    text: CanonicalText, how: str, validation: float, folder: Path, report: Report
+) -> tuple[dict[str, Text], int]:
+    """Write `train.txt` and `validation.txt` into a folder.
+
+    Args:
+        how: "contiguous" cuts the stream of characters at 1 - validation: one document exactly there, several
+            at the next boundary between two. "documents" decides by each document's hash, so that a document
+            keeps its side when others come and go, and takes out all but the first of those that repeat each
+            other.
+
+    Returns:
+        The two parts, and how many documents were taken out.
+
+    Raises:
+        CorpusError: a part would be empty.
+    """
+    removed = 0
+    if how == "documents":
+        chosen, removed = _by_hash(text, validation)
+    elif text.several:
+        chosen = _at_boundary(text, validation, report)
+    else:
+        chosen = _inside_last(text, int((1 - validation) * int(text.characters[0])))
+    for name, part in zip(PARTS, chosen, strict=True):
+        if not part.characters.sum():
+            count = f"{len(text.starts):,} document{'s' * (len(text.starts) != 1)}"
+            raise CorpusError(
+                f"With {count} of {text.total_characters:,} characters in all, split={how} and "
+                f"validation={validation:g}, the {name} part would be empty.",
+                remedy="Give more text, or another validation share, or try split=contiguous.",
+            )
+    if removed:
+        what = "document that repeats" if removed == 1 else "documents that repeat"
+        report(f"removed {removed:,} {what} an earlier one")
+    return {
+        name: _write(text, part, folder / f"{name}.txt") for name, part in zip(PARTS, chosen, strict=True)
+    }, removed
+
+
+def _by_hash(text: CanonicalText, validation: float) -> tuple[tuple[Pieces, Pieces], int]:
+    high, low = text.digests.T
+    order = np.lexsort((low, high))  # stable, so of equal documents the earliest comes first
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (high[order][1:] != high[order][:-1]) | (low[order][1:] != low[order][:-1])
+    kept = np.zeros(len(order), bool)
+    kept[order[fresh]] = True
+    held_out = (high >> np.uint64(11)) * 2.0**-53 < validation
+    return (_chosen(text, kept & ~held_out), _chosen(text, kept & held_out)), int((~kept).sum())
+
+
+def _chosen(text: Text, documents: np.ndarray | slice) -> Pieces:
+    return Pieces(text.starts[documents], text.stops[documents], text.characters[documents])
+
+
+def _at_boundary(text: CanonicalText, validation: float, report: Report) -> tuple[Pieces, Pieces]:
+    point = int((1 - validation) * text.total_characters)
+    begins = np.cumsum(text.characters + np.uint64(1)) - text.characters - np.uint64(1)
+    first = int(np.searchsorted(begins, point))
+    if first == len(begins):
+        report("the split falls inside the last document, which is cut in two")
+        return _inside_last(text, point - int(begins[-1]))
+    again = int(np.isin(text.digests[first:, 0], text.digests[:first, 0]).sum())
+    if again:
+        report(
+            f"{again:,} of {len(begins) - first:,} validation documents stand in the training part too, "
+            "so the model can know them by heart; split=documents keeps them apart"
+        )
+    return _chosen(text, slice(first)), _chosen(text, slice(first, None))
+
+
+def _inside_last(text: Text, characters: int) -> tuple[Pieces, Pieces]:
+    """Cut the last document after so many characters."""
+    characters = min(characters, int(text.characters[-1]))
+    cut = _byte_offset(text, int(text.starts[-1]), characters)
+    before, after = (
+        Pieces(text.starts.copy(), text.stops.copy(), text.characters.copy()),
+        Pieces(text.starts[-1:].copy(), text.stops[-1:].copy(), text.characters[-1:].copy()),
+    )
+    before.stops[-1] = after.starts[-1] = cut
+    before.characters[-1] = characters
+    after.characters[-1] -= np.uint64(characters)
+    return before, after
+
+
+def _byte_offset(text: Text, start: int, characters: int) -> int:
+    """Where a character stands, counted from the one that stands at byte `start`."""
+    with text.path.open("rb") as file:
+        file.seek(start)
+        while True:
+            chunk = np.frombuffer(file.read(PIECE), np.uint8)
+            if not chunk.size:
+                return start
+            # Every byte of a character but its first is 10xxxxxx.
+            firsts = np.flatnonzero((chunk & 0xC0) != 0x80)
+            if characters < firsts.size:
+                return start + int(firsts[characters])
+            characters -= firsts.size
+            start += chunk.size
+
+
+def _write(text: Text, part: Pieces, path: Path) -> Text:
+    """Copy the chosen documents, those that stand side by side at one go."""
+    sizes = part.stops - part.starts
+    gaps = np.flatnonzero(part.starts[1:] != part.stops[:-1] + np.uint64(1)) + 1
+    firsts, lasts = np.r_[0, gaps], np.r_[gaps, len(sizes)] - 1
+    with text.path.open("rb") as source, path.open("wb", buffering=PIECE) as target:
+        for start, stop in zip(part.starts[firsts].tolist(), part.stops[lasts].tolist(), strict=True):
+            source.seek(start)
+            while start < stop:
+                chunk = source.read(min(PIECE, stop - start))
+                target.write(chunk)
+                start += len(chunk)
+            if text.several:
+                target.write(b"\n")
+    stops = np.cumsum(sizes + np.uint64(text.several)) - np.uint64(text.several)
+    return Text(path, stops - sizes, stops, part.characters, text.several)

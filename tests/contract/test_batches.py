@@ -1,0 +1,203 @@
+"""Every way to make batches: pure in (seed, step), targets one token on, evaluation that scores all exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.config.parts import parts
+from octavo.dataset.batches import Batches, BatchesConfig
+from octavo.errors import CorpusError
+
+KINDS = sorted(parts("batches"))
+MARKS = {"none": (None, None), "shared": (1, 1), "own": (0, 1)}
+CONTEXT, BATCH = 8, 3
+
+
+def config_of(kind: str, **options: Any) -> BatchesConfig:
+    config = parts("batches")[kind].model_validate(options)
+    assert isinstance(config, BatchesConfig)
+    return config
+
+
+def documents(lengths: list[int], marks: str) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens that are all different but for the marks, and where documents start."""
+    start, end = MARKS[marks]
+    tokens: list[int] = []
+    starts: list[int] = []
+    for length in lengths:
+        starts.append(len(tokens))
+        tokens += [start] if start is not None and start != end else []
+        tokens += range(1000 + len(tokens), 1000 + len(tokens) + length)
+        tokens += [end] if end is not None else []
+    return np.array(tokens, np.uint16), np.array(starts if marks != "none" else [0], np.uint64)
+
+
+def build(kind: str, lengths: list[int], marks: str, **changed: Any) -> Batches:
+    tokens, starts = documents(lengths, marks)
+    start, end = MARKS[marks]
+    given = {"context": CONTEXT, "batch": BATCH, "seed": 7, "start_id": start, "end_id": end, **changed}
+    return config_of(kind).build(tokens, starts, **given)
+
+
+LENGTHS = [5, 9, 3, 30, 4, 4, 11, 2, 6, 17, 5]
+
+
+@pytest.mark.parametrize("marks", MARKS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_are_pure_functions_of_seed_and_step(kind: str, marks: str) -> None:
+    one, other = build(kind, LENGTHS, marks, accumulation=2), build(kind, LENGTHS, marks, accumulation=2)
+    forwards = [one.batch(step, micro) for step in range(20) for micro in range(2)]
+    backwards = [other.batch(step, micro) for step in reversed(range(20)) for micro in reversed(range(2))]
+    for (a, b), (c, d) in zip(forwards, reversed(backwards), strict=True):
+        assert np.array_equal(a, c) and np.array_equal(b, d)
+    different = build(kind, LENGTHS, marks, seed=8, accumulation=2)
+    assert any(not np.array_equal(one.batch(step)[0], different.batch(step)[0]) for step in range(5))
+    assert len({inputs.tobytes() for inputs, _ in forwards}) > 10
+
+
+@pytest.mark.parametrize("marks", MARKS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_shapes_and_targets(kind: str, marks: str) -> None:
+    batches = build(kind, LENGTHS, marks)
+    tokens, _ = documents(LENGTHS, marks)
+    follows = {(int(a), int(b)) for a, b in pairwise(tokens.tolist())}
+    if marks == "shared":
+        follows.add((1, int(tokens[0])))  # the mark before the first document is not in the tokens
+    for step in range(30):
+        inputs, targets = batches.batch(step)
+        for array in (inputs, targets):
+            assert array.shape == (BATCH, CONTEXT) and array.dtype == np.int64
+            assert array.flags.c_contiguous and array.flags.writeable
+        scored = targets >= 0
+        assert scored.any(axis=1).all()
+        assert set(zip(inputs[scored].tolist(), targets[scored].tolist(), strict=True)) <= follows
+
+
+@pytest.mark.parametrize("marks", MARKS)
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=25),
+    context=st.integers(1, 12),
+    batch=st.integers(1, 5),
+)
+def test_evaluation_scores_everything_once(
+    kind: str, marks: str, lengths: list[int], context: int, batch: int
+) -> None:
+    tokens, starts = documents(lengths, marks)
+    if len(tokens) < 2:
+        return
+    start, end = MARKS[marks]
+    seen: Counter[int] = Counter()
+    shapes = []
+    evaluated = config_of(kind).evaluation(
+        tokens, starts, context=context, batch=batch, start_id=start, end_id=end
+    )
+    for inputs, targets in evaluated:
+        assert inputs.shape == targets.shape and inputs.dtype == targets.dtype == np.int64
+        seen.update(targets[targets >= 0].tolist())
+        shapes.append(inputs.shape)
+    assert all(shape == (batch, context) for shape in shapes[:-1])
+    assert 1 <= shapes[-1][0] <= batch and shapes[-1][1] == context
+    expected = Counter(tokens.tolist())
+    if kind == "documents":
+        if marks == "own":
+            del expected[0]  # a start mark of its own is never predicted
+        elif marks == "none":
+            expected[int(tokens[0])] -= 1
+    else:
+        expected[int(tokens[0])] -= 1
+    assert seen == +expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluation_of_a_part(kind: str) -> None:
+    tokens, starts = documents(LENGTHS, "shared")
+
+    def scored(limit: int | None) -> list[int]:
+        options = {"context": CONTEXT, "batch": BATCH, "start_id": 1, "end_id": 1, "limit": limit}
+        return [
+            int(target)
+            for _, targets in config_of(kind).evaluation(tokens, starts, **options)
+            for target in targets[targets >= 0]
+        ]
+
+    for limit in (1, 8, 20, 50, 10_000):
+        part = scored(limit)
+        assert part == scored(None)[: len(part)]
+        assert min(limit, len(scored(None))) <= len(part) < limit + CONTEXT
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "windows"])
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_an_epoch_sees_everything_once(kind: str, accumulation: int) -> None:
+    lengths = LENGTHS * 30
+    tokens, starts = documents(lengths, "own")
+    options = {"context": CONTEXT, "start_id": 0, "end_id": 1}
+    batches = config_of(kind).build(tokens, starts, batch=BATCH, seed=1, accumulation=accumulation, **options)
+    rows: list[bytes] = []
+    steps = batches.steps_per_epoch
+    assert steps is not None
+    for step in range(3 * steps):
+        for micro in range(accumulation):
+            inputs, targets = batches.batch(step, micro)
+            rows += [np.stack(pair).tobytes() for pair in zip(inputs, targets, strict=True)]
+    n = len(set(rows))
+    assert steps == -(-n // (BATCH * accumulation))
+    epochs = [rows[at : at + n] for at in (0, n, 2 * n)]
+    assert all(len(set(epoch)) == n for epoch in epochs[: len(rows) // n])
+    assert epochs[0] != epochs[1]
+    if kind == "documents":
+        evaluated = config_of(kind).evaluation(tokens, starts, batch=1, **options)
+        assert set(rows) == {np.stack([a[0], b[0]]).tobytes() for a, b in evaluated}
+
+
+@pytest.mark.parametrize("stride", [None, 1, 3, 8, 11])
+def test_sliding_windows_begin_every_stride(stride: int | None) -> None:
+    tokens = np.arange(60, dtype=np.uint16)
+    config = config_of("sliding", stride=stride, shuffle=False)
+    none = {"start_id": None, "end_id": None}
+    batches = config.build(tokens, np.zeros(1, np.uint64), context=8, batch=1, seed=0, **none)
+    starts = list(range(0, 60 - 8, stride or 8))
+    assert batches.steps_per_epoch == len(starts)
+    assert [batches.batch(step)[0][0, 0] for step in range(len(starts) + 2)] == [*starts, *starts[:2]]
+
+
+def test_random_windows_begin_anywhere_alike() -> None:
+    tokens = np.arange(12, dtype=np.uint16)
+    none = {"start_id": None, "end_id": None}
+    batches = config_of("windows").build(tokens, np.zeros(1, np.uint64), context=8, batch=100, seed=0, **none)
+    assert batches.steps_per_epoch is None
+    counts = np.bincount(np.concatenate([batches.batch(step)[0][:, 0] for step in range(100)]))
+    assert len(counts) == 4 and (np.abs(counts - 2500) < 6 * 44).all()  # 44 is a standard deviation
+
+
+def test_a_shared_mark_begins_every_row_of_documents() -> None:
+    batches = build("documents", [3, 2, 4, 5, 1], "shared")
+    for step in range(5):
+        assert (batches.batch(step)[0][:, 0] == 1).all()
+    assert batches.notes == ()
+    assert build("documents", LENGTHS, "shared").notes == (
+        "4 documents are longer than the context of 8 tokens, and cut into rows",
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_little_text(kind: str) -> None:
+    none = {"start_id": None, "end_id": None}
+    starts = np.zeros(1, np.uint64)
+    short = np.arange(1 if kind == "documents" else 8, dtype=np.uint16)
+    with pytest.raises(CorpusError) as caught:
+        config_of(kind).build(short, starts, context=8, batch=2, seed=0, **none)
+    assert caught.value.remedy
+    with pytest.raises(CorpusError, match="no token to predict"):
+        list(config_of(kind).evaluation(short[:1], starts, context=8, batch=2, **none))
+    exactly = np.arange(9, dtype=np.uint16)
+    inputs, targets = config_of(kind).build(exactly, starts, context=8, batch=2, seed=0, **none).batch(5)
+    assert inputs.tolist() == [list(range(8))] * 2 and targets.tolist() == [list(range(1, 9))] * 2

@@ -1,0 +1,139 @@
+"""Splits: where the text is cut, and that nothing stands on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.dataset.splitting import split_text
+from octavo.dataset.text import Text, ingest
+from octavo.errors import CorpusError
+from unit.dataset.common import Given
+
+Split = Callable[..., tuple[list[str], list[str], int, list[str]]]
+
+
+def documents_of(text: Text) -> list[str]:
+    content = text.path.read_bytes()
+    assert len(content) == text.bytes and len(content.decode()) == text.total_characters
+    found = [content[a:b].decode() for a, b in zip(text.starts.tolist(), text.stops.tolist(), strict=True)]
+    assert [len(one) for one in found] == text.characters.tolist()
+    assert content.decode() == ("".join(f"{one}\n" for one in found) if text.several else found[0])
+    return found
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    def run(
+        texts: list[str], how: str = "contiguous", validation: float = 0.1
+    ) -> tuple[list[str], list[str], int, list[str]]:
+        folder: Path = tmp_path_factory.mktemp("split")
+        said: list[str] = []
+        parts, removed = split_text(
+            ingest(Given(*texts), folder / "all.txt"), how, validation, folder, said.append
+        )
+        return documents_of(parts["train"]), documents_of(parts["validation"]), removed, said
+
+    return run
+
+
+@given(text=st.text(st.sampled_from("ab é😀"), min_size=2), share=st.floats(0.05, 0.95))
+def test_one_document_is_cut_at_the_character(text: str, share: float, split: Split) -> None:
+    at = int((1 - share) * len(text))
+    if not text.strip() or not 0 < at < len(text):
+        return
+    assert split([text], validation=share) == ([text[:at]], [text[at:]], 0, [])
+
+
+def test_a_cut_deep_in_a_long_text(split: Split) -> None:
+    text = "é" * 1_500_000 + "x" * 500_000
+    train, validation, _, _ = split([text], validation=0.4)
+    assert (len(train[0]), len(validation[0])) == (1_200_000, 800_000)
+    assert train[0] + validation[0] == text
+
+
+def test_tinyshakespeare_is_cut_as_in_nanogpt(test_data: Path, split: Split) -> None:
+    text = (test_data / "tinyshakespeare.txt").read_text(encoding="utf-8")
+    train, validation, _, _ = split([text])
+    assert (train, validation) == ([text[:1_003_854]], [text[1_003_854:]])
+    assert len(validation[0]) == 111_540
+
+
+@pytest.mark.parametrize(("share", "cut"), [(0.1, 9), (0.2, 8), (0.25, 8), (0.5, 5), (0.91, 1), (0.95, 1)])
+def test_several_documents_are_cut_at_the_next_boundary(share: float, cut: int, split: Split) -> None:
+    texts = [f"text{number}" for number in range(10)]  # six characters each, with the line break
+    assert split(texts, validation=share) == (texts[:cut], texts[cut:], 0, [])
+
+
+def test_a_last_document_too_long_to_wait_for_is_cut(split: Split) -> None:
+    train, validation, _, said = split(["short", "x" * 994])
+    assert (train, validation) == (["short", "x" * 894], ["x" * 100])
+    assert said == ["the split falls inside the last document, which is cut in two"]
+
+
+def test_repeats_across_a_contiguous_split_are_said(split: Split) -> None:
+    texts = [f"text{number}" for number in range(9)]
+    train, validation, removed, said = split([*texts, "text 3"])
+    assert (train, validation, removed) == (texts, ["text 3"], 0)
+    assert said[0].startswith("1 of 1 validation documents stand in the training part too")
+
+
+@given(numbers=st.lists(st.integers(0, 60), min_size=20), spaces=st.lists(st.integers(1, 3), min_size=20))
+def test_by_hash_nothing_stands_on_both_sides(numbers: list[int], spaces: list[int], split: Split) -> None:
+    texts = [f"text{' ' * n}{number}" for number, n in zip(numbers, spaces * len(numbers), strict=False)]
+    try:
+        train, validation, removed, said = split(texts, "documents", 0.3)
+    except CorpusError:
+        assert len(set(numbers)) < 30
+        return
+    bare = ["".join(text.split()) for text in train + validation]
+    assert len(set(bare)) == len(bare) == len(set(numbers))
+    assert removed == len(texts) - len(bare)
+    assert bool(said) == bool(removed)
+    # The first of each stays, in order.
+    firsts = [text for at, text in enumerate(texts) if numbers.index(numbers[at]) == at]
+    assert train == [text for text in firsts if text in train]
+    assert validation == [text for text in firsts if text in validation]
+
+
+def test_a_document_keeps_its_side_when_others_come(split: Split) -> None:
+    texts = [f"text {number}" for number in range(200)]
+    train, validation, _, _ = split(texts, "documents")
+    assert 5 <= len(validation) <= 40
+    more_train, more_validation, _, _ = split(["new", *reversed(texts), "newer"], "documents")
+    assert set(train) <= set(more_train) and set(validation) <= set(more_validation)
+
+
+def test_removed_documents_are_counted_and_said(split: Split) -> None:
+    texts = [f"text {number}" for number in range(100)]
+    assert split([*texts, *texts[:2]], "documents")[2:] == (
+        2,
+        ["removed 2 documents that repeat an earlier one"],
+    )
+    assert split([*texts, texts[7]], "documents")[2:] == (
+        1,
+        ["removed 1 document that repeats an earlier one"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "how", "share", "part"),
+    [
+        (["a"], "contiguous", 0.1, "train"),
+        (["some text"], "contiguous", 0.01, "train or validation"),
+        (["some text"], "documents", 0.1, "validation"),
+        (["same", "same"], "documents", 0.1, "validation"),
+    ],
+)
+def test_an_empty_part_is_an_error(texts: list[str], how: str, share: float, part: str, split: Split) -> None:
+    if part == "train or validation":
+        train, validation, _, _ = split(texts, how, share)
+        assert train and validation
+        return
+    with pytest.raises(CorpusError, match=f"the {part} part would be empty") as caught:
+        split(texts, how, share)
+    assert caught.value.remedy
