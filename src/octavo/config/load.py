@@ -99,11 +99,11 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
         child = node.get(name)
         if isinstance(child, str):  # a part in short form
             child = {"kind": child}
-        node[name] = child = dict(child) if isinstance(child, dict) else {}
-        node = child
+        node[name] = dict(child) if isinstance(child, dict) else {}
+        node = node[name]
     if path[-1] == "kind":
         part = _part_at(path[:-1])
-        if node.get("kind", part and part.default) != value:
+        if part and node.get("kind", part.default) != value:
             node.clear()
     node[path[-1]] = value
 

@@ -53,6 +53,8 @@ class ModelConfig(Strict):
     """Normalization of the activations."""
     norm_place: Literal["pre", "post"] = "pre"
     """pre: x + f(norm(x)); post: norm(x + f(x))."""
+    embedding_norm: bool = False
+    """A norm on the embeddings, before the first block."""
     final_norm: bool = True
     """A norm before the head."""
     residual: bool = True
@@ -63,8 +65,8 @@ class ModelConfig(Strict):
     """Project the concatenated heads back to the width (without it, H·D must equal the width)."""
     output_bias: bool = True
     """Bias in that projection."""
-    attention_scale: Literal["head", "model"] = "head"
-    """Scores divided by √(head width), or by √(model width) as in report C's listing."""
+    attention_scale: Literal["head", "model"] | Annotated[float, Field(gt=0)] = "head"
+    """Scores divided by √(head width), or by √(model width) as in report C's listing, or multiplied by a number."""
     qk_norm: bool = False
     """Queries and keys brought to unit root mean square before the scores."""
     feed_forward: Annotated[PartConfig, PartOf("feed_forward", "gelu")] = Field({"kind": "gelu"}, validate_default=True)

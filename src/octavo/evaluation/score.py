@@ -1,0 +1,65 @@
+"""The model's score on a split: every token predicted once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Score:
+    """Sums over the scored tokens."""
+
+    nats: float
+    tokens: int
+    correct: int
+
+    @property
+    def loss(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss) (report D)."""
+        return math.exp(min(self.loss, 700.0))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of tokens that the model held most probable."""
+        return self.correct / self.tokens
+
+    def bits_per_byte(self, text_bytes: float) -> float:
+        """Bits that the model needs for one byte of the scored text: comparable across tokenizers."""
+        return self.nats / math.log(2) / text_bytes
+
+
+@torch.no_grad()
+def score(
+    model: nn.Module,
+    batches: Iterable[tuple[np.ndarray, np.ndarray]],
+    *,
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> Score:
+    """Score a model on batches of inputs and targets (B, T), −1 where there is nothing to predict."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    nats, tokens, correct = 0.0, 0, 0
+    for arrays in batches:
+        inputs, targets = (torch.from_numpy(part).to(device) for part in arrays)
+        with autocast():
+            logits = model(inputs).float()  # (B, T, V)
+        nats += F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum").item()
+        tokens += int((targets >= 0).sum())
+        correct += int((logits.argmax(dim=-1) == targets).sum())
+    model.train(was_training)
+    return Score(nats=nats, tokens=tokens, correct=correct)

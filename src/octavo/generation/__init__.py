@@ -1,0 +1,6 @@
+"""Writing: cached decoding and pure sampling functions."""
+
+from octavo.generation.engine import Sample, Writer
+from octavo.generation.sampling import Sampling
+
+__all__ = ["Sample", "Sampling", "Writer"]

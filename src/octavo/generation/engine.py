@@ -1,0 +1,203 @@
+"""The writer: goes on from a prompt, token by token, with cached keys and values.
+
+Beyond the context a window slides: when the cache is full, the oldest quarter of it is forgotten and the rest read
+again, so every token is written with at least three quarters of the context before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from octavo.errors import InputError
+from octavo.generation.sampling import Sampling
+from octavo.model.gpt import GPT
+from octavo.tokenizers import Tokenizer
+
+Finish = Literal["length", "end", "stop"]
+
+
+class NextLogits(Protocol):
+    """What yields the logits (B, V) after some more tokens (B, T) of each stream."""
+
+    def __call__(self, tokens: Tensor) -> Tensor: ...
+
+
+class CachedDecoder:
+    """Feeds new tokens only; the fast path."""
+
+    def __init__(self, model: GPT, *, batch: int) -> None:
+        self.model, self.batch = model, batch
+        self.keep = model.context - max(1, model.context // 4)
+        self.cache = model.new_cache(batch)
+        self.text: Tensor | None = None  # (B, ≤ context) what the cache has read
+
+    @torch.no_grad()
+    def __call__(self, tokens: Tensor) -> Tensor:
+        held = 0 if self.text is None else self.text.size(1)
+        self.text = tokens if self.text is None else torch.cat((self.text, tokens), dim=1)
+        if held + tokens.size(1) > self.model.context:
+            keep = self.model.context if held == 0 else max(1, self.keep)
+            self.text = tokens = self.text[:, -keep:]
+            for layer in self.cache:
+                layer.length = 0
+        return self.model(tokens, self.cache)[:, -1].float()
+
+
+class FullDecoder:
+    """Reads the whole window anew for each token; the slow twin with the same windows."""
+
+    def __init__(self, model: GPT, *, batch: int) -> None:
+        self.model = model
+        self.keep = model.context - max(1, model.context // 4)
+        self.text: Tensor | None = None
+
+    @torch.no_grad()
+    def __call__(self, tokens: Tensor) -> Tensor:
+        held = 0 if self.text is None else self.text.size(1)
+        self.text = tokens if self.text is None else torch.cat((self.text, tokens), dim=1)
+        if self.text.size(1) > self.model.context:
+            self.text = self.text[:, -(self.model.context if held == 0 else max(1, self.keep)) :]
+        return self.model(self.text)[:, -1].float()
+
+
+@dataclass
+class Sample:
+    """One continuation as it grows: ids, the model's log-probability of each (nats, before temperature), text."""
+
+    index: int
+    ids: list[int] = field(default_factory=list)
+    log_probabilities: list[float] = field(default_factory=list)
+    text: str = ""
+    finish: Finish | None = None
+
+
+class Writer:
+    """A model with its tokenizer, ready to write."""
+
+    def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
+        self.model, self.tokenizer = model, tokenizer
+
+    def prompt_ids(self, prompt: str) -> list[int]:
+        """Ids of the document start and the prompt; an empty prompt is the document start alone.
+
+        Raises TokenizerError for characters or words that the vocabulary lacks.
+        """
+        start = [] if self.tokenizer.start is None else [self.tokenizer.start]
+        ids = start + self.tokenizer.encode(prompt).tolist()
+        if ids:
+            return ids
+        return [int(self.tokenizer.encode("\n")[0])] if self._covers("\n") else [0]
+
+    def _covers(self, text: str) -> bool:
+        try:
+            return len(self.tokenizer.encode(text)) > 0
+        except InputError:
+            return False
+
+    def stream(
+        self,
+        prompt: str,
+        *,
+        tokens: int,
+        sampling: Sampling,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        index: int = 0,
+    ) -> Iterator[str]:
+        """Text as it is written, in pieces that can be printed at once."""
+        for _, piece in self.write(prompt, tokens=tokens, sampling=sampling, seed=seed, stop=stop, first=index):
+            if piece:
+                yield piece
+
+    def samples(
+        self, prompt: str, *, tokens: int, sampling: Sampling, count: int = 1, seed: int = 0, stop: Sequence[str] = ()
+    ) -> list[Sample]:
+        """Several continuations written side by side; sample i of a seed is the same whatever the count."""
+        done: dict[int, Sample] = {}
+        for sample, _ in self.write(prompt, tokens=tokens, sampling=sampling, count=count, seed=seed, stop=stop):
+            done[sample.index] = sample
+        return [done[index] for index in sorted(done)]
+
+    def write(
+        self,
+        prompt: str,
+        *,
+        tokens: int,
+        sampling: Sampling,
+        count: int = 1,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        first: int = 0,
+        decoder: type[CachedDecoder] | type[FullDecoder] = CachedDecoder,
+    ) -> Iterator[tuple[Sample, str]]:
+        """Each (sample, new text) as it comes; `sample.finish` is set on its last."""
+        device = next(self.model.parameters()).device
+        self.model.eval()
+        ids = self.prompt_ids(prompt)
+        writing = [_Stream(self.tokenizer, ids, first + i, seed, tokens, stop) for i in range(count)]
+        step = decoder(self.model, batch=count)
+        fresh = torch.tensor([ids] * count)
+        seen = torch.zeros(count, self.tokenizer.vocab_size, dtype=torch.bool)
+        while any(stream.open for stream in writing):
+            logits = step(fresh.to(device)).cpu()  # (B, V); chosen on the CPU, for not every accelerator has doubles
+            seen.scatter_(1, fresh, True)
+            uniform = torch.from_numpy(np.array([stream.uniform() for stream in writing]))
+            chosen = sampling.choose(logits, uniform, seen)
+            known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
+            for stream, token, log_probability in zip(writing, chosen.tolist(), known.tolist(), strict=True):
+                if stream.open:
+                    yield stream.sample, stream.take(token, log_probability)
+            fresh = chosen[:, None]
+
+
+class _Stream:
+    """One sample's side of the writing: its random numbers, its text, and when it ends."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, prompt: list[int], index: int, seed: int, tokens: int, stop: Sequence[str]
+    ) -> None:
+        self.sample = Sample(index)
+        self.tokens, self.stop, self.end = tokens, [text for text in stop if text], tokenizer.end
+        self.decoder = tokenizer.decoder()
+        for token in prompt:  # so that the first new word is spaced as its neighbour asks
+            self.decoder.push(token)
+        self.random = np.random.Generator(np.random.Philox(key=[seed, index]))
+        self.held = ""  # text that may be the beginning of a stop string
+        self.open = True
+
+    def uniform(self) -> float:
+        return self.random.random()
+
+    def take(self, token: int, log_probability: float) -> str:
+        """Add a token; returns the text that it lets out."""
+        self.sample.ids.append(token)
+        self.sample.log_probabilities.append(log_probability)
+        if token == self.end:
+            return self._close("end", self.held + self.decoder.finish())
+        text = self.held + self.decoder.push(token)
+        last = len(self.sample.ids) >= self.tokens
+        if last:
+            text += self.decoder.finish()
+        cut = min((at for at in (text.find(stop) for stop in self.stop) if at >= 0), default=-1)
+        if cut >= 0:
+            return self._close("stop", text[:cut])
+        if last:
+            return self._close("length", text)
+        held = max((n for stop in self.stop for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0)
+        self.held = text[len(text) - held :] if held else ""
+        return self._let_out(text[: len(text) - held])
+
+    def _close(self, finish: Finish, text: str) -> str:
+        self.open = False
+        self.sample.finish = finish
+        return self._let_out(text)
+
+    def _let_out(self, text: str) -> str:
+        self.sample.text += text
+        return text

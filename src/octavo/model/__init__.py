@@ -1,0 +1,1 @@
+"""One GPT whose architectural choices are parts: `build_model` assembles it, `gpt.py` is its forward."""

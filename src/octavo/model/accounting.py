@@ -1,0 +1,127 @@
+"""What a model costs, from its config alone: parameters, FLOPs, bytes of memory and of cache.
+
+Tests hold every figure against the built model. L layers, C width, H heads, D head width, T context, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
+
+from octavo.config import ModelConfig, PartConfig
+from octavo.model.build import assemble
+
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that training holds at its peak, part by part, in float32."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+def _attention_matrices(config: ModelConfig) -> int:
+    qkv = config.width * (config.heads + 2 * config.resolved_kv_heads) * config.resolved_head_width
+    return qkv + (config.query_width * config.width if config.output_projection else 0)
+
+
+def block_matrix_parameters(config: ModelConfig) -> int:
+    """Numbers in the matrices of all blocks."""
+    return config.layers * (_attention_matrices(config) + config.feed_forward.matrix_parameters(width=config.width))
+
+
+def matrix_parameters(config: ModelConfig, *, vocab_size: int) -> int:
+    """N, the numbers that take part in matrix products: blocks and head, not the looked-up tables."""
+    return block_matrix_parameters(config) + config.width * vocab_size
+
+
+def parameters(config: ModelConfig, *, vocab_size: int, head: bool = True) -> int:
+    """All trained numbers; `head=False` leaves the output head out, as GPT-2's "124M" does (report D)."""
+    has_feed_forward = config.feed_forward.kind != "none"
+    norm = config.norm.parameters(width=config.width)
+    biases = config.qkv_bias * (config.heads + 2 * config.resolved_kv_heads) * config.resolved_head_width
+    biases += config.width if config.output_projection and config.output_bias else 0
+    block = (
+        _attention_matrices(config)
+        + biases
+        + config.feed_forward.parameters(width=config.width)
+        + norm * (1 + has_feed_forward)
+    )
+    total = vocab_size * config.width + config.positions.parameters(context=config.context, width=config.width)
+    total += config.layers * block + norm * (config.embedding_norm + config.final_norm)
+    if head:
+        total += (0 if config.tied else vocab_size * config.width) + config.head_bias * vocab_size
+    return total
+
+
+def forward_flops(config: ModelConfig, *, vocab_size: int, length: int | None = None) -> int:
+    """Floating-point operations of one forward pass over one token, in a sequence of `length` (default T).
+
+    2 per number in a matrix product, and 4·L·H·D·T for scores and weighted values; the mask is not halved
+    (Chowdhery et al. 2022, appendix B).
+    """
+    length = length or config.context
+    return 2 * matrix_parameters(config, vocab_size=vocab_size) + 4 * config.layers * config.query_width * length
+
+
+def training_flops(config: ModelConfig, *, vocab_size: int) -> int:
+    """Of one token in training: forward and twice that backward, (6N + 12·L·H·D·T)."""
+    return 3 * forward_flops(config, vocab_size=vocab_size)
+
+
+def cache_bytes(config: ModelConfig, *, batch: int = 1) -> int:
+    """Bytes of the key/value cache for a full context."""
+    return (
+        2 * batch * config.layers * config.resolved_kv_heads * config.context * config.resolved_head_width * FLOAT_BYTES
+    )
+
+
+def training_memory(config: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> Memory:
+    """Peak bytes of a training step with `batch` sequences of T positions."""
+    count = parameters(config, vocab_size=vocab_size)
+    matrices = block_matrix_parameters(config)
+    return Memory(
+        weights=FLOAT_BYTES * count,
+        gradients=FLOAT_BYTES * count,
+        optimizer=FLOAT_BYTES * optimizer.state_size(parameters=count, matrices=matrices),
+        activations=activation_bytes(config, vocab_size=vocab_size, batch=batch),
+    )
+
+
+def activation_bytes(config: ModelConfig, *, vocab_size: int, batch: int) -> int:
+    """Bytes that the forward pass keeps for the backward pass.
+
+    Counted on a model of shapes without numbers, so it follows every part without a formula of its own. The shapes
+    pretend to lie on the CPU, so that attention is the fused one, whose weights are not kept.
+    """
+    kept: dict[int, int] = {}
+    alive: list[Tensor] = []  # so that no address is used twice
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own and storage._cdata not in kept:
+            alive.append(tensor)
+            kept[storage._cdata] = storage.nbytes()
+        return tensor
+
+    with FakeTensorMode():
+        model = assemble(config, vocab_size=vocab_size).train()
+        own = {tensor.untyped_storage()._cdata for tensor in [*model.parameters(), *model.buffers()]}
+        tokens = torch.zeros(batch, config.context, dtype=torch.long)
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            logits = model(tokens)
+            F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+    return sum(kept.values())

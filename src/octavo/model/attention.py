@@ -1,0 +1,120 @@
+"""Masked multi-head attention, fused for speed and explicit for looking, with a key/value cache.
+
+B batch, T new positions, S positions looked at, C width, H heads, G key/value heads, D head width.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from octavo.model.norms import rms_norm
+from octavo.model.positions import Rotation, rotate
+
+QK_EPS = 1e-6
+
+
+class KeyValueCache:
+    """Keys and values of one layer, for at most `capacity` positions; memory is taken once."""
+
+    def __init__(self, *, batch: int, heads: int, capacity: int, head_width: int, like: Tensor) -> None:
+        self.keys = like.new_empty(batch, heads, capacity, head_width)
+        self.values = torch.empty_like(self.keys)
+        self.length = 0
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Add (B, G, T, D) each; returns all that is held, (B, G, S, D)."""
+        end = self.length + keys.size(2)
+        self.keys[:, :, self.length : end] = keys
+        self.values[:, :, self.length : end] = values
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+
+class FusedAttend(nn.Module):
+    """Scaled dot-product attention by torch's fused kernel; the weights never exist as a tensor."""
+
+    def __init__(self, *, scale: float, dropout: float) -> None:
+        super().__init__()
+        self.scale = scale
+        self.dropout = dropout
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        length, seen = q.size(2), k.size(2)
+        dropout = self.dropout if self.training else 0.0
+        grouped = q.size(1) != k.size(1)
+        if length == seen:
+            return F.scaled_dot_product_attention(
+                q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale, enable_gqa=grouped
+            )
+        mask = None if length == 1 else causal_mask(length, seen, q.device)
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=dropout, scale=self.scale, enable_gqa=grouped
+        )
+
+
+class ExplicitAttend(nn.Module):
+    """The same, step by step, with its weights (B, H, T, S) passing through `weights`, where they can be captured."""
+
+    def __init__(self, *, scale: float, dropout: float) -> None:
+        super().__init__()
+        self.scale = scale
+        self.weights = nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, S, D)
+        v = v.repeat_interleave(q.size(1) // v.size(1), dim=1)
+        scores = q @ k.transpose(-2, -1) * self.scale  # (B, H, T, S)
+        scores = scores.masked_fill(~causal_mask(q.size(2), k.size(2), q.device), -math.inf)
+        return self.dropout(self.weights(scores.softmax(dim=-1))) @ v  # (B, H, T, D)
+
+
+def causal_mask(length: int, seen: int, device: torch.device) -> Tensor:
+    """(T, S), true where the query may look: the T queries are the last of the S positions."""
+    return torch.ones(length, seen, dtype=torch.bool, device=device).tril(diagonal=seen - length)
+
+
+class Attention(nn.Module):
+    """Queries, keys and values from x; heads attend; their outputs are joined and projected."""
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        head_width: int,
+        attend: nn.Module,
+        qkv_bias: bool,
+        qk_norm: bool,
+        project: nn.Module,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.head_width, self.qk_norm = heads, kv_heads, head_width, qk_norm
+        self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * head_width, bias=qkv_bias)
+        # For optimizers that treat matrices as such: these rows are three matrices, multiplied at once for speed.
+        row_blocks = (heads * head_width, kv_heads * head_width, kv_heads * head_width)
+        self.qkv.weight.row_blocks = row_blocks  # pyrefly: ignore
+        self.attend = attend
+        self.project = project
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None) -> Tensor:
+        batch, length, _ = x.shape
+        qkv = self.qkv(x).view(batch, length, -1, self.head_width).transpose(1, 2)  # (B, H+2G, T, D)
+        qk, v = qkv.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
+        if self.qk_norm:
+            qk = rms_norm(qk, eps=QK_EPS)
+        if rotation is not None:
+            qk = rotate(qk, rotation)
+        q, k = qk.split((self.heads, self.kv_heads), dim=1)  # (B, H, T, D), (B, G, T, D)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        y = self.attend(q, k, v)  # (B, H, T, D)
+        y = y.transpose(1, 2).reshape(batch, length, self.heads * self.head_width)
+        return self.dropout(self.project(y))  # (B, T, C)

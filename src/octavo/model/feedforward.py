@@ -1,0 +1,148 @@
+"""The position-wise layer after attention: x (B, T, C) → (B, T, C) through a wider layer of F features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from octavo.config.parts import PartConfig, register
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu2": lambda x: F.relu(x).square(),
+}
+
+
+class FeedForward(nn.Module):
+    """out(activation(into(x))) with the activation named."""
+
+    def __init__(self, *, width: int, features: int, activation: str, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.into = nn.Linear(width, features, bias=bias)
+        self.activation = ACTIVATIONS[activation]
+        self.out = nn.Linear(features, width, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.activation(self.into(x))  # (B, T, F)
+        return self.dropout(self.out(x))  # (B, T, C)
+
+
+class SwiGLU(nn.Module):
+    """out(silu(gate(x)) · into(x)) (Shazeer 2020)."""
+
+    def __init__(self, *, width: int, features: int, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.gate_into = nn.Linear(width, 2 * features, bias=bias)
+        self.out = nn.Linear(features, width, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, x = self.gate_into(x).chunk(2, dim=-1)  # (B, T, F) twice
+        return self.dropout(self.out(F.silu(gate) * x))  # (B, T, C)
+
+
+class FeedForwardConfig(PartConfig):
+    """Base of the feed-forward kinds."""
+
+    width: int | None = Field(None, ge=1)
+    """F, the features inside; empty: 4 × the model's width."""
+    bias: bool = True
+    """Biases in its matrices."""
+
+    def features(self, width: int) -> int:
+        """F for a model of this width."""
+        return self.width or 4 * width
+
+    def build(self, *, width: int, dropout: float) -> nn.Module | None:
+        """The module, or None where there is no such layer."""
+        return FeedForward(
+            width=width, features=self.features(width), activation=self.kind, bias=self.bias, dropout=dropout
+        )
+
+    def parameters(self, *, width: int) -> int:
+        """Trained numbers."""
+        features = self.features(width)
+        return 2 * width * features + self.bias * (features + width)
+
+    def matrix_parameters(self, *, width: int) -> int:
+        """Those of them that stand in matrix products, for counting FLOPs."""
+        return 2 * width * self.features(width)
+
+
+@register("feed_forward")
+class ReLUConfig(FeedForwardConfig):
+    """max(0, x) (reports A, C, E)."""
+
+    kind: Literal["relu"] = "relu"
+
+
+@register("feed_forward")
+class GELUConfig(FeedForwardConfig):
+    """x·Φ(x) (Hendrycks & Gimpel 2016; report D)."""
+
+    kind: Literal["gelu"] = "gelu"
+
+
+@register("feed_forward")
+class GELUTanhConfig(FeedForwardConfig):
+    """GELU by its tanh approximation, as the original GPT-2 computes it."""
+
+    kind: Literal["gelu_tanh"] = "gelu_tanh"
+
+
+@register("feed_forward")
+class ReLU2Config(FeedForwardConfig):
+    """max(0, x)² (So et al. 2021)."""
+
+    kind: Literal["relu2"] = "relu2"
+
+
+@register("feed_forward")
+class SwiGLUConfig(FeedForwardConfig):
+    """Gated linear unit with SiLU (Shazeer 2020; Llama)."""
+
+    kind: Literal["swiglu"] = "swiglu"
+    bias: bool = False
+    """Biases in its matrices."""
+
+    def features(self, width: int) -> int:
+        """F; 8/3 × the width when empty, so that it holds as many parameters as the others."""
+        return self.width or (8 * width // 3 + 7) // 8 * 8
+
+    def build(self, *, width: int, dropout: float) -> nn.Module:
+        """The module."""
+        return SwiGLU(width=width, features=self.features(width), bias=self.bias, dropout=dropout)
+
+    def parameters(self, *, width: int) -> int:
+        features = self.features(width)
+        return 3 * width * features + self.bias * (2 * features + width)
+
+    def matrix_parameters(self, *, width: int) -> int:
+        return 3 * width * self.features(width)
+
+
+@register("feed_forward")
+class NoFeedForwardConfig(PartConfig):
+    """Attention alone (report B)."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, *, width: int, dropout: float) -> None:
+        """Nothing."""
+
+    def parameters(self, *, width: int) -> int:
+        """Trained numbers."""
+        return 0
+
+    def matrix_parameters(self, *, width: int) -> int:
+        """Those in matrix products."""
+        return 0
+
+

@@ -1,0 +1,112 @@
+"""The GPT: tokens in, logits out. Reads top to bottom; which parts it is made of is decided in `build.py`.
+
+B batch, T positions, C width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from octavo.model.attention import Attention, KeyValueCache
+from octavo.model.positions import Positions, Rotation
+
+
+class Block(nn.Module):
+    """x + f(norm(x)) for attention and then feed-forward (pre-norm)."""
+
+    def __init__(
+        self,
+        *,
+        attention: Attention,
+        feed_forward: nn.Module | None,
+        norms: tuple[nn.Module, nn.Module],
+        residual: bool,
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.attention_norm = norms[0]
+        self.feed_forward_norm = norms[1] if feed_forward is not None else nn.Identity()
+        self.residual = residual
+
+    def join(self, x: Tensor, y: Tensor) -> Tensor:
+        """The residual connection, where there is one."""
+        return x + y if self.residual else y
+
+    def forward(self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None) -> Tensor:
+        x = self.join(x, self.attention(self.attention_norm(x), rotation, cache))  # (B, T, C)
+        if self.feed_forward is not None:
+            x = self.join(x, self.feed_forward(self.feed_forward_norm(x)))  # (B, T, C)
+        return x
+
+
+class PostNormBlock(Block):
+    """norm(x + f(x)) for attention and then feed-forward (Vaswani et al. 2017; written down in report E)."""
+
+    def forward(self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None) -> Tensor:
+        x = self.attention_norm(self.join(x, self.attention(x, rotation, cache)))  # (B, T, C)
+        if self.feed_forward is not None:
+            x = self.feed_forward_norm(self.join(x, self.feed_forward(x)))  # (B, T, C)
+        return x
+
+
+class GPT(nn.Module):
+    """A decoder-only transformer. `context` is the number of positions that it can see."""
+
+    blocks: Sequence[Block]
+
+    def __init__(
+        self,
+        *,
+        embedding: nn.Embedding,
+        positions: Positions,
+        embedding_norm: nn.Module,
+        dropout: float,
+        blocks: list[Block],
+        norm: nn.Module,
+        head: nn.Linear,
+        context: int,
+        logit_softcap: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.positions = positions
+        self.embedding_norm = embedding_norm
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(blocks)  # pyrefly: ignore  # torch does not know what its list holds
+        self.norm = norm
+        self.head = head
+        self.context = context
+        self.logit_softcap = logit_softcap
+
+    def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:
+        """Logits (B, T, V) of the token after each of `tokens` (B, T).
+
+        With a cache (see `new_cache`) the tokens go on from what it holds, and it takes them in.
+        """
+        start = cache[0].length if cache else 0
+        assert start + tokens.size(1) <= self.context, f"{start + tokens.size(1)} tokens, but {self.context} positions"
+        x = self.positions(self.embedding(tokens), start)  # (B, T, C)
+        x = self.dropout(self.embedding_norm(x))
+        rotation = self.positions.rotation(start, tokens.size(1))
+        for index, block in enumerate(self.blocks):
+            x = block(x, rotation, cache[index] if cache else None)  # (B, T, C)
+        logits = self.head(self.norm(x))  # (B, T, V)
+        if self.logit_softcap is not None:
+            logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
+        return logits
+
+    def new_cache(self, batch: int) -> list[KeyValueCache]:
+        """An empty key/value cache for every block."""
+        return [
+            KeyValueCache(
+                batch=batch,
+                heads=block.attention.kv_heads,
+                capacity=self.context,
+                head_width=block.attention.head_width,
+                like=block.attention.qkv.weight,
+            )
+            for block in self.blocks
+        ]

@@ -1,0 +1,144 @@
+"""How positions enter the model: learned, sinusoidal, rotary, none.
+
+A positions module has two doors: `forward` adds to the embeddings, `rotation` gives the angles that attention
+turns queries and keys by. Each kind uses one of them or neither.
+B batch, T positions, C width, D head width.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from octavo.config.parts import PartConfig, register
+
+Rotation = tuple[Tensor, Tensor]
+
+
+class Positions(nn.Module):
+    """No positions: the causal mask alone lets the model tell order (Haviv et al. 2022)."""
+
+    def forward(self, x: Tensor, start: int) -> Tensor:
+        """Add what belongs to positions start … start+T to x (B, T, C)."""
+        return x
+
+    def rotation(self, start: int, length: int) -> Rotation | None:
+        """Cosines and sines (T, R/2), for R ≤ D dimensions that turn, of positions start … start+length, or None."""
+        return None
+
+
+class LearnedPositions(Positions):
+    """One trained vector for each position (reports A, D, E)."""
+
+    def __init__(self, *, context: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(context, width).normal_())
+
+    def forward(self, x: Tensor, start: int) -> Tensor:
+        return x + self.weight[start : start + x.size(1)]
+
+
+class SinusoidalPositions(Positions):
+    """Fixed sines and cosines (Vaswani et al. 2017; reports B, C)."""
+
+    table: Tensor
+
+    def __init__(self, *, context: int, width: int, base: float = 10000.0) -> None:
+        super().__init__()
+        angles = torch.arange(context)[:, None] * base ** (-torch.arange(0, width, 2) / width)
+        table = torch.stack((angles.sin(), angles.cos()), dim=2).flatten(1)[:, :width]
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x: Tensor, start: int) -> Tensor:
+        return x + self.table[start : start + x.size(1)]
+
+
+class RotaryPositions(Positions):
+    """Queries and keys turned by an angle that grows with the position (Su et al. 2021)."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, *, context: int, head_width: int, base: float = 10000.0, share: float = 1.0) -> None:
+        super().__init__()
+        turned = max(2, int(share * head_width) // 2 * 2)
+        angles = torch.arange(context)[:, None] * base ** (-torch.arange(0, turned, 2) / turned)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def rotation(self, start: int, length: int) -> Rotation:
+        return self.cos[start : start + length], self.sin[start : start + length]
+
+
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+    """Turn each pair (x[i], x[i + R/2]) of x (B, H, T, D) by its position's angle, Llama's layout; the rest stays."""
+    cos, sin = rotation[0].to(x.dtype), rotation[1].to(x.dtype)
+    half = cos.size(-1)
+    first, second, still = x.split((half, half, x.size(-1) - 2 * half), dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin, still), dim=-1)
+
+
+class PositionsConfig(PartConfig):
+    """Base of the positions' configs."""
+
+    def parameters(self, *, context: int, width: int) -> int:
+        """Trained numbers."""
+        return 0
+
+
+@register("positions")
+class NoPositionsConfig(PositionsConfig):
+    """No positions."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, *, context: int, width: int, head_width: int) -> Positions:
+        """The module."""
+        return Positions()
+
+
+@register("positions")
+class LearnedPositionsConfig(PositionsConfig):
+    """One trained vector for each position."""
+
+    kind: Literal["learned"] = "learned"
+
+    def build(self, *, context: int, width: int, head_width: int) -> Positions:
+        """The module."""
+        return LearnedPositions(context=context, width=width)
+
+    def parameters(self, *, context: int, width: int) -> int:
+        return context * width
+
+
+@register("positions")
+class SinusoidalPositionsConfig(PositionsConfig):
+    """Fixed sines and cosines."""
+
+    kind: Literal["sinusoidal"] = "sinusoidal"
+    base: float = Field(10000.0, gt=1)
+    """The longest wave is 2π times this."""
+
+    def build(self, *, context: int, width: int, head_width: int) -> Positions:
+        """The module."""
+        return SinusoidalPositions(context=context, width=width, base=self.base)
+
+
+@register("positions")
+class RotaryPositionsConfig(PositionsConfig):
+    """Queries and keys turned by their position."""
+
+    kind: Literal["rotary"] = "rotary"
+    base: float = Field(10000.0, gt=1)
+    """The slowest turn takes 2π times this."""
+    share: float = Field(1.0, gt=0, le=1)
+    """Share of each head's dimensions that turn; the others compare content alone (Black et al. 2022)."""
+
+    def build(self, *, context: int, width: int, head_width: int) -> Positions:
+        """The module; the head width must be even."""
+        return RotaryPositions(context=context, head_width=head_width, base=self.base, share=self.share)
+
+

@@ -1,0 +1,126 @@
+"""The training loop: a generator that takes one optimizer step and tells about it, nothing else.
+
+Everything random in a step follows from (seed, step), so a run that stops after any step and goes on is the same run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+
+from octavo.errors import DivergedError
+
+Batch = tuple[np.ndarray, np.ndarray]
+
+DIVERGED_REMEDY = (
+    "start a new run with a third of training.optimizer.learning_rate, or a longer training.schedule.warmup"
+)
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What one step did. `step` counts finished steps: the first is 1."""
+
+    step: int
+    loss: float  # nats per token, before the update
+    gradient_norm: float  # before clipping
+    learning_rate: float
+    tokens: int  # scored in this step
+
+
+def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor, *, scored: int) -> Tensor:
+    """Cross-entropy (nats) summed over the targets that are not −1, divided by `scored`."""
+    logits = model(inputs)  # (B, T, V)
+    nats = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-1, reduction="sum")
+    return nats / scored
+
+
+def training_steps(
+    model: nn.Module,
+    optimizers: Sequence[Optimizer],
+    batch: Callable[[int, int], Batch],
+    *,
+    schedule: Callable[[int], float],
+    seed: int,
+    start: int,
+    steps: int,
+    accumulation: int = 1,
+    clip: float | None = None,
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> Iterator[StepInfo]:
+    """Train from finished step `start` to `steps`, yielding after every update.
+
+    `batch(step, micro)` gives inputs and targets, (B, T) each. Raises DivergedError, before any weight is touched,
+    when the loss or a gradient is not finite.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    device = parameters[0].device
+    for step in range(start, steps):
+        seed_dropout(device, _mix(seed, step))
+        factor = schedule(step)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["base_lr"] * factor
+        model.train()
+        parts = [batch(step, micro) for micro in range(accumulation)]
+        tokens = sum(int((targets >= 0).sum()) for _, targets in parts)  # every one of them weighs the same
+        loss = 0.0
+        for part in parts:
+            inputs, targets = (torch.from_numpy(array).to(device) for array in part)
+            with autocast():
+                part_loss = loss_of(model, inputs, targets, scored=tokens)
+            part_loss.backward()
+            loss += part_loss.item()
+        norm = gradient_norm(parameters)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise diverged(step, loss, norm, factor)
+        if clip is not None and norm > clip:
+            torch._foreach_mul_([p.grad for p in parameters if p.grad is not None], clip / norm)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        rate = optimizers[0].param_groups[0]["lr"]
+        yield StepInfo(step=step + 1, loss=loss, gradient_norm=norm, learning_rate=rate, tokens=tokens)
+
+
+def seed_dropout(device: torch.device, seed: int) -> None:
+    """Set the generator that dropout draws from. (`torch.manual_seed` sets every device's, much slower.)"""
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
+def gradient_norm(parameters: Sequence[nn.Parameter]) -> float:
+    """Euclidean length of all gradients together."""
+    norms = torch._foreach_norm([p.grad for p in parameters if p.grad is not None])
+    return torch.stack(norms).norm().item()
+
+
+def diverged(step: int, loss: float, norm: float, factor: float) -> DivergedError:
+    """The error for a step whose loss or gradient is not a finite number."""
+    what = f"the loss is {loss}"
+    if math.isfinite(loss):
+        what = f"the gradient's length is {norm} (the loss is {loss:.4g})"
+    return DivergedError(
+        f"Step {step + 1} diverged: {what}, on batch {step} at {factor:.3g} of the full learning rate. "
+        "Nothing of this step was kept; what was saved before it is whole.",
+        remedy=DIVERGED_REMEDY,
+    )
+
+
+def _mix(seed: int, step: int) -> int:
+    """One 64-bit seed from two numbers (splitmix64's finalizer), so that neighbouring steps share nothing."""
+    z = (seed * 0x9E3779B97F4A7C15 + step + 1) & 0xFFFFFFFFFFFFFFFF
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return (z ^ (z >> 31)) >> 1

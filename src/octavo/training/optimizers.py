@@ -1,0 +1,191 @@
+"""Update rules: SGD, AdamW, Muon.
+
+`config.build(model)` gives a list of torch optimizers that share the parameters out among them; every parameter group
+keeps its full rate in `base_lr`, which the loop multiplies by the schedule.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW, Optimizer
+
+from octavo.config.parts import PartConfig, register
+from octavo.training.precision import fast_bfloat16
+
+# Newton–Schulz coefficients of Jordan et al. 2024: steep at zero, so five rounds bring all singular values near 1.
+_A, _B, _C = 3.4445, -4.7750, 2.0315
+
+
+def orthogonalize(matrices: Tensor, *, rounds: int = 5) -> Tensor:
+    """The nearest (semi-)orthogonal matrices to a stack (N, R, S), approximately: singular values in about 0.7–1.2.
+
+    In bfloat16 where the hardware has it: the result is rough by design, and this is most of the optimizer's time.
+    """
+    tall = matrices.size(-2) > matrices.size(-1)
+    x = (matrices.mT if tall else matrices).to(torch.bfloat16 if fast_bfloat16(matrices.device) else matrices.dtype)
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(rounds):
+        gram = x @ x.mT
+        x = _A * x + torch.baddbmm(_B * gram, gram, gram, alpha=_C) @ x
+    return (x.mT if tall else x).to(matrices.dtype)
+
+
+class Muon(Optimizer):
+    """Momentum, orthogonalized (Jordan et al. 2024), for matrices; equal shapes are orthogonalized in one batch.
+
+    A parameter whose `row_blocks` are set is several matrices under one name and treated as such.
+    """
+
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], *, lr: float, momentum: float, weight_decay: float, rounds: int
+    ) -> None:
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "rounds": rounds})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One update of all parameters that have a gradient."""
+        assert closure is None
+        for group in self.param_groups:
+            members = [p for p in group["params"] if p.grad is not None]
+            for parameter in members:
+                if "momentum" not in self.state[parameter]:
+                    self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+            gradients = [p.grad for p in members]
+            momenta = [self.state[p]["momentum"] for p in members]
+            torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+            updates = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov: look ahead
+            by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+            for parameter, update in zip(members, updates, strict=True):
+                blocks = getattr(parameter, "row_blocks", (parameter.size(0),))
+                for target, matrix in zip(parameter.split(blocks), update.split(blocks), strict=True):
+                    by_shape[tuple(matrix.shape)].append((target, matrix))
+            for (rows, columns), pairs in by_shape.items():
+                targets = [target for target, _ in pairs]
+                straight = orthogonalize(torch.stack([matrix for _, matrix in pairs]), rounds=group["rounds"])
+                torch._foreach_mul_(targets, 1 - group["lr"] * group["weight_decay"])
+                # A tall matrix's update is scaled up, so that each output moves as far as in a square one.
+                rate = group["lr"] * max(1.0, rows / columns) ** 0.5
+                torch._foreach_add_(targets, list(straight.unbind()), alpha=-rate)
+
+
+def matrices_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """(matrices inside the blocks, everything else), each parameter once."""
+    inside = {id(p) for name, p in model.named_parameters() if name.startswith("blocks.") and p.ndim == 2}
+    matrices = [p for p in model.parameters() if id(p) in inside]
+    return matrices, [p for p in model.parameters() if id(p) not in inside]
+
+
+def decay_groups(parameters: Iterable[nn.Parameter], *, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameter groups in which only matrices and tables decay, not scales and biases."""
+    listed = list(parameters)
+    groups = [
+        {"params": [p for p in listed if p.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in listed if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def with_base_rates(optimizers: list[Optimizer]) -> list[Optimizer]:
+    """Note every group's full learning rate, which schedules multiply."""
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["base_lr"] = group["lr"]
+    return optimizers
+
+
+@register("optimizer")
+class SGDConfig(PartConfig):
+    """Stochastic gradient descent (report B, without momentum)."""
+
+    kind: Literal["sgd"] = "sgd"
+    learning_rate: float = Field(0.1, gt=0)
+    """Step size."""
+    momentum: float = Field(0.0, ge=0, lt=1)
+    """Share of the last update that is kept."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Pull of the weights toward zero."""
+
+    def build(self, model: nn.Module) -> list[Optimizer]:
+        """The optimizers."""
+        groups = decay_groups(model.parameters(), weight_decay=self.weight_decay)
+        return with_base_rates([SGD(groups, lr=self.learning_rate, momentum=self.momentum)])
+
+    def state_size(self, *, parameters: int, matrices: int) -> int:
+        """Numbers that it remembers, for a model of so many parameters, of which so many in the blocks' matrices."""
+        return parameters if self.momentum else 0
+
+
+@register("optimizer")
+class AdamWConfig(PartConfig):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2017), fused."""
+
+    kind: Literal["adamw"] = "adamw"
+    learning_rate: float = Field(1e-3, gt=0)
+    """Step size."""
+    betas: tuple[float, float] = (0.9, 0.99)
+    """Memory of the mean and of the square of the gradient."""
+    eps: float = Field(1e-8, gt=0)
+    """Added to the root of the square."""
+    weight_decay: float = Field(0.1, ge=0)
+    """Pull of matrices toward zero."""
+
+    def build(self, model: nn.Module) -> list[Optimizer]:
+        """The optimizers."""
+        return with_base_rates([self.over(model.parameters(), self.learning_rate)])
+
+    def over(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> Optimizer:
+        """One optimizer over just these parameters."""
+        groups = decay_groups(parameters, weight_decay=self.weight_decay)
+        return AdamW(groups, lr=learning_rate, betas=self.betas, eps=self.eps, fused=True)
+
+    def state_size(self, *, parameters: int, matrices: int) -> int:
+        """Numbers that it remembers (the two moments)."""
+        return 2 * parameters
+
+
+class RestConfig(AdamWConfig):
+    """AdamW beside Muon."""
+
+    learning_rate: float = Field(3e-3, gt=0)
+    """Step size."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Pull of matrices toward zero."""
+
+
+@register("optimizer")
+class MuonConfig(PartConfig):
+    """Muon for the blocks' matrices, AdamW for embeddings, head, scales and biases."""
+
+    kind: Literal["muon"] = "muon"
+    learning_rate: float = Field(0.02, gt=0)
+    """Step size of the matrices."""
+    momentum: float = Field(0.95, ge=0, lt=1)
+    """Memory of the matrices' gradients."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Pull of the matrices toward zero."""
+    rounds: int = Field(5, ge=1, le=10)
+    """Newton–Schulz rounds."""
+    rest: RestConfig = Field({}, validate_default=True)
+    """AdamW for everything else."""
+
+    def build(self, model: nn.Module) -> list[Optimizer]:
+        """The optimizers."""
+        matrices, rest = matrices_and_rest(model)
+        muon = Muon(
+            matrices,
+            lr=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            rounds=self.rounds,
+        )
+        return with_base_rates([muon, self.rest.over(rest, self.rest.learning_rate)])
+
+    def state_size(self, *, parameters: int, matrices: int) -> int:
+        """Numbers that it remembers (one momentum for matrices, two moments for the rest)."""
+        return matrices + 2 * (parameters - matrices)

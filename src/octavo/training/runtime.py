@@ -1,0 +1,157 @@
+"""Where and in what arithmetic a run computes: threads, device, precision, each tested before it is trusted."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from octavo.errors import InputError
+from octavo.training.loop import loss_of
+from octavo.training.precision import autocast, fast_bfloat16
+
+# bfloat16 has to win clearly: a near tie could fall either way on two starts, and runs must repeat.
+CLEAR_GAIN = 1.15
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The device and arithmetic that a run was given."""
+
+    device: torch.device
+    precision: str  # float32 or bfloat16
+    threads: int
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context in which losses are computed."""
+        return autocast(self.precision, self.device)
+
+    def describe(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {"device": str(self.device), "precision": self.precision, "threads": self.threads}
+
+
+def set_threads(wanted: int | None) -> int:
+    """Use so many CPU threads (default: torch's own count, one a physical core); returns the number in force."""
+    if wanted is not None and wanted != torch.get_num_threads():
+        torch.set_num_threads(wanted)
+    return torch.get_num_threads()
+
+
+def accelerator() -> str | None:
+    """The name of the accelerator that torch sees, if any."""
+    if torch.cuda.is_available():
+        return "cuda"
+    if torch.backends.mps.is_available():
+        return "mps"
+    return None
+
+
+def choose_device(wanted: str, model: nn.Module, probe: tuple[Tensor, Tensor], report: Report) -> torch.device:
+    """The device for `wanted` (auto, cpu, cuda, …), after the truth test; an accelerator that fails it is not used.
+
+    Raises InputError for a device that does not exist here.
+    """
+    name = (accelerator() or "cpu") if wanted == "auto" else wanted
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"There is no device '{name}' here: {str(error).splitlines()[0]}", remedy="training.device=cpu"
+        ) from error
+    if device.type == "cpu":
+        return device
+    complaint = truth_test(model, probe, device)
+    if complaint:
+        report(f"{name} gives other results than the CPU ({complaint}); training on the CPU instead.")
+        return torch.device("cpu")
+    report(f"{name} passed the truth test: logits, gradients and greedy tokens agree with the CPU.")
+    return device
+
+
+def truth_test(
+    model: nn.Module,
+    probe: tuple[Tensor, Tensor],
+    device: torch.device,
+    *,
+    transform: Callable[[nn.Module], nn.Module] = lambda module: module,
+) -> str | None:
+    """Compare a model on the CPU with the same weights on `device` (through `transform`, for example torch.compile).
+
+    Returns None when logits, gradients and greedy tokens agree, else what does not.
+    """
+    inputs, targets = probe
+    reference = copy.deepcopy(model).eval()
+    tested = copy.deepcopy(model).to(device).eval()
+    results = []
+    for module, place in ((reference, torch.device("cpu")), (transform(tested), device)):
+        x, y = inputs.to(place), targets.to(place)
+        logits = module(x)
+        loss_of(module, x, y, scored=y.numel()).backward()
+        greedy = x[:1, :1]
+        with torch.no_grad():
+            for _ in range(min(20, inputs.size(1) - 1)):
+                greedy = torch.cat((greedy, module(greedy)[:, -1:].argmax(dim=-1)), dim=1)
+        results.append((logits.detach().cpu(), greedy.cpu()))
+    if relative_error(results[0][0], results[1][0]) > 1e-3:
+        return "logits differ"
+    for (name, expected), (_, found) in zip(reference.named_parameters(), tested.named_parameters(), strict=True):
+        if expected.grad is None:
+            continue
+        if found.grad is None or relative_error(expected.grad, found.grad.cpu()) > 1e-2:
+            return f"the gradient of {name} differs"
+    if not torch.equal(results[0][1], results[1][1]):
+        return "greedy tokens differ"
+    return None
+
+
+def relative_error(expected: Tensor, found: Tensor) -> float:
+    """Largest difference, as a share of the largest expected value; infinite where something is not a number."""
+    if not torch.isfinite(found).all():
+        return float("inf")
+    scale = expected.abs().max().clamp_min(1e-6)
+    return ((expected - found).abs().max() / scale).item()
+
+
+def choose_precision(
+    wanted: str, model: nn.Module, probe: tuple[Tensor, Tensor], device: torch.device, report: Report
+) -> str:
+    """float32 or bfloat16; `auto` times a training pass in both where the hardware has bfloat16 arithmetic."""
+    if wanted != "auto":
+        return wanted
+    if not fast_bfloat16(device):
+        return "float32"
+    rounds = [  # in turn, and the best of each: other work on the machine must not decide
+        {name: step_seconds(model, probe, Runtime(device, name, 0)) for name in ("float32", "bfloat16")}
+        for _ in range(2)
+    ]
+    seconds = {name: min(found[name] for found in rounds) for name in rounds[0]}
+    gain = seconds["float32"] / seconds["bfloat16"]
+    chosen = "bfloat16" if gain >= CLEAR_GAIN else "float32"
+    report(f"precision: {chosen} (a pass in bfloat16 is {gain:.2f} times as fast here as in float32)")
+    return chosen
+
+
+def step_seconds(model: nn.Module, probe: tuple[Tensor, Tensor], runtime: Runtime, *, repeats: int = 2) -> float:
+    """Shortest time of a forward and backward pass over the probe, after a warm-up; gradients are cleared."""
+    inputs, targets = (part.to(runtime.device) for part in probe)
+    tested = model.to(runtime.device)
+    times = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        with runtime.autocast():
+            loss = loss_of(tested, inputs, targets, scored=targets.numel())
+        loss.backward()
+        loss.item()  # waits for the device
+        times.append(time.perf_counter() - begin)
+        tested.zero_grad(set_to_none=True)
+    return min(times[1:])

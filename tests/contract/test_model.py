@@ -1,0 +1,232 @@
+"""What holds for every GPT that the registered parts can be put together to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import functional as F
+
+from octavo.config import ModelConfig
+from octavo.config.parts import parts
+from octavo.model.accounting import parameters
+from octavo.model.build import build_model
+from octavo.model.capture import capture
+from octavo.model.gpt import GPT
+from octavo.training.checkpoint import Checkpoint, model_tensors
+
+V, T, B = 11, 8, 2
+SHAPE = {"layers": 2, "width": 16, "heads": 2, "context": T}
+PAIRS = list(product(parts("positions"), parts("norm")))
+
+# Switches that are not parts: each alone and every two of them together.
+SWITCHES: dict[str, dict[str, object]] = {
+    "tied": {"tied": True},
+    "head bias": {"head_bias": True},
+    "grouped": {"heads": 4, "kv_heads": 2},
+    "one key head": {"kv_heads": 1},
+    "free head width": {"head_width": 6},
+    "uneven width": {"width": 17, "head_width": 4},
+    "q/k/v bias": {"qkv_bias": True},
+    "q/k norm": {"qk_norm": True},
+    "no projection": {"output_projection": False},
+    "no projection bias": {"output_bias": False},
+    "model scale": {"attention_scale": "model"},
+    "soft-cap": {"logit_softcap": 3.0},
+    "no final norm": {"final_norm": False},
+    "embedding norm": {"embedding_norm": True},
+    "half turned": {"positions": {"kind": "rotary", "share": 0.5}},
+}
+IMPOSSIBLE = [{"no projection", "free head width"}, {"no projection", "uneven width"}]
+
+
+def architectures(positions: str, norm: str) -> Iterator[dict[str, object]]:
+    """Every combination of the other parts, with the initializations taken in turn."""
+    starts = list(parts("initialization"))
+    rest = product(("pre", "post"), parts("feed_forward"), (True, False))
+    for index, (place, feed_forward, residual) in enumerate(rest):
+        yield SHAPE | {
+            "positions": positions,
+            "norm": norm,
+            "norm_place": place,
+            "feed_forward": feed_forward,
+            "residual": residual,
+            "initialization": starts[index % len(starts)],
+        }
+
+
+def variants() -> Iterator[dict[str, object]]:
+    yield SHAPE | {"positions": "rotary"}
+    for name in SWITCHES:
+        yield SHAPE | {"positions": "rotary"} | SWITCHES[name]
+    for one, other in combinations(SWITCHES, 2):
+        if {one, other} not in IMPOSSIBLE:
+            yield SHAPE | {"positions": "rotary"} | SWITCHES[one] | SWITCHES[other]
+
+
+def perturbed(options: dict[str, object]) -> GPT:
+    """A model none of whose numbers is zero, as none is after training."""
+    model = build_model(ModelConfig.model_validate(options), vocab_size=V, seed=1)
+    torch.manual_seed(2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+    return model.eval()
+
+
+@cache
+def group(name: str) -> list[tuple[dict[str, object], GPT]]:
+    torch.set_num_threads(1)
+    options = variants() if name == "switches" else architectures(*name.split("/"))
+    return [(each, perturbed(each)) for each in options]
+
+
+@pytest.fixture(params=[f"{positions}/{norm}" for positions, norm in PAIRS] + ["switches"])
+def models(request: pytest.FixtureRequest) -> list[tuple[dict[str, object], GPT]]:
+    return group(request.param)
+
+
+def tokens(seed: int = 0) -> Tensor:
+    return torch.randint(V, (B, T), generator=torch.Generator().manual_seed(seed))
+
+
+def same(found: Tensor, expected: Tensor, what: object) -> None:
+    difference = (found - expected).abs().max().item()
+    bound = 1e-5 if expected.dtype == torch.float32 else 1e-11
+    assert difference <= bound * max(1.0, expected.abs().max().item()), (difference, what)
+
+
+@torch.no_grad()
+def test_shapes(models: list[tuple[dict[str, object], GPT]]) -> None:
+    for options, model in models:
+        for length in (1, T):
+            logits = model(tokens()[:, :length])
+            assert logits.shape == (B, length, V) and logits.dtype == torch.float32, options
+            assert torch.isfinite(logits).all(), options
+
+
+@torch.no_grad()
+def test_no_output_depends_on_a_later_input(models: list[tuple[dict[str, object], GPT]]) -> None:
+    for options, model in models:
+        before = model(tokens())
+        for place in (1, T - 2):
+            changed = tokens()
+            changed[:, place] = (changed[:, place] + 1) % V
+            after = model(changed)
+            assert torch.equal(after[:, :place], before[:, :place]), (place, options)
+            assert not torch.equal(after[:, place], before[:, place]), (place, options)
+
+
+def test_gradients_reach_every_parameter(models: list[tuple[dict[str, object], GPT]]) -> None:
+    for options, model in models:
+        F.cross_entropy(model(tokens()).flatten(0, 1), tokens(1).flatten()).backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, (name, options)
+            blocks = parameter.grad.split(getattr(parameter, "row_blocks", len(parameter)))
+            assert all(block.abs().max() > 0 for block in blocks), (name, options)
+        model.zero_grad(set_to_none=True)
+
+
+@torch.no_grad()
+def test_saved_and_loaded_is_the_same(models: list[tuple[dict[str, object], GPT]], tmp_path: Path) -> None:
+    for options, model in models:
+        save_file(model_tensors(model), tmp_path / "model.safetensors")
+        other = build_model(ModelConfig.model_validate(options), vocab_size=V, seed=9)
+        Checkpoint(tmp_path).load_model(other)
+        assert torch.equal(other.eval()(tokens()), model(tokens())), options
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pieces", [[1] * T, [3, 1, 4]], ids=str)
+def test_cached_decoding_is_full_decoding(
+    models: list[tuple[dict[str, object], GPT]], pieces: list[int]
+) -> None:
+    for options, model in models:
+        cache = model.new_cache(B)
+        found = torch.cat([model(piece, cache) for piece in tokens().split(pieces, dim=1)], dim=1)
+        same(found, model(tokens()), options)
+
+
+def test_fused_attention_is_explicit_attention(models: list[tuple[dict[str, object], GPT]]) -> None:
+    for options, model in models:
+        # Without a norm values grow without bound, and rounding with them; those are compared in double.
+        dtype = torch.float64 if options.get("norm") == "none" else torch.float32
+        config = ModelConfig.model_validate(options)
+        fused = build_model(config, vocab_size=V, seed=9)
+        explicit = build_model(config, vocab_size=V, seed=9, explicit_attention=True)
+        for each in (fused, explicit):
+            each.to(dtype).eval().load_state_dict(model.state_dict())
+        names = [f"blocks.{index}.attention.attend.weights" for index in range(len(explicit.blocks))]
+        with capture(explicit, names) as captured:
+            logits = explicit(tokens())
+        assert list(captured) == names
+        for weights in captured.values():
+            same(weights.sum(dim=-1), torch.ones(B, weights.size(1), T, dtype=dtype), options)
+            assert torch.equal(weights, weights.tril()) and (weights >= 0).all(), options
+        expected = fused(tokens())
+        same(logits, expected, options)
+        for each in (logits, expected):
+            F.cross_entropy(each.flatten(0, 1), tokens(1).flatten()).backward()
+        for (name, found), wanted in zip(explicit.named_parameters(), fused.parameters(), strict=True):
+            assert found.grad is not None and wanted.grad is not None
+            same(found.grad, wanted.grad, (name, options))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pieces", [[1] * T, [3, 1, 4]], ids=str)
+def test_explicit_attention_decodes_with_a_cache(pieces: list[int]) -> None:
+    for kv_heads in (1, 2):
+        config = ModelConfig.model_validate(SHAPE | {"positions": "rotary", "kv_heads": kv_heads})
+        model = build_model(config, vocab_size=V, seed=0, explicit_attention=True)
+        cache = model.new_cache(B)
+        found = torch.cat([model(piece, cache) for piece in tokens().split(pieces, dim=1)], dim=1)
+        same(found, model(tokens()), kv_heads)
+
+
+def test_parameters_are_counted_from_the_config(models: list[tuple[dict[str, object], GPT]]) -> None:
+    for options, model in models:
+        config = ModelConfig.model_validate(options)
+        built = sum(parameter.numel() for parameter in model.parameters())
+        assert parameters(config, vocab_size=V) == built, options
+        own = {id(p) for p in model.head.parameters()} - {id(model.embedding.weight)}
+        headless = sum(p.numel() for p in model.parameters() if id(p) not in own)
+        assert parameters(config, vocab_size=V, head=False) == headless, options
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("initialization", parts("initialization"))
+@pytest.mark.parametrize("positions", parts("positions"))
+def test_every_initialization_of_every_model(positions: str, initialization: str) -> None:
+    """Finite first logits; equal builds from one seed, whatever was drawn before."""
+    for norm in parts("norm"):
+        for index, options in enumerate(architectures(positions, norm)):
+            chosen = {"initialization": initialization, "tied": index % 3 == 0}
+            config = ModelConfig.model_validate(options | chosen)
+            torch.manual_seed(5)
+            one = build_model(config, vocab_size=V, seed=3)
+            assert torch.isfinite(one.eval()(tokens())).all(), options
+            if index % 5 == 0:
+                assert torch.initial_seed() == 5, "the caller's random numbers are left alone"
+                torch.randn(3)
+                other = build_model(config, vocab_size=V, seed=3)
+                pairs = zip(one.parameters(), other.parameters(), strict=True)
+                assert all(torch.equal(a, b) for a, b in pairs), options
+        different = build_model(config, vocab_size=V, seed=4)
+        assert not torch.equal(different.embedding.weight, one.embedding.weight)
+        assert not torch.equal(different.blocks[0].attention.qkv.weight, one.blocks[0].attention.qkv.weight)
+
+
+@pytest.mark.parametrize("initialization", parts("initialization"))
+def test_a_fresh_model_is_nearly_uniform(initialization: str) -> None:
+    """With its default options no scheme starts with a loss far above that of a uniform guess."""
+    config = ModelConfig.model_validate(SHAPE | {"initialization": initialization})
+    model = build_model(config, vocab_size=V, seed=0)
+    uniform = torch.tensor(V).log().item()
+    loss = F.cross_entropy(model(tokens()).flatten(0, 1), tokens(1).flatten()).item()
+    assert abs(loss - uniform) < 0.5

@@ -1,0 +1,168 @@
+"""Figures printed in the five reports (A to E) that the product grew out of, and recomputed since."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from octavo.config import ModelConfig
+from octavo.config.parts import parts
+from octavo.model.accounting import parameters
+from octavo.model.attention import ExplicitAttend, causal_mask
+from octavo.model.build import build_model
+from octavo.model.capture import capture
+from octavo.model.norms import PlainNormConfig
+from octavo.model.positions import SinusoidalPositions
+
+# Report E's family: what its three tables share.
+E = {
+    "positions": "learned",
+    "norm": "layer",
+    "norm_place": "pre",
+    "final_norm": True,
+    "qkv_bias": False,
+    "output_projection": True,
+    "output_bias": True,
+    "head_bias": True,
+    "tied": False,
+    "dropout": 0.3,
+}
+TABLES = {
+    "E1": ((8, 8, 384, 1536, 256), 65, 14_335_553),
+    "E2": ((6, 6, 164, 656, 256), 78, 2_006_454),
+    "E3": ((10, 10, 96, 576, 64), 50_257, 11_168_977),
+}
+D = {
+    "layers": 12,
+    "heads": 12,
+    "width": 768,
+    "context": 256,
+    "positions": "learned",
+    "norm": "layer",
+    "feed_forward": "gelu",
+    "qkv_bias": False,
+    "tied": False,
+    "head_bias": False,
+    "dropout": 0.1,
+}
+
+
+def table(name: str) -> ModelConfig:
+    layers, heads, width, features, context = TABLES[name][0]
+    return ModelConfig.model_validate(
+        E
+        | {"layers": layers, "heads": heads, "width": width, "context": context}
+        | {"feed_forward": {"kind": "relu", "width": features}}
+    )
+
+
+def built(config: ModelConfig, vocab_size: int) -> int:
+    with torch.device("meta"):
+        model = build_model(config, vocab_size=vocab_size, seed=0)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_parameters_of_report_e(name: str) -> None:
+    _, vocab_size, count = TABLES[name]
+    assert parameters(table(name), vocab_size=vocab_size) == count
+    assert built(table(name), vocab_size) == count
+
+
+def test_head_widths_of_report_e() -> None:
+    assert [table(name).resolved_head_width for name in TABLES] == [48, 27, 9]
+    assert [table(name).query_width for name in TABLES] == [384, 162, 90]
+
+
+def test_parameters_of_report_d() -> None:
+    config = ModelConfig.model_validate(D)
+    assert parameters(config, vocab_size=50_257) == 162_419_712 == built(config, 50_257)
+    assert parameters(config, vocab_size=50_257, head=False) == 123_822_336
+
+
+def weights(q: Tensor, k: Tensor, *, scale: float) -> Tensor:
+    """What our attention gives to each position, (T, S); the queries are the last of the positions."""
+    attend = ExplicitAttend(scale=scale, dropout=0.0)
+    with capture(attend, ["weights"]) as captured:
+        attend(q[None, None], k[None, None], k[None, None])
+    return captured["weights"][0, 0]
+
+
+def test_worked_attention_of_report_b() -> None:
+    rows = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
+    third = weights(rows, rows, scale=1 / math.sqrt(3))[2]
+    # As printed: e^0.577 = 1.78, sum 3.78, [0.265, 0.265, 0.470, 0]; the third cut, not rounded, to three digits.
+    assert third.tolist() == pytest.approx([1 / 3.78, 1 / 3.78, 1.78 / 3.78, 0], abs=5e-4)
+    growth = math.exp(1 / math.sqrt(3))
+    assert third.tolist() == pytest.approx([1 / (2 + growth)] * 2 + [growth / (2 + growth), 0], abs=1e-6)
+
+
+def test_heads_and_mask_of_report_b() -> None:
+    mask = causal_mask(4, 4, torch.device("cpu"))
+    assert mask.tolist() == [[column <= row for column in range(4)] for row in range(4)]
+    config = ModelConfig.model_validate({"layers": 1, "heads": 2, "width": 6, "context": 4})
+    model = build_model(config, vocab_size=5, seed=0, explicit_attention=True)
+    name = "blocks.0.attention.attend"
+    with capture(model, [name, f"{name}.weights"]) as captured:
+        model(torch.zeros(1, 4, dtype=torch.long))
+    assert captured[name].shape == (1, 2, 4, 3)
+    assert captured[f"{name}.weights"].shape == (1, 2, 4, 4)
+
+
+def test_layer_norm_of_report_b_has_no_parameters() -> None:
+    norm = PlainNormConfig().build(width=6)
+    x = torch.tensor([[1.0, 2, 3, 4, 5, 6]])
+    expected = (x - x.mean()) / (x.var(correction=0) + 1e-5).sqrt()
+    assert not list(norm.parameters())
+    assert torch.allclose(norm(x), expected, atol=1e-6)
+
+
+def test_sinusoidal_positions_of_reports_b_and_c() -> None:
+    table = SinusoidalPositions(context=10, width=60).table
+    for position in range(10):
+        for i in range(30):
+            angle = position / 10_000 ** (2 * i / 60)
+            assert table[position, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-5)
+            assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-5)
+
+
+def test_softmax_table_of_report_c() -> None:
+    generator = torch.Generator().manual_seed(42)
+    q = torch.rand(7, 5, generator=generator)
+    k = torch.rand(7, 5, generator=generator)
+    unmasked = weights(q[:1], k, scale=1.0)[0]  # as the last of seven positions it sees them all
+    assert unmasked.tolist() == pytest.approx(
+        [0.1866, 0.2118, 0.1440, 0.0839, 0.2004, 0.0822, 0.0910], abs=5.1e-5
+    )
+    masked = weights(q, k, scale=1.0)
+    assert masked[0].tolist() == [1, 0, 0, 0, 0, 0, 0]
+    assert masked[1].tolist() == pytest.approx([0.4714, 0.5286, 0, 0, 0, 0, 0], abs=5.1e-5)
+    assert masked[2].tolist() == pytest.approx([0.3804, 0.4184, 0.2011, 0, 0, 0, 0], abs=5.1e-5)
+
+
+def test_masked_softmax_of_report_e() -> None:
+    scores = torch.tensor([[0.0880, 0.2976, 0.3876], [0.3238, 0.8666, 0.7062], [0.9651, 0.3739, 0.6863]])
+    rows = weights(scores, torch.eye(3), scale=1.0)  # with unit keys the scores are the queries
+    expected = [[1, 0, 0], [0.3675, 0.6325, 0], [0.4328, 0.2396, 0.3275]]
+    for found, row in zip(rows.tolist(), expected, strict=True):
+        assert found == pytest.approx(row, abs=1e-4)
+
+
+def test_scores_by_model_width_are_the_slip_of_report_c() -> None:
+    shape = {"layers": 1, "heads": 4, "width": 64, "context": 8}
+    for kind, by in (("head", 16), ("model", 64)):
+        config = ModelConfig.model_validate(shape | {"attention_scale": kind})
+        model = build_model(config, vocab_size=5, seed=0)
+        assert model.blocks[0].attention.attend.scale == pytest.approx(1 / math.sqrt(by))
+
+
+def test_encodings_of_report_e(test_data: Path) -> None:
+    pytest.importorskip("tiktoken")
+    gpt2 = parts("tokenizer")["gpt2"](files=test_data / "gpt2").build(lambda: iter(()), documents=False)
+    assert gpt2.encode("Thank you!").tolist() == [10449, 345, 0]
+    char = parts("tokenizer")["char"]().build(lambda: iter(["Thank you!"]), documents=False)
+    assert len(char.encode("Thank you!")) == 10

@@ -1,0 +1,320 @@
+"""The writer, with real tokenizers; models are tiny and random, or follow a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from octavo.config import ModelConfig
+from octavo.config.parts import parts
+from octavo.errors import TokenizerError
+from octavo.generation import Sample, Sampling, Writer
+from octavo.generation.engine import CachedDecoder, FullDecoder
+from octavo.model.build import build_model
+from octavo.model.gpt import GPT
+from octavo.tokenizers import Tokenizer
+
+TEXT = "the small bird sees a big tree. ha you ing fly? yes, i ing fly at you!"
+T = 8
+GREEDY = Sampling(temperature=0)
+SAMPLED = Sampling(temperature=1.1, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.1)
+
+
+@cache
+def tokenizer(kind: str, documents: bool = True) -> Tokenizer:
+    return parts("tokenizer")[kind]().build(lambda: iter([TEXT]), documents=documents)
+
+
+@cache
+def writer(kind: str = "char", positions: str = "rotary", context: int = T, documents: bool = True) -> Writer:
+    torch.set_num_threads(1)
+    vocabulary = tokenizer(kind, documents)
+    config = ModelConfig.model_validate(
+        {"layers": 2, "width": 16, "heads": 2, "context": context, "positions": positions}
+        | {"initialization": {"kind": "normal", "std": 0.4}}
+    )
+    return Writer(build_model(config, vocab_size=vocabulary.vocab_size, seed=3), vocabulary)
+
+
+def script(tokens: Sequence[int]) -> Callable[..., Callable[[Tensor], Tensor]]:
+    """A decoder that writes these tokens, whatever it reads; `read` lists what it was given."""
+
+    class Scripted:
+        read: list[list[list[int]]] = []  # noqa: RUF012 - one script, one list
+
+        def __init__(self, model: GPT, *, batch: int) -> None:
+            self.coming, self.batch, self.size = iter(tokens), batch, model.embedding.num_embeddings
+
+        def __call__(self, fresh: Tensor) -> Tensor:
+            self.read.append(fresh.tolist())
+            logits = torch.zeros(self.batch, self.size)
+            logits[:, next(self.coming)] = 50.0
+            return logits
+
+    return Scripted
+
+
+def follow(
+    writing: Writer, tokens: Sequence[int], prompt: str = "the", **options
+) -> tuple[Sample, list[str]]:
+    steps = list(
+        writing.write(
+            prompt,
+            tokens=options.pop("limit", len(tokens)),
+            sampling=GREEDY,
+            decoder=script(tokens),
+            **options,
+        )
+    )
+    return steps[-1][0], [piece for _, piece in steps]
+
+
+# Cached and full decoding
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("positions", parts("positions"))
+@pytest.mark.parametrize("prompt", ["", "th", "the sma", "the smal", "the small bird sees"], ids=len)
+def test_cached_writing_is_full_writing(prompt: str, positions: str, sampling: Sampling) -> None:
+    for context in (1, 2, 3, T):
+        writing = writer("char", positions, context)
+        texts = []
+        for decoder in (CachedDecoder, FullDecoder):
+            steps = writing.write(prompt, tokens=6 * T, sampling=sampling, count=2, seed=5, decoder=decoder)
+            done = {sample.index: sample for sample, _ in steps}
+            texts.append([(sample.ids, sample.text, sample.finish) for _, sample in sorted(done.items())])
+        assert texts[0] == texts[1], context
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("first", [1, T - 1, T, T + 1, 3 * T])
+def test_both_decoders_give_the_same_logits(first: int) -> None:
+    config = ModelConfig.model_validate(
+        {"layers": 2, "width": 16, "heads": 2, "context": T, "positions": "rotary"}
+    )
+    model = build_model(config, vocab_size=23, seed=3).eval()
+    tokens = torch.randint(23, (2, first + 5 * T), generator=torch.Generator().manual_seed(0))
+    cached, full = CachedDecoder(model, batch=2), FullDecoder(model, batch=2)
+    for new in (tokens[:, :first], *tokens[:, first:].split(1, dim=1)):
+        assert (cached(new) - full(new)).abs().max() <= 1e-5
+        assert cached.text is not None and torch.equal(cached.text, full.text)
+        assert cached.cache[0].length == cached.text.size(1) <= T
+
+
+@torch.no_grad()
+def test_every_token_sees_three_quarters_of_the_context_or_all_that_there_is() -> None:
+    decoder = FullDecoder(writer().model.eval(), batch=1)
+    for written in range(1, 6 * T):
+        decoder(torch.zeros(1, 1, dtype=torch.long))
+        assert decoder.text is not None and decoder.text.size(1) >= min(written, 3 * T // 4)
+
+
+def test_a_long_prompt_is_read_to_its_end() -> None:
+    """Only its last T tokens fit, and all of them count."""
+    writing = writer(documents=False)
+    long = "the small bird sees a big tree"
+    assert writing.samples(long, tokens=5, sampling=GREEDY)[0].ids == (
+        writing.samples(long[-T:], tokens=5, sampling=GREEDY)[0].ids
+    )
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "word"])
+def test_log_probabilities_are_those_of_a_full_forward(kind: str) -> None:
+    writing = writer(kind, context=32)
+    prompt = "the small bird"
+    for sampling in (GREEDY, SAMPLED):  # before temperature and filters
+        for sample in writing.samples(prompt, tokens=10, sampling=sampling, count=2, seed=1):
+            ids = writing.prompt_ids(prompt)
+            with torch.no_grad():
+                logits = writing.model(torch.tensor([ids + sample.ids]))[0]
+            expected = logits.log_softmax(dim=-1)[len(ids) - 1 : -1].gather(
+                1, torch.tensor(sample.ids)[:, None]
+            )
+            assert sample.log_probabilities == pytest.approx(expected[:, 0].tolist(), abs=1e-4)
+
+
+# Seeds, counts, limits
+
+
+def test_a_sample_is_the_same_whatever_the_count() -> None:
+    writing = writer()
+    many = writing.samples("the", tokens=30, sampling=SAMPLED, count=5, seed=2)
+    assert [sample.index for sample in many] == [0, 1, 2, 3, 4]
+    for index, sample in enumerate(many):
+        alone = list(writing.write("the", tokens=30, sampling=SAMPLED, seed=2, first=index))[-1][0]
+        assert (alone.ids, alone.text, alone.finish) == (sample.ids, sample.text, sample.finish)
+        pieces = writing.stream("the", tokens=30, sampling=SAMPLED, seed=2, index=index)
+        assert "".join(pieces) == sample.text
+    assert len({tuple(sample.ids) for sample in many}) == 5
+
+
+def test_seeds_repeat_and_differ() -> None:
+    def ids(seed: int) -> list[int]:
+        torch.manual_seed(seed + 100)  # a sample depends on no random numbers but its own
+        return writer().samples("the", tokens=30, sampling=SAMPLED, seed=seed)[0].ids
+
+    assert ids(1) == ids(1) != ids(2)
+
+
+def test_greedy_writing_takes_no_seed() -> None:
+    texts = {writer().samples("the", tokens=30, sampling=GREEDY, seed=seed)[0].text for seed in range(3)}
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "word"])
+@pytest.mark.parametrize("limit", [1, 2, 17])
+def test_the_limit_is_kept(kind: str, limit: int) -> None:
+    for sample in writer(kind).samples("the", tokens=limit, sampling=SAMPLED, count=4, seed=1):
+        assert len(sample.ids) == len(sample.log_probabilities) <= limit
+        assert sample.finish == ("length" if len(sample.ids) == limit else "end") or sample.ids[-1] == (
+            tokenizer(kind).end
+        )
+
+
+def test_writing_leaves_the_random_numbers_of_torch_alone() -> None:
+    before = torch.get_rng_state()
+    writer().samples("the", tokens=10, sampling=SAMPLED)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_dropout_is_off_while_writing() -> None:
+    writing = writer()
+    writing.model.train()
+    writing.samples("the", tokens=2, sampling=GREEDY)
+    assert not writing.model.training
+
+
+# Ends
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "word"])
+def test_an_end_token_ends(kind: str) -> None:
+    writing = writer(kind)
+    words = writing.tokenizer.encode("big tree").tolist()
+    sample, pieces = follow(writing, [*words, writing.tokenizer.end, *words], limit=50)
+    assert sample.ids == [*words, writing.tokenizer.end]
+    assert sample.finish == "end"
+    assert sample.text == "".join(pieces) == (" big tree" if kind == "word" else "big tree")
+
+
+def test_a_stream_that_has_ended_does_not_stop_the_others() -> None:
+    writing = writer()
+    samples = writing.samples("the", tokens=200, sampling=SAMPLED, count=12, seed=4)
+    lengths = {len(sample.ids) for sample in samples}
+    assert len(lengths) > 2 and {sample.finish for sample in samples} >= {"end"}
+
+
+def test_text_held_back_for_a_stop_string_is_let_out_at_the_end() -> None:
+    writing = writer()
+    for tail, finish in (([], "length"), ([writing.tokenizer.end], "end")):
+        tokens = [*writing.tokenizer.encode("a big tr").tolist(), *tail]
+        sample, pieces = follow(writing, tokens, stop=["tree"])
+        assert sample.text == "".join(pieces) == "a big tr"
+        assert sample.finish == finish
+
+
+def test_text_that_was_no_stop_string_after_all_is_let_out_at_once() -> None:
+    writing = writer()
+    _, pieces = follow(writing, writing.tokenizer.encode("a tri").tolist(), stop=["tree"])
+    assert pieces == ["a", " ", "", "", "tri"]
+
+
+def test_a_stop_string_may_be_split_over_tokens() -> None:
+    writing = writer("byte")
+    tokens = list("größer – schön".encode())
+    for stop in ("ß", "– s", "ö", "größer"):
+        sample, pieces = follow(writing, tokens, stop=[stop])
+        assert sample.text == "".join(pieces) == "größer – schön".split(stop)[0]
+        assert sample.finish == "stop"
+
+
+def test_a_stop_string_over_words() -> None:
+    writing = writer("word")
+    sample, _ = follow(writing, writing.tokenizer.encode("a big tree. yes, you").tolist(), stop=["tree. y"])
+    assert sample.text == " a big "
+    assert sample.finish == "stop"
+
+
+def cut(pieces: Sequence[str], stops: Sequence[str]) -> str:
+    """The slow twin: look at the whole text after each piece."""
+    text = ""
+    for piece in pieces:
+        text += piece
+        places = [text.find(stop) for stop in stops if stop and stop in text]
+        if places:
+            return text[: min(places)]
+    return text
+
+
+@given(
+    st.text("abé–", min_size=1, max_size=20),
+    st.lists(st.text("abé–", max_size=4), max_size=3),
+    st.sampled_from(["char", "byte"]),
+)
+def test_stop_strings(text: str, stops: list[str], kind: str) -> None:
+    if kind == "char":
+        vocabulary = parts("tokenizer")["char"]().build(lambda: iter(["abé–"]), documents=True)
+        writing = Writer(writer("byte").model, vocabulary)
+    else:
+        writing = writer("byte")
+    sample, pieces = follow(writing, writing.tokenizer.encode(text).tolist(), prompt="ab", stop=stops)
+    assert sample.text == "".join(pieces) == cut(text, stops)
+    assert not any(stop in sample.text for stop in stops if stop)
+    assert sample.finish == ("stop" if any(stop and stop in text for stop in stops) else "length")
+
+
+def test_half_a_character_at_the_limit_is_shown_as_such() -> None:
+    sample, _ = follow(writer("byte"), list("aé".encode())[:2])
+    assert sample.text == "a\N{REPLACEMENT CHARACTER}"
+
+
+# Prompts
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "word"])
+def test_an_empty_prompt_starts_a_document(kind: str) -> None:
+    writing = writer(kind)
+    decoder = script([writing.tokenizer.end])
+    list(writing.write("", tokens=3, sampling=GREEDY, decoder=decoder))
+    assert decoder.read == [[[writing.tokenizer.start]]]
+    assert writing.prompt_ids("the")[0] == writing.tokenizer.start
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [("byte", ord("\n")), ("char", 0)], ids=["a line break", "the first token"]
+)
+def test_an_empty_prompt_without_document_marks(kind: str, first: int) -> None:
+    assert writer(kind, documents=False).prompt_ids("") == [first]
+
+
+@pytest.mark.parametrize(("kind", "prompt"), [("char", "the Ωmega"), ("word", "the Ωmega bird")])
+def test_a_prompt_outside_the_vocabulary_is_an_error_that_names_it(kind: str, prompt: str) -> None:
+    with pytest.raises(TokenizerError, match="Ω"):
+        writer(kind).samples(prompt, tokens=3, sampling=GREEDY)
+
+
+def test_words_are_spaced_as_their_neighbours_ask() -> None:
+    """The first word after the prompt gets the space, a mark does not; the text holds no prompt."""
+    writing = writer("word")
+    word = writing.tokenizer.encode("tree . ha").tolist()
+    assert follow(writing, word, prompt="the big")[0].text == " tree. ha"
+    assert follow(writing, word[1:], prompt="the big tree")[0].text == ". ha"
+    assert follow(writing, word, prompt="")[0].text == "tree. ha"
+
+
+def test_a_penalty_counts_the_prompt() -> None:
+    writing = writer(documents=False)
+    first = writing.samples("the", tokens=1, sampling=GREEDY)[0].ids[0]
+    prompt = writing.tokenizer.decode([first]) + "the"
+    plain = writing.samples(prompt, tokens=40, sampling=GREEDY)[0].ids
+    strong = writing.samples(prompt, tokens=40, sampling=Sampling(temperature=0, repetition_penalty=50.0))[
+        0
+    ].ids
+    assert len(set(strong)) > len(set(plain))
+    assert not set(strong[:8]) & set(writing.prompt_ids(prompt))

@@ -1,0 +1,60 @@
+"""Learning-rate schedules, value by value; what holds for all of them stands in the contract tests."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.config.parts import parts
+from octavo.training.schedules import constant, cosine, linear, stable_decay, warmed
+
+floors = st.floats(0, 1)
+
+
+def test_constant() -> None:
+    assert {constant(step) for step in range(100)} == {1.0}
+
+
+def test_linear_by_hand() -> None:
+    assert [linear(step, steps=5, floor=0.0) for step in range(6)] == [1, 0.75, 0.5, 0.25, 0, 0]
+    assert [linear(step, steps=3, floor=0.5) for step in range(3)] == [1, 0.75, 0.5]
+
+
+def test_cosine_by_hand() -> None:
+    found = [cosine(step, steps=5, floor=0.2) for step in range(5)]
+    half = 0.8 * 0.5
+    expected = [1, 0.2 + half * (1 + math.sqrt(0.5)), 0.6, 0.2 + half * (1 - math.sqrt(0.5)), 0.2]
+    assert found == pytest.approx(expected)
+
+
+def test_stable_decay_by_hand() -> None:
+    found = [stable_decay(step, steps=10, decay=0.5, floor=0.0) for step in range(10)]
+    assert found == pytest.approx([1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25, 0])
+
+
+def test_warm_up_by_hand() -> None:
+    found = [warmed(constant, warmup=4)(step) for step in range(6)]
+    assert found == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1])
+    assert warmed(constant, warmup=0)(0) == 1
+
+
+@given(st.integers(0, 500), st.integers(1, 400), floors)
+def test_factors_lie_between_the_floor_and_1(step: int, steps: int, floor: float) -> None:
+    for factor in (cosine(step, steps=steps, floor=floor), linear(step, steps=steps, floor=floor)):
+        assert floor - 1e-12 <= factor <= 1 + 1e-12
+
+
+@given(st.integers(0, 500), st.integers(1, 400), floors, st.floats(0.01, 1))
+def test_stable_decay_lies_between_too(step: int, steps: int, floor: float, decay: float) -> None:
+    assert floor - 1e-12 <= stable_decay(step, steps=steps, decay=decay, floor=floor) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("kind", parts("schedule"))
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_shortest_runs(kind: str, steps: int) -> None:
+    """They learn: the first step is at the full rate."""
+    factor = parts("schedule")[kind]().build(steps=steps)
+    assert factor(0) == 1
