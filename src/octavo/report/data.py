@@ -1,0 +1,211 @@
+"""What a report shows, as plain values; read from the run folder alone, so a report can be made again any time."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from octavo.errors import RunFolderError
+
+BASELINE_NAMES = {
+    "uniform": ("uniform", "every token equally likely"),
+    "unigram": ("unigram", "how often each token occurs"),
+    "bigram": ("bigram", "the token before"),
+    "ngram": ("{order}-gram", "the {before} tokens before, Kneser–Ney smoothed"),
+    "gzip": ("gzip −9", "the validation text alone"),
+    "xz": ("xz −9", "the validation text alone"),
+    "xz_given_train": ("xz −9 after training text", "what the validation text adds"),
+}
+
+
+class Headline(NamedTuple):
+    """One large number."""
+
+    label: str
+    value: str
+    explanation: str
+
+
+class Sample(NamedTuple):
+    """Text that the model wrote. `text` goes on from `prompt`, which is not part of it."""
+
+    step: int
+    prompt: str
+    text: str
+
+
+class Standing(NamedTuple):
+    """A row of the comparison. `loss` in nats per token."""
+
+    name: str
+    explanation: str
+    loss: float | None
+    bits_per_byte: float | None
+    kind: str  # "model", "baseline" or "source"
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything on the page. Lists may be empty; what is empty is left out."""
+
+    title: str
+    description: str = ""
+    verdict: list[str] = field(default_factory=list)
+    headlines: list[Headline] = field(default_factory=list)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The resolved config."""
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of metrics.jsonl."""
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+    """In the order of their steps."""
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    commands: list[tuple[str, str]] = field(default_factory=list)
+    """What one can do next, and the command for it."""
+
+    @classmethod
+    def from_run(cls, folder: Path, *, commands: list[tuple[str, str]] | None = None) -> ReportData:
+        """Read a run folder; whatever is not there yet is left out. Raises RunFolderError without config.yaml."""
+        if not (folder / "config.yaml").is_file():
+            raise RunFolderError(
+                f"{folder} is not a run folder (it has no config.yaml).", remedy="give the folder that --out named"
+            )
+        settings = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")) or {}
+        evaluation = _json(folder / "evaluation.json")
+        metrics = list(_rows(folder / "metrics.jsonl"))
+        prompt = str((settings.get("sampling") or {}).get("prompt") or "")
+        return cls(
+            title=folder.resolve().name,
+            description=str(settings.get("description") or ""),
+            verdict=[str(line) for line in evaluation.get("verdict") or []],
+            headlines=headlines(evaluation, metrics),
+            settings=settings,
+            metrics=metrics,
+            evaluation=evaluation,
+            samples=list(_samples(folder / "samples", prompt)),
+            manifest=_json(folder / "manifest.json"),
+            commands=next_commands(folder) if commands is None else commands,
+        )
+
+    def rows(self, event: str) -> list[dict[str, Any]]:
+        """Rows of one event by step; of a step that was done again after a crash, the last."""
+        found = {row["step"]: row for row in self.metrics if row.get("event") == event and "step" in row}
+        return [found[step] for step in sorted(found)]
+
+    def standings(self) -> list[Standing]:
+        """The model, the baselines and the source's own entropy, from worst to best."""
+        found = []
+        for key, values in (self.evaluation.get("baselines") or {}).items():
+            name, explanation = BASELINE_NAMES.get(key, (key, ""))
+            order = values.get("order") or "n"
+            words = {"order": order, "before": order - 1 if isinstance(order, int) else "n − 1"}
+            found.append(
+                Standing(
+                    name.format(**words),
+                    explanation.format(**words),
+                    finite(values.get("loss")),
+                    finite(values.get("bits_per_byte")),
+                    "baseline",
+                )
+            )
+        loss, bits = (finite(self.evaluation.get(key)) for key in ("val_loss", "bits_per_byte"))
+        if loss is not None:
+            found.append(Standing("this model", f"at step {self.evaluation.get('step', '?')}", loss, bits, "model"))
+        entropy = finite(self.evaluation.get("source_entropy"))
+        if entropy is not None:
+            scale = bits / loss if bits is not None and loss else None  # same text, so the same bytes a token
+            found.append(
+                Standing(
+                    "source entropy",
+                    "the limit: the text's own randomness",
+                    entropy,
+                    None if scale is None else entropy * scale,
+                    "source",
+                )
+            )
+        return sorted(found, key=lambda row: -(row.bits_per_byte or row.loss or math.inf))
+
+
+def finite(value: Any) -> float | None:
+    """The number, or None where there is none that can be drawn."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def headlines(evaluation: Mapping[str, Any], metrics: list[dict[str, Any]]) -> list[Headline]:
+    """The numbers that one looks for first, as far as the run has them."""
+    validation = [row for row in metrics if row.get("event") == "validation" and finite(row.get("loss"))]
+    found = dict(min(validation, key=lambda row: row["loss"])) if validation else {}
+    found = found | {"val_loss": found.get("loss")} | dict(evaluation)
+    last = metrics[-1] if metrics else {}
+    trained = [row for row in metrics if row.get("event") == "train"]
+    tokens, seconds = (finite(trained[-1].get(key)) if trained else None for key in ("tokens", "seconds"))
+    shown = [
+        ("validation loss", found.get("val_loss"), "{:.4f}", "nats per token; lower is better"),
+        ("perplexity", found.get("perplexity"), "{:,.2f}", "tokens that it hesitates between"),
+        ("bits per byte", found.get("bits_per_byte"), "{:.3f}", "to write down the validation text"),
+        ("accuracy", found.get("accuracy"), "{:.1%}", "of next tokens guessed first"),
+        ("parameters", found.get("parameters"), "{:,.0f}", "trained numbers"),
+        ("best step", found.get("step"), "{:,.0f}", f"of {last.get('step', 0):,}"),
+        ("tokens seen", tokens, "{:,.0f}", "while training"),
+    ]
+    result = [
+        Headline(label, form.format(number), why)
+        for label, value, form, why in shown
+        if (number := finite(value)) is not None
+    ]
+    if seconds is not None:
+        result.append(Headline("training time", duration(seconds), "without evaluations"))
+    return result
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def next_commands(folder: Path) -> list[tuple[str, str]]:
+    """How to go on with a run."""
+    run = shlex.quote(str(folder))
+    return [
+        ("Let it write", f"octavo generate {run} --prompt 'Once' --tokens 200"),
+        ("Judge it on another text", f"octavo eval {run} --text PATH"),
+        ("See what it is made of", f"octavo info {run}"),
+        ("Train it again, to the bit", f"octavo train --replay {run}"),
+    ]
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _rows(path: Path) -> Iterable[dict[str, Any]]:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:  # a kill may have cut the last line
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _samples(folder: Path, prompt: str) -> Iterable[Sample]:
+    for path in sorted(folder.glob("step-*.txt")):
+        match = re.fullmatch(r"step-(\d+)", path.stem)
+        if match is None:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        known = prompt if text.startswith(prompt) else ""
+        yield Sample(int(match[1]), known, text.removeprefix(known))

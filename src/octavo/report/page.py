@@ -1,0 +1,76 @@
+"""The page itself: one HTML file without scripts or requests, and the loss curve as a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from octavo.report import plots
+from octavo.report.data import ReportData
+
+WIDE, NARROW = 7.6, 4.6
+"""Inches; the narrow plots are for phones, where the wide ones' letters would be too small to read."""
+
+
+def write_report(folder: Path, data: ReportData) -> Path:
+    """Write `report/index.html` and `report/loss.svg` into a run folder; returns the page's path."""
+    target = folder / "report"
+    target.mkdir(parents=True, exist_ok=True)
+    loss = plots.loss_plot(data, width=WIDE)
+    (target / "loss.svg").write_text(loss, encoding="utf-8")
+    page = target / "index.html"
+    page.write_text(render(data, loss), encoding="utf-8")
+    return page
+
+
+def render(data: ReportData, loss: str) -> str:
+    """The page as text. `loss`: the wide loss plot."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    standings = data.standings()
+    scale = max((row.bits_per_byte for row in standings if row.bits_per_byte is not None), default=1.0)
+    has_rates = bool(plots.series(data.rows("train"), "learning_rate")[0].size)
+    losses = [(loss, "wide"), (plots.loss_plot(data, width=NARROW), "narrow")]
+    rates = [(plots.progress_plot(data, width=width), name) for width, name in ((WIDE, "wide"), (NARROW, "narrow"))]
+    return environment.get_template("template.html").render(
+        data=data,
+        loss_plots=[
+            Markup(plots.inline(svg, f"loss-{name}", title="Loss over the training steps"))  # noqa: S704 — our own
+            for svg, name in losses
+            if data.metrics
+        ],
+        rate_plots=[
+            Markup(plots.inline(svg, f"rates-{name}", title="Learning rate and gradient norm"))  # noqa: S704 — our own
+            for svg, name in rates
+            if has_rates
+        ],
+        standings=standings,
+        scale=scale,
+        samples=list(reversed(data.samples)),
+        settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True) if data.settings else "",
+        machine=list(flat(data.manifest)),
+    )
+
+
+def flat(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """A tree's leaves with their dotted names; long lists and empty values are left out."""
+    for key, value in tree.items():
+        name = f"{before}{key}"
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{name}.")
+        elif isinstance(value, list | tuple):
+            if 0 < len(value) <= 8:
+                yield name, ", ".join(str(item) for item in value)
+        elif value is not None and value != "":
+            yield name, str(value)

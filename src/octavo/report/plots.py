@@ -1,0 +1,259 @@
+"""A run's curves as SVG. The same numbers give the same bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from octavo.report.data import ReportData, finite
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, told apart by every kind of colour vision; each name becomes a CSS variable.
+PAPER, INK, MUTED, GRID = "#fefefe", "#1d2329", "#66707a", "#e4e7ea"
+TRAIN, VALIDATION, BASELINE, SOURCE = "#56b4e9", "#d55e00", "#7a828a", "#009e73"
+VARIABLES = {
+    PAPER: "paper",
+    INK: "ink",
+    MUTED: "muted",
+    GRID: "grid",
+    TRAIN: "train",
+    VALIDATION: "model",
+    BASELINE: "baseline",
+    SOURCE: "source",
+}
+LINE_HEIGHT = 0.052
+"""Least distance between two labels, in heights of the loss plot."""
+
+
+class Label(NamedTuple):
+    """Words beside the plot, at the height of what they name."""
+
+    y: float
+    text: str
+    colour: str
+
+
+def loss_plot(data: ReportData, *, width: float = 7.6) -> str:
+    """Training and validation loss over the steps, among the baselines; `width` in inches. An SVG document."""
+    figure, style = _figure(width, 4.0)
+    # Labels stand to the right of the axes, in a column of the same width however wide the plot is.
+    axes = figure.add_axes((0.5 / width, 0.115, 1 - 2.0 / width, 0.855))
+    labels = _curves(axes, data) + _references(axes, data)
+    _limits(axes, data)
+    axes.set_xlabel("step")
+    axes.set_ylabel("nats per token")
+    _tidy(axes)
+    _place(axes, labels)
+    return _svg(figure, style)
+
+
+def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
+    """Learning rate and gradient norm over the steps: beside each other, or stacked if narrow. An SVG document."""
+    narrow = width < 6
+    figure, style = _figure(width, 3.6 if narrow else 1.9)
+    panels = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
+    for axes, key, title in zip(
+        panels, ("learning_rate", "gradient_norm"), ("learning rate", "gradient norm"), strict=True
+    ):
+        steps, values = series(data.rows("train"), key)
+        axes.plot(steps, values, color=TRAIN, linewidth=1.4, **_dot(steps))
+        axes.set_title(title, loc="left", fontsize=9.5, color=INK)
+        axes.set_ylim(0, 1.1 * np.quantile(values, 0.995) if len(values) and values.any() else 1)
+        _tidy(axes)
+    figure.tight_layout(pad=0.5, w_pad=2.5, h_pad=1.2)
+    return _svg(figure, style)
+
+
+def series(rows: list[dict], key: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and values of the rows that have a finite value."""
+    pairs = [(row["step"], number) for row in rows if (number := finite(row.get(key))) is not None]
+    steps, values = zip(*pairs, strict=True) if pairs else ((), ())
+    return np.array(steps, float), np.array(values, float)
+
+
+def smoothed(values: np.ndarray) -> np.ndarray:
+    """A running mean over some twentieth of the values, narrower at both ends, so that no end is bent."""
+    reach = len(values) // 40
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    centre = np.arange(len(values))
+    here = np.minimum(reach, np.minimum(centre, len(values) - 1 - centre))
+    return (sums[centre + here + 1] - sums[centre - here]) / (2 * here + 1)
+
+
+def spread(heights: Sequence[float], distance: float) -> list[float]:
+    """The heights, moved apart as little as needed to be `distance` from each other; the order stays."""
+    order = np.argsort(heights, kind="stable")
+    groups: list[list[float]] = []  # [sum of wished heights less their offsets, count]
+    for index in order:
+        groups.append([heights[index], 1])
+        while len(groups) > 1 and _bottom(groups[-1], distance) < _top(groups[-2], distance) + distance:
+            total, count = groups.pop()
+            groups[-1][0] += total
+            groups[-1][1] += count
+    placed = [0.0] * len(heights)
+    position = iter(order)
+    for group in groups:
+        for offset in range(int(group[1])):
+            placed[next(position)] = _bottom(group, distance) + offset * distance
+    return placed
+
+
+def _bottom(group: list[float], distance: float) -> float:
+    return group[0] / group[1] - distance * (group[1] - 1) / 2
+
+
+def _top(group: list[float], distance: float) -> float:
+    return group[0] / group[1] + distance * (group[1] - 1) / 2
+
+
+def _curves(axes: Axes, data: ReportData) -> list[Label]:
+    labels = []
+    steps, losses = series(data.rows("train"), "loss")
+    if len(steps):
+        smooth = smoothed(losses)
+        axes.plot(steps, losses, color=TRAIN, alpha=0.28, linewidth=0.8)
+        axes.plot(steps, smooth, color=TRAIN, linewidth=1.8, **_dot(steps))
+        labels.append(Label(smooth[-1], f"training {smooth[-1]:.3f}", TRAIN))
+    steps, losses = series(data.rows("validation"), "loss")
+    if len(steps):
+        best = int(losses.argmin())
+        axes.plot(steps, losses, color=VALIDATION, linewidth=2.0, marker="o", markersize=3.2)
+        axes.plot(
+            steps[best],
+            losses[best],
+            marker="o",
+            markersize=8.5,
+            markerfacecolor=PAPER,
+            markeredgecolor=VALIDATION,
+            markeredgewidth=2,
+            zorder=5,
+        )
+        labels.append(Label(losses[-1], f"validation {losses[-1]:.3f}", VALIDATION))
+        axes.annotate(
+            f"best {losses[best]:.4f} at step {steps[best]:,.0f}",
+            (steps[best], losses[best]),
+            xytext=(0, 11),
+            textcoords="offset points",
+            ha="right" if steps[best] > (steps[0] + steps[-1]) / 2 else "left",
+            color=VALIDATION,
+            fontsize=9,
+            fontweight="bold",
+        )
+    return labels
+
+
+def _references(axes: Axes, data: ReportData) -> list[Label]:
+    """A level line for each predictor that can be compared per token; uniform lies far above and is left out."""
+    labels = []
+    for row in data.standings():
+        if row.loss is None or row.kind == "model" or row.name == "uniform":
+            continue
+        colour = SOURCE if row.kind == "source" else BASELINE
+        axes.axhline(row.loss, color=colour, linewidth=1.1, linestyle=(0, (5, 3)), zorder=1)
+        labels.append(Label(row.loss, f"{row.name} {row.loss:.3f}", colour))
+    return labels
+
+
+def _limits(axes: Axes, data: ReportData) -> None:
+    """Show everything from the best to the worst baseline; of the first, steep steps only the end."""
+    train = series(data.rows("train"), "loss")[1]
+    validation = series(data.rows("validation"), "loss")[1]
+    lines = [
+        row.loss for row in data.standings() if row.loss is not None and row.kind != "model" and row.name != "uniform"
+    ]
+    seen = np.concatenate([train, validation, lines])
+    if not len(seen):
+        axes.set_ylim(0, 1)
+        return
+    top = max([*lines, *validation[1:], *(np.quantile(train, [0.97]) if len(train) else [])], default=seen.max())
+    low, high = seen.min(), min(top, seen.max())
+    margin = 0.06 * (high - low) or 0.5
+    axes.set_ylim(low - margin, high + margin)
+
+
+def _place(axes: Axes, labels: list[Label]) -> None:
+    """Labels in the column on the right, joined to their height by a hairline where they had to move."""
+    low, high = axes.get_ylim()
+    wished = [min(1.0, max(0.0, (label.y - low) / (high - low))) for label in labels]
+    for label, wish, height in zip(labels, wished, spread(wished, LINE_HEIGHT), strict=True):
+        axes.annotate(
+            label.text,
+            xy=(1, wish),
+            xytext=(1.0, height),
+            xycoords="axes fraction",
+            textcoords=_beside(axes),
+            va="center",
+            fontsize=9,
+            color=label.colour,
+            arrowprops={"arrowstyle": "-", "color": label.colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 1},
+        )
+
+
+def _beside(axes: Axes):  # noqa: ANN202 — matplotlib has no public name for it
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = axes.get_figure()
+    assert figure is not None
+    return axes.transAxes + ScaledTranslation(14 / 72, 0, figure.dpi_scale_trans)
+
+
+def _dot(steps: np.ndarray) -> dict[str, object]:
+    """A single point makes no line, so it is drawn as a dot."""
+    return {"marker": "o", "markersize": 4} if len(steps) == 1 else {}
+
+
+def _figure(width: float, height: float) -> tuple[Figure, dict[str, object]]:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), facecolor=PAPER)
+    FigureCanvasSVG(figure)
+    return figure, {"svg.hashsalt": "octavo", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
+
+
+def _tidy(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.set_facecolor(PAPER)
+    axes.grid(visible=True, color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(MUTED)
+    axes.tick_params(colors=MUTED, labelsize=8.5, length=0, pad=5)
+    axes.xaxis.label.set_color(MUTED)
+    axes.yaxis.label.set_color(MUTED)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.margins(x=0.015)
+
+
+def _svg(figure: Figure, style: dict[str, object]) -> str:
+    from matplotlib import rc_context
+
+    target = io.StringIO()
+    with rc_context(style):
+        figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
+    return re.sub(r"\s*<metadata>.*?</metadata>|<!DOCTYPE.*?>\s*", "", target.getvalue(), flags=re.DOTALL)
+
+
+def inline(svg: str, name: str, *, title: str) -> str:
+    """An SVG document as part of a page: colours follow the page's, ids are its own (`name` in front)."""
+    svg = svg[svg.index("<svg") :]
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(colour, f"var(--{variable})")
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-").replace("xlink:href", "href")
+    svg = svg.replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
+    # Width and height in points would fix the size; the viewBox alone lets the page choose.
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    return svg.replace("<svg", f'<svg class="{name}" role="img" aria-label="{title}"', 1)

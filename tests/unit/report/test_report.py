@@ -1,0 +1,139 @@
+"""The page of a run: it says what the run folder says, stands alone, and is the same each time."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.errors import RunFolderError
+from octavo.report import ReportData, write_report
+from octavo.report.plots import smoothed, spread
+
+HOSTILE = "ROMEO: <script>alert('no')</script> & <img src=x onerror=y>"
+
+
+def run_folder(
+    folder: Path, *, rows: list[dict[str, Any]], evaluation: dict[str, Any] | None = None, sample: str | None = None
+) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text('description: "a <b>bold</b> recipe"\nsampling: {prompt: "ROMEO:"}\n', "utf-8")
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    (folder / "manifest.json").write_text(json.dumps({"octavo": "0.1.0", "seed": 1}), "utf-8")
+    if evaluation is not None:
+        (folder / "evaluation.json").write_text(json.dumps(evaluation), "utf-8")
+    if sample is not None:
+        (folder / "samples").mkdir()
+        (folder / "samples" / "step-000020.txt").write_text(sample, "utf-8")
+    return folder
+
+
+def train_row(step: int) -> dict[str, Any]:
+    return {
+        "event": "train",
+        "step": step,
+        "loss": 4.0 - 0.1 * step,
+        "learning_rate": 1e-3,
+        "gradient_norm": 1.0,
+        "tokens": 100 * step,
+        "tokens_per_second": 1000.0,
+        "seconds": float(step),
+    }
+
+
+TRAINED = [train_row(step) for step in range(1, 21)]
+JUDGED = [
+    {"event": "validation", "step": step, "loss": loss, "bits_per_byte": loss * 1.4427, "perplexity": 3.0, "best": True}
+    for step, loss in ((10, 3.2), (20, 2.3456))
+]
+EVALUATION = {
+    "val_loss": 2.3456,
+    "perplexity": 10.44,
+    "bits_per_byte": 3.384,
+    "accuracy": 0.321,
+    "tokens": 1000,
+    "bytes": 1000,
+    "parameters": 804096,
+    "step": 20,
+    "source_entropy": 1.2345,
+    "baselines": {
+        "unigram": {"loss": 3.3, "bits_per_byte": 4.7},
+        "ngram": {"loss": 1.5, "bits_per_byte": 2.1, "order": 6},
+        "gzip": {"loss": None, "bits_per_byte": 3.2},
+    },
+    "verdict": ["It learns."],
+}
+
+
+def page_of(folder: Path) -> str:
+    return write_report(folder, ReportData.from_run(folder)).read_text("utf-8")
+
+
+def test_page_says_what_the_folder_says(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "bard", rows=TRAINED + JUDGED, evaluation=EVALUATION, sample=HOSTILE)
+    page = page_of(folder)
+    for said in ("bard", "2.3456", "804,096", "32.1%", "3.384", "6-gram", "source entropy", "It learns.", "step 20"):
+        assert said in page, said
+    assert (folder / "report" / "loss.svg").read_text("utf-8").startswith("<?xml")
+
+
+def test_text_of_others_is_escaped(tmp_path: Path) -> None:
+    page = page_of(run_folder(tmp_path / "x", rows=TRAINED, evaluation=EVALUATION, sample=HOSTILE))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "<b>bold" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_page_stands_alone(tmp_path: Path) -> None:
+    page = page_of(run_folder(tmp_path / "x", rows=TRAINED + JUDGED, evaluation=EVALUATION, sample="text"))
+    addresses = set(re.findall(r"https?://[^\s\"'<>)]+", page))
+    assert {address for address in addresses if "w3.org" not in address} == set()
+    assert not re.search(r"<link|@import|url\((?!#)", page)
+
+
+def test_same_folder_same_bytes(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "x", rows=TRAINED + JUDGED, evaluation=EVALUATION, sample="text")
+    first, plot = page_of(folder), (folder / "report" / "loss.svg").read_bytes()
+    assert page_of(folder) == first
+    assert (folder / "report" / "loss.svg").read_bytes() == plot
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[], TRAINED[:1], TRAINED, JUDGED[:1], [*TRAINED, {"event": "train", "step": 21, "loss": float("nan")}]],
+    ids=["nothing", "one row", "training only", "one evaluation", "not a number"],
+)
+def test_unfinished_runs_have_a_page(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    page = page_of(run_folder(tmp_path / "x", rows=rows))
+    assert "<h1>x</h1>" in page
+    assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
+
+
+def test_a_step_done_again_counts_once(tmp_path: Path) -> None:
+    rows = [train_row(1), {**train_row(2), "loss": 9.0}, {**train_row(2), "loss": 1.0}]
+    data = ReportData.from_run(run_folder(tmp_path / "x", rows=rows))
+    assert [row["loss"] for row in data.rows("train")] == [3.9, 1.0]
+
+
+def test_a_folder_that_is_no_run_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="not a run folder"):
+        ReportData.from_run(tmp_path)
+
+
+def test_labels_do_not_overlap() -> None:
+    placed = sorted(spread([0.5, 0.5, 0.51, 0.9], 0.1))
+    assert all(above - below >= 0.1 - 1e-9 for below, above in zip(placed, placed[1:], strict=False))
+
+
+def test_smoothing_keeps_level_and_length() -> None:
+    import numpy as np
+
+    level = np.full(50, 2.5)
+    assert np.allclose(smoothed(level), 2.5)
+    noisy = 2.5 + np.where(np.arange(200) % 2, 1.0, -1.0)
+    assert len(smoothed(noisy)) == 200
+    assert smoothed(noisy).std() < noisy.std() / 2
