@@ -26,7 +26,9 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, Hashable):
                 continue  # refused below, with its line
             if key in seen:
-                raise ConfigError(f"The key '{key}' stands twice, again in line {key_node.start_mark.line + 1}.")
+                raise ConfigError(
+                    f"The key '{key}' stands twice, again in line {key_node.start_mark.line + 1}."
+                )
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -41,7 +43,8 @@ def parse_yaml(text: str, name: str) -> Any:
 
 def recipe_names() -> list[str]:
     """The shipped recipes, in alphabetical order."""
-    return sorted(entry.name[:-5] for entry in resources.files("octavo.recipes").iterdir() if entry.name.endswith(".yaml"))
+    entries = resources.files("octavo.recipes").iterdir()
+    return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".yaml"))
 
 
 def recipe_text(recipe: str | Path) -> str:
@@ -62,7 +65,8 @@ def recipe_text(recipe: str | Path) -> str:
             raise ConfigError(f"The recipe {path} cannot be read: {error.strerror}.") from error
     near = difflib.get_close_matches(str(recipe), names, n=1)
     raise ConfigError(
-        f"There is no recipe '{recipe}': neither a shipped one nor a file." + (f" Did you mean '{near[0]}'?" if near else ""),
+        f"There is no recipe '{recipe}': neither a shipped one nor a file."
+        + (f" Did you mean '{near[0]}'?" if near else ""),
         remedy="octavo recipes    lists the shipped ones",
     )
 
@@ -77,7 +81,9 @@ def load_recipe(recipe: str | Path | Mapping[str, Any], overrides: Iterable[str]
     else:
         tree = dict(recipe)
     if not isinstance(tree, dict):
-        raise ConfigError(f"Recipe '{recipe}' holds no keys; it must be a YAML mapping such as 'training: {{steps: 100}}'.")
+        raise ConfigError(
+            f"Recipe '{recipe}' holds no keys; a recipe is a mapping such as 'training: {{steps: 9}}'."
+        )
     for override in overrides:
         apply_override(tree, override)
     return check(tree)
@@ -89,7 +95,8 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
     path = key.strip().split(".")
     if not equals or not all(path):
         raise ConfigError(
-            f"'{override}' is not an override; an override reads key=value.", remedy="for example training.steps=500"
+            f"'{override}' is not an override; an override reads key=value.",
+            remedy="for example training.steps=500",
         )
     value = parse_yaml(text, f"The value of '{key}'")
     if isinstance(value, dict) and not text.lstrip().startswith("{"):
@@ -114,7 +121,9 @@ def check(tree: Mapping[str, Any]) -> Recipe:
         return Recipe.model_validate(dict(tree))
     except ValidationError as error:
         problems = [_sentence(tree, dict(problem)) for problem in error.errors()]
-        head = "One problem in the config:" if len(problems) == 1 else f"{len(problems)} problems in the config:"
+        head = (
+            "One problem in the config:" if len(problems) == 1 else f"{len(problems)} problems in the config:"
+        )
         raise ConfigError("\n  · ".join([head, *problems])) from error
 
 
@@ -162,7 +171,9 @@ def _place(location: tuple[Any, ...]) -> tuple[list[str], type[BaseModel] | None
     config: type[BaseModel] | None = Recipe
     steps = iter(location)
     for step in steps:
-        if config is None:  # inside a value: the place in a list says something, pydantic's names for types do not
+        if (
+            config is None
+        ):  # inside a value: the place in a list says something, pydantic's names for types do not
             path += [str(step)] if isinstance(step, int) else []
             continue
         path.append(str(step))
@@ -172,7 +183,9 @@ def _place(location: tuple[Any, ...]) -> tuple[list[str], type[BaseModel] | None
             config = parts(room.room).get(str(next(steps, "")))
         else:
             inner = [field.annotation, *get_args(field.annotation)] if field else []
-            config = next((kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+            config = next(
+                (kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)), None
+            )
     return path, config
 
 

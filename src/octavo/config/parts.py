@@ -63,7 +63,9 @@ def register(room: str) -> Callable[[Config], Config]:
     def add(config: Config) -> Config:
         name = config.model_fields["kind"].default
         assert isinstance(name, str), f"{config.__name__} needs a default kind"
-        assert _registry[room].get(name, config).__qualname__ == config.__qualname__, f"two parts {room}.{name}"
+        assert _registry[room].get(name, config).__qualname__ == config.__qualname__, (
+            f"two parts {room}.{name}"
+        )
         _registry[room][name] = config
         return config
 
@@ -75,7 +77,9 @@ def _load(room: str) -> None:
     places = ROOMS[room]
     for place in (places,) if isinstance(places, str) else places:
         module = importlib.import_module(place)
-        for found in sorted(pkgutil.iter_modules(getattr(module, "__path__", [])), key=lambda info: info.name):
+        for found in sorted(
+            pkgutil.iter_modules(getattr(module, "__path__", [])), key=lambda info: info.name
+        ):
             importlib.import_module(f"{place}.{found.name}")
 
 
@@ -113,5 +117,7 @@ class PartOf:
             json_schema_input_schema=core_schema.union_schema(
                 [union, core_schema.literal_schema(list(parts(self.room)))]
             ),
-            serialization=core_schema.plain_serializer_function_ser_schema(lambda part: part.model_dump(mode="json")),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda part: part.model_dump(mode="json")
+            ),
         )

@@ -26,8 +26,8 @@ def reference() -> str:
     head = (
         "# Reference of all settings\n\n"
         "Made from the schema by `python -m octavo.config.reference`; do not edit.\n\n"
-        "A setting is given in a recipe (YAML) or after it on the command line: `training.steps=500`. Where a *part* is "
-        "asked for, its kind alone is enough (`model.norm=rms`), or its kind with options "
+        "A setting is given in a recipe (YAML) or after it on the command line: `training.steps=500`. Where a *part* "
+        "is asked for, its kind alone is enough (`model.norm=rms`), or its kind with options "
         "(`model.norm={kind: rms, scale: false}`, `model.norm.eps=1e-6`).\n"
     )
     return head + "".join(_section(Recipe, "", "A run"))
@@ -41,7 +41,9 @@ def _section(config: type[BaseModel], prefix: str, title: str) -> Iterator[str]:
         room = next((item for item in field.metadata if isinstance(item, PartOf)), None)
         if room is not None:
             rooms.append((prefix + name, room.room))
-            yield _row(prefix + name, f"a [{room.room}](#{_anchor(prefix + name)})", _part_default(field), field)
+            yield _row(
+                prefix + name, f"a [{room.room}](#{_anchor(prefix + name)})", _part_default(field), field
+            )
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             if not issubclass(config, PartConfig):
                 inner.append((prefix + name, field.annotation))

@@ -47,7 +47,9 @@ class ModelConfig(Strict):
     """D, free of the width; empty means width // heads."""
     context: int = Field(64, ge=1)
     """T, the positions that the model sees."""
-    positions: Annotated[PartConfig, PartOf("positions", "learned")] = Field({"kind": "learned"}, validate_default=True)
+    positions: Annotated[PartConfig, PartOf("positions", "learned")] = Field(
+        {"kind": "learned"}, validate_default=True
+    )
     """How positions enter."""
     norm: Annotated[PartConfig, PartOf("norm", "layer")] = Field({"kind": "layer"}, validate_default=True)
     """Normalization of the activations."""
@@ -69,7 +71,9 @@ class ModelConfig(Strict):
     """Scores divided by √(head width), or by √(model width) as in report C's listing, or multiplied by a number."""
     qk_norm: bool = False
     """Queries and keys brought to unit root mean square before the scores."""
-    feed_forward: Annotated[PartConfig, PartOf("feed_forward", "gelu")] = Field({"kind": "gelu"}, validate_default=True)
+    feed_forward: Annotated[PartConfig, PartOf("feed_forward", "gelu")] = Field(
+        {"kind": "gelu"}, validate_default=True
+    )
     """The position-wise layer after attention."""
     dropout: DropoutConfig = Field({}, validate_default=True)
     """Dropout, one number or by place."""
@@ -125,9 +129,13 @@ class TrainingConfig(Strict):
     """B, sequences in one batch."""
     accumulation: int = Field(1, ge=1)
     """Batches whose gradients are averaged into one step."""
-    optimizer: Annotated[PartConfig, PartOf("optimizer", "adamw")] = Field({"kind": "adamw"}, validate_default=True)
+    optimizer: Annotated[PartConfig, PartOf("optimizer", "adamw")] = Field(
+        {"kind": "adamw"}, validate_default=True
+    )
     """The update rule and its learning rate."""
-    schedule: Annotated[PartConfig, PartOf("schedule", "cosine")] = Field({"kind": "cosine"}, validate_default=True)
+    schedule: Annotated[PartConfig, PartOf("schedule", "cosine")] = Field(
+        {"kind": "cosine"}, validate_default=True
+    )
     """How the learning rate changes over the run."""
     clip: float | None = Field(1.0, gt=0)
     """Largest norm of the gradient; longer ones are shortened to it. Empty: no clipping."""
@@ -207,11 +215,15 @@ class Recipe(Strict):
     """contiguous: the text's end is the validation split; documents: by each document's hash, duplicates removed."""
     validation: float = Field(0.1, gt=0, lt=1)
     """Share of the text that is kept for validation."""
-    tokenizer: Annotated[PartConfig, PartOf("tokenizer", "char")] = Field({"kind": "char"}, validate_default=True)
+    tokenizer: Annotated[PartConfig, PartOf("tokenizer", "char")] = Field(
+        {"kind": "char"}, validate_default=True
+    )
     """How text becomes tokens."""
     expected_vocabulary: int | None = Field(None, ge=1)
     """Vocabulary that `octavo plan` counts with when no text is given; training always takes the text's own."""
-    batches: Annotated[PartConfig, PartOf("batches", "windows")] = Field({"kind": "windows"}, validate_default=True)
+    batches: Annotated[PartConfig, PartOf("batches", "windows")] = Field(
+        {"kind": "windows"}, validate_default=True
+    )
     """How tokens become batches."""
     model: ModelConfig = Field({}, validate_default=True)
     training: TrainingConfig = Field({}, validate_default=True)

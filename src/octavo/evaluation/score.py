@@ -58,7 +58,9 @@ def score(
         inputs, targets = (torch.from_numpy(part).to(device) for part in arrays)
         with autocast():
             logits = model(inputs).float()  # (B, T, V)
-        nats += F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum").item()
+        nats += F.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
+        ).item()
         tokens += int((targets >= 0).sum())
         correct += int((logits.argmax(dim=-1) == targets).sum())
     model.train(was_training)

@@ -111,16 +111,27 @@ class Writer:
         index: int = 0,
     ) -> Iterator[str]:
         """Text as it is written, in pieces that can be printed at once."""
-        for _, piece in self.write(prompt, tokens=tokens, sampling=sampling, seed=seed, stop=stop, first=index):
+        for _, piece in self.write(
+            prompt, tokens=tokens, sampling=sampling, seed=seed, stop=stop, first=index
+        ):
             if piece:
                 yield piece
 
     def samples(
-        self, prompt: str, *, tokens: int, sampling: Sampling, count: int = 1, seed: int = 0, stop: Sequence[str] = ()
+        self,
+        prompt: str,
+        *,
+        tokens: int,
+        sampling: Sampling,
+        count: int = 1,
+        seed: int = 0,
+        stop: Sequence[str] = (),
     ) -> list[Sample]:
         """Several continuations written side by side; sample i of a seed is the same whatever the count."""
         done: dict[int, Sample] = {}
-        for sample, _ in self.write(prompt, tokens=tokens, sampling=sampling, count=count, seed=seed, stop=stop):
+        for sample, _ in self.write(
+            prompt, tokens=tokens, sampling=sampling, count=count, seed=seed, stop=stop
+        ):
             done[sample.index] = sample
         return [done[index] for index in sorted(done)]
 
@@ -145,7 +156,9 @@ class Writer:
         fresh = torch.tensor([ids] * count)
         seen = torch.zeros(count, self.tokenizer.vocab_size, dtype=torch.bool)
         while any(stream.open for stream in writing):
-            logits = step(fresh.to(device)).cpu()  # (B, V); chosen on the CPU, for not every accelerator has doubles
+            logits = step(
+                fresh.to(device)
+            ).cpu()  # (B, V); chosen on the CPU, for not every accelerator has doubles
             seen.scatter_(1, fresh, True)
             uniform = torch.from_numpy(np.array([stream.uniform() for stream in writing]))
             chosen = sampling.choose(logits, uniform, seen)
@@ -189,7 +202,9 @@ class _Stream:
             return self._close("stop", text[:cut])
         if last:
             return self._close("length", text)
-        held = max((n for stop in self.stop for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0)
+        held = max(
+            (n for stop in self.stop for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0
+        )
         self.held = text[len(text) - held :] if held else ""
         return self._let_out(text[: len(text) - held])
 

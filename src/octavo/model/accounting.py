@@ -40,7 +40,9 @@ def _attention_matrices(config: ModelConfig) -> int:
 
 def block_matrix_parameters(config: ModelConfig) -> int:
     """Numbers in the matrices of all blocks."""
-    return config.layers * (_attention_matrices(config) + config.feed_forward.matrix_parameters(width=config.width))
+    return config.layers * (
+        _attention_matrices(config) + config.feed_forward.matrix_parameters(width=config.width)
+    )
 
 
 def matrix_parameters(config: ModelConfig, *, vocab_size: int) -> int:
@@ -60,7 +62,9 @@ def parameters(config: ModelConfig, *, vocab_size: int, head: bool = True) -> in
         + config.feed_forward.parameters(width=config.width)
         + norm * (1 + has_feed_forward)
     )
-    total = vocab_size * config.width + config.positions.parameters(context=config.context, width=config.width)
+    total = vocab_size * config.width + config.positions.parameters(
+        context=config.context, width=config.width
+    )
     total += config.layers * block + norm * (config.embedding_norm + config.final_norm)
     if head:
         total += (0 if config.tied else vocab_size * config.width) + config.head_bias * vocab_size
@@ -74,7 +78,9 @@ def forward_flops(config: ModelConfig, *, vocab_size: int, length: int | None = 
     (Chowdhery et al. 2022, appendix B).
     """
     length = length or config.context
-    return 2 * matrix_parameters(config, vocab_size=vocab_size) + 4 * config.layers * config.query_width * length
+    return (
+        2 * matrix_parameters(config, vocab_size=vocab_size) + 4 * config.layers * config.query_width * length
+    )
 
 
 def training_flops(config: ModelConfig, *, vocab_size: int) -> int:
@@ -85,7 +91,13 @@ def training_flops(config: ModelConfig, *, vocab_size: int) -> int:
 def cache_bytes(config: ModelConfig, *, batch: int = 1) -> int:
     """Bytes of the key/value cache for a full context."""
     return (
-        2 * batch * config.layers * config.resolved_kv_heads * config.context * config.resolved_head_width * FLOAT_BYTES
+        2
+        * batch
+        * config.layers
+        * config.resolved_kv_heads
+        * config.context
+        * config.resolved_head_width
+        * FLOAT_BYTES
     )
 
 

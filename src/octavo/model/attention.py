@@ -104,7 +104,9 @@ class Attention(nn.Module):
         self.project = project
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None
+    ) -> Tensor:
         batch, length, _ = x.shape
         qkv = self.qkv(x).view(batch, length, -1, self.head_width).transpose(1, 2)  # (B, H+2G, T, D)
         qk, v = qkv.split((self.heads + self.kv_heads, self.kv_heads), dim=1)

@@ -53,7 +53,9 @@ def _block(config: ModelConfig, explicit: bool) -> Block:
         heads=config.heads,
         kv_heads=config.resolved_kv_heads,
         head_width=config.resolved_head_width,
-        attend=attend(scale=scales[scale] if isinstance(scale, str) else scale, dropout=config.dropout.attention),
+        attend=attend(
+            scale=scales[scale] if isinstance(scale, str) else scale, dropout=config.dropout.attention
+        ),
         qkv_bias=config.qkv_bias,
         qk_norm=config.qk_norm,
         project=nn.Linear(config.query_width, config.width, bias=config.output_bias)

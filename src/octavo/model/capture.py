@@ -27,7 +27,9 @@ def capture(model: nn.Module, names: Sequence[str]) -> Iterator[dict[str, Tensor
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            raise InputError(f"The model has no part '{name}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+            raise InputError(
+                f"The model has no part '{name}'." + (f" Did you mean '{near[0]}'?" if near else "")
+            )
     captured: dict[str, Tensor] = {}
 
     def hook(name: str) -> Callable[[nn.Module, object, Tensor], None]:

@@ -144,5 +144,3 @@ class NoFeedForwardConfig(PartConfig):
     def matrix_parameters(self, *, width: int) -> int:
         """Those in matrix products."""
         return 0
-
-

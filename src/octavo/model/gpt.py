@@ -35,7 +35,9 @@ class Block(nn.Module):
         """The residual connection, where there is one."""
         return x + y if self.residual else y
 
-    def forward(self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None
+    ) -> Tensor:
         x = self.join(x, self.attention(self.attention_norm(x), rotation, cache))  # (B, T, C)
         if self.feed_forward is not None:
             x = self.join(x, self.feed_forward(self.feed_forward_norm(x)))  # (B, T, C)
@@ -45,7 +47,9 @@ class Block(nn.Module):
 class PostNormBlock(Block):
     """norm(x + f(x)) for attention and then feed-forward (Vaswani et al. 2017; written down in report E)."""
 
-    def forward(self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None
+    ) -> Tensor:
         x = self.attention_norm(self.join(x, self.attention(x, rotation, cache)))  # (B, T, C)
         if self.feed_forward is not None:
             x = self.feed_forward_norm(self.join(x, self.feed_forward(x)))  # (B, T, C)
@@ -87,7 +91,9 @@ class GPT(nn.Module):
         With a cache (see `new_cache`) the tokens go on from what it holds, and it takes them in.
         """
         start = cache[0].length if cache else 0
-        assert start + tokens.size(1) <= self.context, f"{start + tokens.size(1)} tokens, but {self.context} positions"
+        assert start + tokens.size(1) <= self.context, (
+            f"{start + tokens.size(1)} tokens, but {self.context} positions"
+        )
         x = self.positions(self.embedding(tokens), start)  # (B, T, C)
         x = self.dropout(self.embedding_norm(x))
         rotation = self.positions.rotation(start, tokens.size(1))

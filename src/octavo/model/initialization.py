@@ -64,7 +64,9 @@ def zero_output(model: GPT, *, embedding_std: float) -> None:
     for parameter in tables(model):
         parameter.normal_(0, embedding_std)
     # Without residual connections a zero would let nothing through.
-    zero = {id(linear) for linear in writers(model)} if all(block.residual for block in model.blocks) else set()
+    zero = (
+        {id(linear) for linear in writers(model)} if all(block.residual for block in model.blocks) else set()
+    )
     if model.head.weight is not model.embedding.weight:
         zero.add(id(model.head))
     for module in model.modules():

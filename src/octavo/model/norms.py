@@ -14,7 +14,7 @@ from octavo.config.parts import PartConfig, register
 
 
 class _RootMeanSquare(torch.autograd.Function):
-    """x / √(mean(x²) + ε) in few passes over memory; torch's own is made of many on the CPU, and takes twice as long."""
+    """x / √(mean(x²) + ε) in few passes over memory; torch's own is made of many parts on the CPU, twice as slow."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
@@ -26,8 +26,10 @@ class _RootMeanSquare(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (gradient,), (y, factor) = gradients, ctx.saved_tensors
+    def backward(  # pyrefly: ignore
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor, None]:
+        y, factor = ctx.saved_tensors
         along = (gradient * y).mean(dim=-1, keepdim=True)
         return torch.addcmul(gradient, y, along, value=-1).mul_(factor), None
 

@@ -140,5 +140,3 @@ class RotaryPositionsConfig(PositionsConfig):
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
         """The module; the head width must be even."""
         return RotaryPositions(context=context, head_width=head_width, base=self.base, share=self.share)
-
-

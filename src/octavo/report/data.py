@@ -76,7 +76,8 @@ class ReportData:
         """Read a run folder; whatever is not there yet is left out. Raises RunFolderError without config.yaml."""
         if not (folder / "config.yaml").is_file():
             raise RunFolderError(
-                f"{folder} is not a run folder (it has no config.yaml).", remedy="give the folder that --out named"
+                f"{folder} is not a run folder (it has no config.yaml).",
+                remedy="give the folder that --out named",
             )
         settings = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")) or {}
         evaluation = _json(folder / "evaluation.json")
@@ -118,7 +119,9 @@ class ReportData:
             )
         loss, bits = (finite(self.evaluation.get(key)) for key in ("val_loss", "bits_per_byte"))
         if loss is not None:
-            found.append(Standing("this model", f"at step {self.evaluation.get('step', '?')}", loss, bits, "model"))
+            found.append(
+                Standing("this model", f"at step {self.evaluation.get('step', '?')}", loss, bits, "model")
+            )
         entropy = finite(self.evaluation.get("source_entropy"))
         if entropy is not None:
             scale = bits / loss if bits is not None and loss else None  # same text, so the same bytes a token

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,9 @@ def render(data: ReportData, loss: str) -> str:
     scale = max((row.bits_per_byte for row in standings if row.bits_per_byte is not None), default=1.0)
     has_rates = bool(plots.series(data.rows("train"), "learning_rate")[0].size)
     losses = [(loss, "wide"), (plots.loss_plot(data, width=NARROW), "narrow")]
-    rates = [(plots.progress_plot(data, width=width), name) for width, name in ((WIDE, "wide"), (NARROW, "narrow"))]
+    rates = [
+        (plots.progress_plot(data, width=width), name) for width, name in ((WIDE, "wide"), (NARROW, "narrow"))
+    ]
     return environment.get_template("template.html").render(
         data=data,
         loss_plots=[
@@ -58,7 +60,9 @@ def render(data: ReportData, loss: str) -> str:
         standings=standings,
         scale=scale,
         samples=list(reversed(data.samples)),
-        settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True) if data.settings else "",
+        settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)
+        if data.settings
+        else "",
         machine=list(flat(data.manifest)),
     )
 
@@ -69,7 +73,7 @@ def flat(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]
         name = f"{before}{key}"
         if isinstance(value, Mapping):
             yield from flat(value, f"{name}.")
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, Sequence) and not isinstance(value, str):
             if 0 < len(value) <= 8:
                 yield name, ", ".join(str(item) for item in value)
         elif value is not None and value != "":

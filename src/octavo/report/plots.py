@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,9 @@ VARIABLES = {
 LINE_HEIGHT = 0.052
 """Least distance between two labels, in heights of the loss plot."""
 
+FAR = 2.5
+"""A baseline this many times as far from the lowest loss as the next one is left out of the plot."""
+
 
 class Label(NamedTuple):
     """Words beside the plot, at the height of what they name."""
@@ -44,7 +47,7 @@ def loss_plot(data: ReportData, *, width: float = 7.6) -> str:
     """Training and validation loss over the steps, among the baselines; `width` in inches. An SVG document."""
     figure, style = _figure(width, 4.0)
     # Labels stand to the right of the axes, in a column of the same width however wide the plot is.
-    axes = figure.add_axes((0.5 / width, 0.115, 1 - 2.0 / width, 0.855))
+    axes = figure.add_axes((0.5 / width, 0.115, 1 - 2.22 / width, 0.805))
     labels = _curves(axes, data) + _references(axes, data)
     _limits(axes, data)
     axes.set_xlabel("step")
@@ -67,11 +70,12 @@ def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
         axes.set_ylim(0, 1.1 * np.quantile(values, 0.995) if len(values) and values.any() else 1)
         _tidy(axes)
+        axes.yaxis.set_major_formatter("{x:g}")
     figure.tight_layout(pad=0.5, w_pad=2.5, h_pad=1.2)
     return _svg(figure, style)
 
 
-def series(rows: list[dict], key: str) -> tuple[np.ndarray, np.ndarray]:
+def series(rows: list[dict[str, Any]], key: str) -> tuple[np.ndarray, np.ndarray]:
     """Steps and values of the rows that have a finite value."""
     pairs = [(row["step"], number) for row in rows if (number := finite(row.get(key))) is not None]
     steps, values = zip(*pairs, strict=True) if pairs else ((), ())
@@ -79,12 +83,13 @@ def series(rows: list[dict], key: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
-    """A running mean over some twentieth of the values, narrower at both ends, so that no end is bent."""
+    """A running mean over some twentieth of the values; narrower at the start, where a loss falls steeply."""
     reach = len(values) // 40
     sums = np.concatenate(([0.0], np.cumsum(values)))
     centre = np.arange(len(values))
-    here = np.minimum(reach, np.minimum(centre, len(values) - 1 - centre))
-    return (sums[centre + here + 1] - sums[centre - here]) / (2 * here + 1)
+    first = centre - np.minimum(reach, centre)
+    beyond = np.minimum(centre + np.minimum(reach, centre) + 1, len(values))
+    return (sums[beyond] - sums[first]) / (beyond - first)
 
 
 def spread(heights: Sequence[float], distance: float) -> list[float]:
@@ -134,46 +139,55 @@ def _curves(axes: Axes, data: ReportData) -> list[Label]:
             markeredgecolor=VALIDATION,
             markeredgewidth=2,
             zorder=5,
+            clip_on=False,
         )
         labels.append(Label(losses[-1], f"validation {losses[-1]:.3f}", VALIDATION))
-        axes.annotate(
-            f"best {losses[best]:.4f} at step {steps[best]:,.0f}",
-            (steps[best], losses[best]),
-            xytext=(0, 11),
-            textcoords="offset points",
-            ha="right" if steps[best] > (steps[0] + steps[-1]) / 2 else "left",
-            color=VALIDATION,
+        axes.set_title(
+            f"○ best validation loss {losses[best]:.4f} at step {steps[best]:,.0f}",
+            loc="right",
             fontsize=9,
-            fontweight="bold",
+            color=VALIDATION,
         )
     return labels
 
 
 def _references(axes: Axes, data: ReportData) -> list[Label]:
-    """A level line for each predictor that can be compared per token; uniform lies far above and is left out."""
-    labels = []
-    for row in data.standings():
-        if row.loss is None or row.kind == "model" or row.name == "uniform":
-            continue
-        colour = SOURCE if row.kind == "source" else BASELINE
-        axes.axhline(row.loss, color=colour, linewidth=1.1, linestyle=(0, (5, 3)), zorder=1)
-        labels.append(Label(row.loss, f"{row.name} {row.loss:.3f}", colour))
+    """A level line for each predictor that can be compared per token and lies near enough."""
+    labels = _near(data)
+    for label in labels:
+        axes.axhline(label.y, color=label.colour, linewidth=1.1, linestyle=(0, (5, 3)), zorder=1)
     return labels
+
+
+def _near(data: ReportData) -> list[Label]:
+    """The predictors to draw: without uniform, and without those so far up that the rest would be pressed flat."""
+    found = [
+        Label(row.loss, f"{row.name} {row.loss:.3f}", SOURCE if row.kind == "source" else BASELINE)
+        for row in data.standings()
+        if row.loss is not None and row.kind != "model" and row.name != "uniform"
+    ]
+    found.sort()
+    curves = np.concatenate([series(data.rows(event), "loss")[1] for event in ("train", "validation")])
+    lowest = min([*curves.tolist(), *(label.y for label in found)], default=0.0)
+    near = found[:2]
+    for label in found[2:]:
+        if label.y - lowest > FAR * (near[-1].y - lowest):
+            break
+        near.append(label)
+    return near
 
 
 def _limits(axes: Axes, data: ReportData) -> None:
     """Show everything from the best to the worst baseline; of the first, steep steps only the end."""
     train = series(data.rows("train"), "loss")[1]
     validation = series(data.rows("validation"), "loss")[1]
-    lines = [
-        row.loss for row in data.standings() if row.loss is not None and row.kind != "model" and row.name != "uniform"
-    ]
+    lines = [label.y for label in _near(data)]
     seen = np.concatenate([train, validation, lines])
     if not len(seen):
         axes.set_ylim(0, 1)
         return
-    top = max([*lines, *validation[1:], *(np.quantile(train, [0.97]) if len(train) else [])], default=seen.max())
-    low, high = seen.min(), min(top, seen.max())
+    start = [] if lines or not len(train) else [float(np.quantile(train, 0.97))]
+    low, high = seen.min(), min(max([*lines, *validation.tolist(), *start]), seen.max())
     margin = 0.06 * (high - low) or 0.5
     axes.set_ylim(low - margin, high + margin)
 
@@ -192,11 +206,17 @@ def _place(axes: Axes, labels: list[Label]) -> None:
             va="center",
             fontsize=9,
             color=label.colour,
-            arrowprops={"arrowstyle": "-", "color": label.colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 1},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": label.colour,
+                "linewidth": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 1,
+            },
         )
 
 
-def _beside(axes: Axes):  # noqa: ANN202 — matplotlib has no public name for it
+def _beside(axes: Axes) -> Any:  # matplotlib has no public name for it
     from matplotlib.transforms import ScaledTranslation
 
     figure = axes.get_figure()
@@ -204,12 +224,12 @@ def _beside(axes: Axes):  # noqa: ANN202 — matplotlib has no public name for i
     return axes.transAxes + ScaledTranslation(14 / 72, 0, figure.dpi_scale_trans)
 
 
-def _dot(steps: np.ndarray) -> dict[str, object]:
+def _dot(steps: np.ndarray) -> dict[str, Any]:
     """A single point makes no line, so it is drawn as a dot."""
     return {"marker": "o", "markersize": 4} if len(steps) == 1 else {}
 
 
-def _figure(width: float, height: float) -> tuple[Figure, dict[str, object]]:
+def _figure(width: float, height: float) -> tuple[Figure, dict[str, Any]]:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
@@ -236,7 +256,7 @@ def _tidy(axes: Axes) -> None:
     axes.margins(x=0.015)
 
 
-def _svg(figure: Figure, style: dict[str, object]) -> str:
+def _svg(figure: Figure, style: dict[str, Any]) -> str:
     from matplotlib import rc_context
 
     target = io.StringIO()
@@ -251,7 +271,11 @@ def inline(svg: str, name: str, *, title: str) -> str:
     for colour, variable in VARIABLES.items():
         svg = svg.replace(colour, f"var(--{variable})")
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r'href="#', f'href="#{name}-', svg).replace("url(#", f"url(#{name}-").replace("xlink:href", "href")
+    svg = (
+        re.sub(r'href="#', f'href="#{name}-', svg)
+        .replace("url(#", f"url(#{name}-")
+        .replace("xlink:href", "href")
+    )
     svg = svg.replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
     # Width and height in points would fix the size; the viewBox alone lets the page choose.
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)

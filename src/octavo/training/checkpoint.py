@@ -72,7 +72,9 @@ class Checkpoint:
                     f"{path} has {path.stat().st_size:,} bytes instead of {entry['size']:,}; the checkpoint is damaged."
                 )
             if file_hash(path) != entry["sha256"]:
-                raise CheckpointError(f"{path} has been altered (its SHA-256 differs); the checkpoint is damaged.")
+                raise CheckpointError(
+                    f"{path} has been altered (its SHA-256 differs); the checkpoint is damaged."
+                )
 
     def state(self) -> dict[str, Any]:
         """The run's own numbers."""
@@ -87,7 +89,9 @@ class Checkpoint:
             raise CheckpointError(f"{self.folder} does not fit this model: {error}") from error
         absent = [name for name in missing if not _shares_storage(model, name, weights)]
         if absent or unexpected:
-            raise CheckpointError(f"{self.folder} does not fit this model: missing {absent}, unexpected {unexpected}.")
+            raise CheckpointError(
+                f"{self.folder} does not fit this model: missing {absent}, unexpected {unexpected}."
+            )
 
     def load_optimizers(self, optimizers: Sequence[Optimizer]) -> None:
         """Fill freshly built optimizers with their saved state."""
@@ -311,10 +315,15 @@ def storage_errors(folder: Path) -> Iterator[None]:
                 f"The disk is full: {folder} could not be written. Earlier checkpoints are whole.",
                 remedy="free some space, then run the same command with --resume",
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG):
+        if error.errno in (
+            errno.EACCES,
+            errno.EPERM,
+            errno.EROFS,
+            errno.ENOTDIR,
+            errno.EEXIST,
+            errno.ENAMETOOLONG,
+        ):
             raise StorageError(
                 f"{folder} cannot be written: {error.strerror}.", remedy="choose another folder with --out"
             ) from error
         raise StorageError(f"{folder} could not be written: {error}.") from error
-
-

@@ -28,7 +28,9 @@ def orthogonalize(matrices: Tensor, *, rounds: int = 5) -> Tensor:
     In bfloat16 where the hardware has it: the result is rough by design, and this is most of the optimizer's time.
     """
     tall = matrices.size(-2) > matrices.size(-1)
-    x = (matrices.mT if tall else matrices).to(torch.bfloat16 if fast_bfloat16(matrices.device) else matrices.dtype)
+    x = (matrices.mT if tall else matrices).to(
+        torch.bfloat16 if fast_bfloat16(matrices.device) else matrices.dtype
+    )
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(rounds):
         gram = x @ x.mT
@@ -43,9 +45,17 @@ class Muon(Optimizer):
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], *, lr: float, momentum: float, weight_decay: float, rounds: int
+        self,
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+        rounds: int,
     ) -> None:
-        super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "rounds": rounds})
+        super().__init__(
+            parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "rounds": rounds}
+        )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]

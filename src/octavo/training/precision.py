@@ -35,7 +35,11 @@ class Bfloat16Products(TorchFunctionMode):
     """Within this context every linear layer multiplies in bfloat16, forward and backward; in and out is float32."""
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Put the product in the place of `F.linear`."""
         if func is F.linear:
@@ -61,7 +65,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # pyrefly: ignore
         rows, short = ctx.saved_tensors
-        gradient = gradients[0].reshape(-1, gradients[0].size(-1)).bfloat16()
+        gradient = gradient.reshape(-1, gradient.size(-1)).bfloat16()
         return (gradient @ short).float().view(ctx.shape), (gradient.T @ rows).float()

@@ -55,7 +55,9 @@ def accelerator() -> str | None:
     return None
 
 
-def choose_device(wanted: str, model: nn.Module, probe: tuple[Tensor, Tensor], report: Report) -> torch.device:
+def choose_device(
+    wanted: str, model: nn.Module, probe: tuple[Tensor, Tensor], report: Report
+) -> torch.device:
     """The device for `wanted` (auto, cpu, cuda, …), after the truth test; an accelerator that fails it is not used.
 
     Raises InputError for a device that does not exist here.
@@ -104,7 +106,9 @@ def truth_test(
         results.append((logits.detach().cpu(), greedy.cpu()))
     if relative_error(results[0][0], results[1][0]) > 1e-3:
         return "logits differ"
-    for (name, expected), (_, found) in zip(reference.named_parameters(), tested.named_parameters(), strict=True):
+    for (name, expected), (_, found) in zip(
+        reference.named_parameters(), tested.named_parameters(), strict=True
+    ):
         if expected.grad is None:
             continue
         if found.grad is None or relative_error(expected.grad, found.grad.cpu()) > 1e-2:
@@ -141,7 +145,9 @@ def choose_precision(
     return chosen
 
 
-def step_seconds(model: nn.Module, probe: tuple[Tensor, Tensor], runtime: Runtime, *, repeats: int = 2) -> float:
+def step_seconds(
+    model: nn.Module, probe: tuple[Tensor, Tensor], runtime: Runtime, *, repeats: int = 2
+) -> float:
     """Shortest time of a forward and backward pass over the probe, after a warm-up; gradients are cleared."""
     inputs, targets = (part.to(runtime.device) for part in probe)
     tested = model.to(runtime.device)

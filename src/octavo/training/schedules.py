@@ -101,5 +101,6 @@ class WarmupStableDecayConfig(DecayConfig):
         """The function."""
         after = steps - self.warmup
         return warmed(
-            lambda step: stable_decay(step, steps=after, decay=self.decay, floor=self.floor), warmup=self.warmup
+            lambda step: stable_decay(step, steps=after, decay=self.decay, floor=self.floor),
+            warmup=self.warmup,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,16 @@ HOSTILE = "ROMEO: <script>alert('no')</script> & <img src=x onerror=y>"
 
 
 def run_folder(
-    folder: Path, *, rows: list[dict[str, Any]], evaluation: dict[str, Any] | None = None, sample: str | None = None
+    folder: Path,
+    *,
+    rows: list[dict[str, Any]],
+    evaluation: dict[str, Any] | None = None,
+    sample: str | None = None,
 ) -> Path:
     folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text('description: "a <b>bold</b> recipe"\nsampling: {prompt: "ROMEO:"}\n', "utf-8")
+    (folder / "config.yaml").write_text(
+        'description: "a <b>bold</b> recipe"\nsampling: {prompt: "ROMEO:"}\n', "utf-8"
+    )
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     (folder / "manifest.json").write_text(json.dumps({"octavo": "0.1.0", "seed": 1}), "utf-8")
     if evaluation is not None:
@@ -46,7 +53,14 @@ def train_row(step: int) -> dict[str, Any]:
 
 TRAINED = [train_row(step) for step in range(1, 21)]
 JUDGED = [
-    {"event": "validation", "step": step, "loss": loss, "bits_per_byte": loss * 1.4427, "perplexity": 3.0, "best": True}
+    {
+        "event": "validation",
+        "step": step,
+        "loss": loss,
+        "bits_per_byte": loss * 1.4427,
+        "perplexity": 3.0,
+        "best": True,
+    }
     for step, loss in ((10, 3.2), (20, 2.3456))
 ]
 EVALUATION = {
@@ -75,7 +89,17 @@ def page_of(folder: Path) -> str:
 def test_page_says_what_the_folder_says(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "bard", rows=TRAINED + JUDGED, evaluation=EVALUATION, sample=HOSTILE)
     page = page_of(folder)
-    for said in ("bard", "2.3456", "804,096", "32.1%", "3.384", "6-gram", "source entropy", "It learns.", "step 20"):
+    for said in (
+        "bard",
+        "2.3456",
+        "804,096",
+        "32.1%",
+        "3.384",
+        "6-gram",
+        "source entropy",
+        "It learns.",
+        "step 20",
+    ):
         assert said in page, said
     assert (folder / "report" / "loss.svg").read_text("utf-8").startswith("<?xml")
 
@@ -126,7 +150,7 @@ def test_a_folder_that_is_no_run_is_said(tmp_path: Path) -> None:
 
 def test_labels_do_not_overlap() -> None:
     placed = sorted(spread([0.5, 0.5, 0.51, 0.9], 0.1))
-    assert all(above - below >= 0.1 - 1e-9 for below, above in zip(placed, placed[1:], strict=False))
+    assert all(above - below >= 0.1 - 1e-9 for below, above in pairwise(placed))
 
 
 def test_smoothing_keeps_level_and_length() -> None:

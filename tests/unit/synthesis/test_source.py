@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from octavo.synthesis.source import StorytellerSource
-from octavo.synthesis.storyteller import Storyteller
 
 
 def test_stories() -> None:

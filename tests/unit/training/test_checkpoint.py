@@ -184,7 +184,7 @@ def test_swapped_files_are_seen(saved: Checkpoint, tmp_path: Path) -> None:
 def test_a_file_of_another_checkpoint_is_seen(tmp_path: Path) -> None:
     five, ten = save(tmp_path / "checkpoints", 5), save(tmp_path / "checkpoints", 10, seed=1)
     shutil.copy(five.folder / "model.safetensors", ten.folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match="model.safetensors has been altered"):
+    with pytest.raises(CheckpointError, match=r"model\.safetensors has been altered"):
         ten.verify()
 
 

@@ -142,11 +142,19 @@ def test_accumulation_weighs_every_token_the_same() -> None:
     results = []
     for parts in (1, 4):
         trained = model()
-        cut = [(np.ascontiguousarray(x), np.ascontiguousarray(y)) for x, y in zip(
-            np.split(inputs, parts), np.split(targets, parts), strict=True)]
+        cut = [
+            (np.ascontiguousarray(x), np.ascontiguousarray(y))
+            for x, y in zip(np.split(inputs, parts), np.split(targets, parts), strict=True)
+        ]
         (info,) = training_steps(
-            trained, SGDConfig(learning_rate=0.1).build(trained), lambda step, micro, cut=cut: cut[micro],
-            schedule=lambda step: 1.0, seed=0, start=0, steps=1, accumulation=parts,
+            trained,
+            SGDConfig(learning_rate=0.1).build(trained),
+            lambda step, micro, cut=cut: cut[micro],
+            schedule=lambda step: 1.0,
+            seed=0,
+            start=0,
+            steps=1,
+            accumulation=parts,
         )
         results.append((info, trained.state_dict()))
     (whole, one), (part, other) = results

@@ -1,0 +1,75 @@
+"""What the benchmark scripts share: the machine in words, a table for people, JSON as the last line."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# Instruction sets that decide how fast matrix products are.
+FLAGS = ("fma", "avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "asimd", "bf16", "sve")
+
+
+def machine() -> dict[str, Any]:
+    """Cores that this process may use, processor, its instruction sets of interest, accelerator, versions."""
+    import torch
+
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
+    facts = {
+        key.strip(): value.strip() for key, colon, value in (line.partition(":") for line in lines) if colon
+    }
+    has = set((facts.get("flags") or facts.get("Features") or "").split())
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "cores": cores,
+        "processor": facts.get("model name") or platform.processor() or platform.machine(),
+        "flags": [flag for flag in FLAGS if flag in has],
+        "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def load() -> float | None:
+    """The system's load over the last minute: above the number of cores, a time says little."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median, smallest and largest of repeated figures."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values), "n": len(values)}
+
+
+def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows with the same keys as aligned columns; numbers to the right."""
+    heads = list(rows[0])
+    cells = [[shown(row[head]) for head in heads] for row in rows]
+    widths = [max(len(line[i]) for line in [heads, *cells]) for i in range(len(heads))]
+    right = [isinstance(rows[0][head], int | float) for head in heads]
+    for line in [heads, ["-" * width for width in widths], *cells]:
+        pairs = zip(line, widths, right, strict=True)
+        print("  ".join(cell.rjust(width) if r else cell.ljust(width) for cell, width, r in pairs).rstrip())
+    print(flush=True)
+
+
+def shown(value: Any) -> str:
+    """A number as people read it: four digits that matter, thousands apart."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "–" if value is None else str(value)
+    return (
+        f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    )
+
+
+def finish(document: Mapping[str, Any]) -> None:
+    """Print the document as the last line, complete and in one line, so that `tail -n 1` is JSON."""
+    complete = {"command": " ".join(["python", *sys.argv]), "machine": machine(), **document}
+    print(json.dumps(complete, ensure_ascii=False, allow_nan=False), flush=True)

@@ -1,0 +1,39 @@
+"""Octavo: a workbench for small language models.
+
+    import octavo
+    run = octavo.train("shakespeare-char-cpu", text="shakespeare.txt", out="runs/mine")
+    print(run.generate("ROMEO:"))
+
+Importing this does nothing else: torch is loaded when it is first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "train": "octavo.runs.train",
+    "replay": "octavo.runs.train",
+    "Run": "octavo.runs.run",
+    "plan": "octavo.runs.plan",
+    "load_recipe": "octavo.config",
+    "OctavoError": "octavo.errors",
+}
+
+__all__ = ["OctavoError", "Run", "__version__", "load_recipe", "plan", "replay", "train"]
+
+if TYPE_CHECKING:
+    from octavo.config import load_recipe
+    from octavo.errors import OctavoError
+    from octavo.runs.plan import plan
+    from octavo.runs.run import Run
+    from octavo.runs.train import replay, train
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'octavo' has no attribute '{name}'")
+    return getattr(importlib.import_module(_WHERE[name]), name)

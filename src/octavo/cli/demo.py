@@ -1,0 +1,32 @@
+"""octavo demo: the whole road in about a minute, with nothing to download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from octavo.cli.common import Overrides
+
+
+def demo_command(
+    *overrides: Overrides,
+    out: Annotated[
+        Path | None, Parameter(help="The run folder; default: the next free runs/pidgin-demo.")
+    ] = None,
+    resume: Annotated[bool, Parameter(help="Go on with the demo in --out.", negative="")] = False,
+) -> int:
+    """Have stories written by the built-in storyteller, train a model on them, let it write, and judge it.
+
+    For example:
+
+    octavo demo
+
+    octavo demo --out runs/first training.steps=200
+    """
+    from octavo.runs.demo import demo
+
+    run = demo(out, overrides=overrides, resume=resume)
+    print(f"report: {run.report}")
+    return 0

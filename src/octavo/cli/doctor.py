@@ -1,0 +1,30 @@
+"""octavo doctor: what this machine has, and what to install."""
+
+from __future__ import annotations
+
+from octavo.cli.common import Json, print_json
+
+
+def doctor_command(*, json: Json = False) -> int:
+    """Look at this machine: processor, memory, disk, accelerator and its truth test, libraries, extras.
+
+    For example:
+
+    octavo doctor
+
+    octavo doctor --json
+    """
+    from octavo.runs.doctor import examine
+
+    findings = examine()
+    if json:
+        print_json(findings)
+    else:
+        for name, value in findings["machine"].items():
+            print(f"{name.replace('_', ' '):<22} {value}")
+        print()
+        for check in findings["checks"]:
+            print(f"{'ok  ' if check['ok'] else '--  '} {check['what']}")
+            if check["remedy"]:
+                print(f"       → {check['remedy']}")
+    return 0 if all(check["ok"] or not check["needed"] for check in findings["checks"]) else 1

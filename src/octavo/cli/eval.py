@@ -1,0 +1,38 @@
+"""octavo eval: how good a model is, beside baselines on the same text."""
+
+from __future__ import annotations
+
+from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_table
+
+
+def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best", json: Json = False) -> int:
+    """Judge a run's model on its whole validation split, or on another text.
+
+    The baselines place the number: a model above "unigram" has learned nothing from order, one below the best n-gram
+    uses context that counting cannot.
+
+    For example:
+
+    octavo eval runs/bard
+
+    octavo eval runs/bard --text other-play.txt --json
+    """
+    from octavo.runs.run import Run
+
+    loaded = Run.open(run, checkpoint=checkpoint)
+    result = loaded.evaluate(text)
+    if json:
+        print_json(result)
+        return 0
+    rows = [("this model", f"{result['val_loss']:.4f}", f"{result['bits_per_byte']:.3f}")]
+    for name, baseline in result["baselines"].items():
+        loss = "" if baseline["loss"] is None else f"{baseline['loss']:.4f}"
+        rows.append((name.replace("_", " "), loss, f"{baseline['bits_per_byte']:.3f}"))
+    rows.sort(key=lambda row: -float(row[2]))
+    print_table(rows, head=("", "nats/token", "bits/byte"))
+    print()
+    print(
+        f"perplexity {result['perplexity']:.3f}, accuracy {result['accuracy']:.1%}, step {result['step']:,}"
+    )
+    print(f"on {result['tokens']:,} tokens ({result['bytes']:,} bytes); {result['parameters']:,} parameters")
+    return 0

@@ -1,0 +1,48 @@
+"""octavo recipes: what ships, and what a recipe can hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from octavo.cli.common import Json, print_json
+
+
+def recipes_command(
+    name: Annotated[str | None, Parameter(help="Print this recipe.")] = None,
+    *,
+    schema: Annotated[
+        bool, Parameter(help="Print the JSON schema of recipes, for editors.", negative="")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """List the shipped recipes, or print one.
+
+    For example:
+
+    octavo recipes
+
+    octavo recipes shakespeare-char-cpu > mine.yaml
+
+    octavo recipes --schema > recipe.schema.json    (then, first line of mine.yaml:
+    # yaml-language-server: $schema=recipe.schema.json)
+    """
+    from octavo.config import parse_yaml, recipe_names, recipe_text
+
+    if schema:
+        from octavo.config import Recipe
+
+        print_json(Recipe.model_json_schema())
+    elif name is not None:
+        print(recipe_text(name), end="")
+    else:
+        described = {
+            each: parse_yaml(recipe_text(each), each).get("description", "") for each in recipe_names()
+        }
+        if json:
+            print_json([{"name": each, "description": text} for each, text in described.items()])
+        else:
+            for each, text in described.items():
+                print(f"{each}\n    {text}")
+    return 0

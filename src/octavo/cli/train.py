@@ -1,0 +1,71 @@
+"""octavo train: a recipe and a text become a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from octavo.cli.common import Overrides, Text, split_overrides
+from octavo.errors import InputError
+
+
+def train_command(
+    recipe: Annotated[str | None, Parameter(help="A shipped recipe's name, or a YAML file.")] = None,
+    *overrides: Overrides,
+    text: Text = None,
+    out: Annotated[Path | None, Parameter(help="The run folder; default: the next free runs/RECIPE.")] = None,
+    resume: Annotated[bool, Parameter(help="Go on with the run in --out.", negative="")] = False,
+    replay: Annotated[
+        Path | None, Parameter(help="Repeat this run from its folder and compare, bit for bit.")
+    ] = None,
+    dry_run: Annotated[bool, Parameter(help="Print the resolved settings and stop.", negative="")] = False,
+    quiet: Annotated[bool, Parameter(help="No progress, only the report's path.", negative="")] = False,
+) -> int:
+    """Train a model by a recipe, on your text.
+
+    For example:
+
+    octavo train shakespeare-char-cpu --text shakespeare.txt --out runs/bard
+
+    octavo train shakespeare-char-cpu --text my-novels/ --out runs/novels training.steps=500 model.width=192
+
+    octavo train shakespeare-char-cpu --text my-novels/ --out runs/novels --resume
+
+    octavo train --replay runs/bard
+    """
+    text, settings = split_overrides(text, overrides)
+    if replay is not None:
+        if recipe is not None or text is not None or settings or resume:
+            raise InputError(
+                "--replay repeats a run as it was; it takes no recipe, text, --resume or settings."
+            )
+        return _replay(replay, out, quiet)
+    if recipe is None:
+        raise InputError("Which recipe?", remedy="octavo recipes    lists them")
+    if dry_run:
+        from octavo.config import to_yaml
+        from octavo.runs.train import resolve
+
+        print(to_yaml(resolve(recipe, text, settings)), end="")
+        return 0
+    from octavo.runs.console import Console
+    from octavo.runs.train import train
+
+    run = train(recipe, text, out, overrides=settings, resume=resume, console=Console(quiet=quiet))
+    print(f"report: {run.report}")
+    return 0
+
+
+def _replay(run: Path, out: Path | None, quiet: bool) -> int:
+    from octavo.runs.console import Console
+    from octavo.runs.train import replay
+
+    second, differences = replay(run, out, console=Console(quiet=quiet))
+    for difference in differences:
+        print(f"differs: {difference}")
+    if not differences:
+        print(f"{run} was repeated bit for bit: same losses, same weights.")
+    print(f"report: {second.report}")
+    return 1 if differences else 0

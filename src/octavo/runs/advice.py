@@ -1,0 +1,25 @@
+"""Options that a recipe sets and that change nothing: said at the start, because a silent one misleads."""
+
+from __future__ import annotations
+
+import math
+
+from octavo.config import Recipe
+
+
+def idle_options(recipe: Recipe, steps: int) -> list[str]:
+    """A sentence on each option, set to something else than its default, that has no effect on a run of `steps`."""
+    said = []
+    for part in ("evaluation", "sampling", "logging"):
+        settings = getattr(recipe, part)
+        if settings.every > steps and settings.every != type(settings).model_fields["every"].default:
+            said.append(f"{part}.every={settings.every} has no effect: the run has {steps} steps")
+    if recipe.sampling.temperature == 0:
+        for name in ("top_k", "top_p", "min_p"):
+            value = getattr(recipe.sampling, name)
+            if value is not None:
+                said.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
+    patience, evaluations = recipe.training.patience, math.ceil(steps / recipe.evaluation.every)
+    if patience is not None and evaluations <= patience:
+        said.append(f"training.patience={patience} has no effect: the run has {evaluations} evaluations")
+    return said

@@ -1,0 +1,23 @@
+"""The demo: recipe `pidgin-demo` from nothing to a judged writer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from octavo.runs.console import Console
+from octavo.runs.run import Run
+from octavo.runs.train import free_name, train
+
+RECIPE = "pidgin-demo"
+
+
+def demo(
+    out: Path | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+    console: Console | None = None,
+) -> Run:
+    """Train the demo's model and report on it; raises what `train` raises."""
+    return train(RECIPE, out=out or free_name(RECIPE), overrides=overrides, resume=resume, console=console)

@@ -1,0 +1,100 @@
+"""What this machine has for Octavo, and what could be installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from octavo.config import load_recipe
+from octavo.dataset import default_cache
+from octavo.model.build import build_model
+from octavo.runs.manifest import machine, versions
+from octavo.runs.plan import available_memory
+from octavo.training.precision import fast_bfloat16
+from octavo.training.runtime import Runtime, accelerator, step_seconds, truth_test
+
+EXTRAS = {
+    "tokenizers": ("bpe", "byte-pair tokenizers trained on your text"),
+    "tiktoken": ("gpt2", "GPT-2's tokenizer"),
+    "tensorboard": ("tensorboard", "TensorBoard event files"),
+}
+
+
+def examine() -> dict[str, Any]:
+    """The machine's facts, and checks with remedies: `needed` ones must hold, the others are offers."""
+    free = shutil.disk_usage(Path.cwd()).free
+    memory = available_memory()
+    facts = {
+        **machine(),
+        "threads": torch.get_num_threads(),
+        "memory_free": f"{memory / 2**30:.1f} GiB" if memory is not None else "unknown",
+        "disk_free": f"{free / 2**30:.1f} GiB",
+        "cache": str(default_cache()),
+        **versions(),
+    }
+    return {"machine": facts, "checks": [_python(), _disk(free), _accelerator(), _bfloat16(), *_extras()]}
+
+
+def _check(what: str, ok: bool, remedy: str | None = None, *, needed: bool = False) -> dict[str, Any]:
+    return {"what": what, "ok": ok, "needed": needed, "remedy": None if ok else remedy}
+
+
+def _python() -> dict[str, Any]:
+    name = ".".join(map(str, sys.version_info[:3]))
+    return _check(
+        f"Python {name}", sys.version_info >= (3, 11), "Octavo needs Python 3.11 or later", needed=True
+    )
+
+
+def _disk(free: int) -> dict[str, Any]:
+    return _check(
+        f"{free / 2**30:.1f} GiB free in this folder",
+        free > 2**30,
+        "runs of small models take up to a gigabyte",
+    )
+
+
+def _probe() -> tuple[torch.nn.Module, tuple[torch.Tensor, torch.Tensor]]:
+    recipe = load_recipe({"model": {"layers": 2, "width": 128, "heads": 4, "context": 64}})
+    model = build_model(recipe.model, vocab_size=64, seed=0)
+    window = torch.arange(16 * 65).remainder(61).view(16, 65)
+    return model, (window[:, :-1].contiguous(), window[:, 1:].contiguous())
+
+
+def _accelerator() -> dict[str, Any]:
+    name = accelerator()
+    if name is None:
+        return _check("no accelerator: training runs on the CPU", True)
+    model, probe = _probe()
+    complaint = truth_test(model, probe, torch.device(name))
+    if complaint is None:
+        return _check(f"{name} gives the same results as the CPU", True)
+    return _check(
+        f"{name} gives other results than the CPU ({complaint})", False, "train with training.device=cpu"
+    )
+
+
+def _bfloat16() -> dict[str, Any]:
+    if not fast_bfloat16(torch.device("cpu")):
+        return _check("the CPU has no bfloat16 arithmetic; float32 is used", True)
+    model, probe = _probe()
+    cpu = torch.device("cpu")
+    seconds = {name: step_seconds(model, probe, Runtime(cpu, name, 0)) for name in ("float32", "bfloat16")}
+    gain = seconds["float32"] / seconds["bfloat16"]
+    return _check(f"the CPU has bfloat16 arithmetic: {gain:.2f} times float32's speed on a tiny model", True)
+
+
+def _extras() -> list[dict[str, Any]]:
+    return [
+        _check(
+            f"{purpose} ({package})",
+            importlib.util.find_spec(package) is not None,
+            f"pip install 'octavo[{extra}]'",
+        )
+        for package, (extra, purpose) in EXTRAS.items()
+    ]

@@ -1,0 +1,138 @@
+"""The evaluation of a run: the model's figures on a text, and beside them what simpler means reach on the same text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from octavo.config import Recipe, check
+from octavo.dataset import Dataset, Split, prepare_text
+from octavo.errors import CorpusError, InputError, TokenizerError
+from octavo.evaluation.baselines import baselines
+from octavo.model.gpt import GPT
+from octavo.runs.console import Console
+from octavo.runs.data import absolute, build_dataset
+from octavo.runs.judge import judge
+from octavo.synthesis.storyteller import Storyteller
+from octavo.tokenizers import Tokenizer
+from octavo.training.runtime import Runtime, set_threads
+
+if TYPE_CHECKING:
+    from octavo.runs.run import Run
+
+
+def evaluate_run(
+    run: Run, text: str | Path | Sequence[str | Path] | None = None, console: Console | None = None
+) -> dict[str, Any]:
+    """Judge a run's model on its own validation split, or on `text`, beside the baselines.
+
+    Raises CorpusError or TokenizerError where the text cannot be read or holds what the vocabulary lacks.
+    """
+    import torch
+
+    console = console or Console(quiet=True)
+    recipe = whole_split(run.config)
+    runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
+    if text is None:
+        dataset = build_dataset(recipe, console)
+        check_same_tokens(dataset.tokenizer, run.tokenizer)
+        return evaluation(run.model, dataset, recipe, runtime, step=run.step, console=console)
+    source = check({"corpus": {"kind": "files", "paths": absolute(text)}}).corpus.build(report=console.say)
+    split = prepare_text(source, run.tokenizer, report=console.say)
+    try:
+        learned_on = build_dataset(recipe, console).train
+    except (CorpusError, TokenizerError):
+        console.say("the training text is gone: baselines that learn from it are left out")
+        learned_on = None
+    facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
+    return {**facts, "baselines": baselines_beside(learned_on, split, run.tokenizer, console)}
+
+
+def whole_split(recipe: Recipe) -> Recipe:
+    """The recipe with evaluation on everything: what is reported at the end is never a part."""
+    return recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": None})})
+
+
+def check_same_tokens(built: Tokenizer, saved: Tokenizer) -> None:
+    """Raise CorpusError where the corpus no longer gives the tokenizer that the model was trained with."""
+    if built.fingerprint() != saved.fingerprint():
+        raise CorpusError(
+            "The run's text has changed since training, so its validation split is another one now.",
+            remedy="judge on a text that you name: --text PATH",
+        )
+
+
+def evaluation(
+    model: GPT, dataset: Dataset, recipe: Recipe, runtime: Runtime, *, step: int, console: Console
+) -> dict[str, Any]:
+    """The whole evaluation on a dataset's validation split."""
+    facts = figures(model, dataset.validation, recipe, dataset.tokenizer, runtime, step=step)
+    facts["baselines"] = cached_baselines(dataset, console)
+    entropy = source_entropy(recipe, dataset)
+    return facts if entropy is None else {**facts, "source_entropy": entropy}
+
+
+def figures(
+    model: GPT, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtime: Runtime, *, step: int
+) -> dict[str, Any]:
+    """The model's own figures on a split."""
+    if len(split.tokens) < 2:
+        raise InputError(f"The text has {len(split.tokens)} tokens; judging needs at least 2.")
+    judged = judge(model, split, recipe, tokenizer, runtime)
+    return {
+        "val_loss": judged.loss,
+        "perplexity": judged.perplexity,
+        "bits_per_byte": judged.bits_per_byte,
+        "accuracy": judged.accuracy,
+        "tokens": judged.tokens,
+        "bytes": split.bytes,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "step": step,
+    }
+
+
+def cached_baselines(dataset: Dataset, console: Console) -> dict[str, Any]:
+    """The baselines of a dataset, computed once and kept beside it."""
+    path = dataset.folder / "baselines.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = baselines_beside(dataset.train, dataset.validation, dataset.tokenizer, console)
+    try:
+        aside = path.with_name(".baselines.json")
+        aside.write_text(json.dumps(found), encoding="utf-8")
+        aside.replace(path)
+    except OSError:  # a cache is not worth failing for
+        pass
+    return found
+
+
+def baselines_beside(
+    train: Split | None, split: Split, tokenizer: Tokenizer, console: Console
+) -> dict[str, Any]:
+    """Baselines for one split, as plain data; without a training split only those that need none."""
+    learned = train or split
+    found = baselines(
+        learned.tokens,
+        split.tokens,
+        vocab_size=tokenizer.vocab_size,
+        validation_bytes=split.bytes,
+        train_text=learned.text_path,
+        validation_text=split.text_path,
+        report=console.say,
+    )
+    untaught = ("uniform", "gzip", "xz")
+    return {name: one.as_dict() for name, one in found.items() if train is not None or name in untaught}
+
+
+def source_entropy(recipe: Recipe, dataset: Dataset) -> float | None:
+    """Nats per token of the storyteller's own held-out stories, which no model can beat. None for other texts."""
+    if recipe.corpus.kind != "storyteller":
+        return None
+    teller = Storyteller(recipe.corpus.seed)
+    numbers = range(recipe.corpus.first, recipe.corpus.first + recipe.corpus.stories)
+    held_out = set(dataset.validation.text_path.read_text(encoding="utf-8").splitlines())
+    stories = [story for story in map(teller.story, reversed(numbers)) if story.text in held_out]
+    return -sum(story.log_probability for story in stories) / sum(story.tokens for story in stories)

@@ -1,0 +1,131 @@
+"""The run folder: one definition of where everything lies, who may write, and what stands in its way.
+
+runs/<name>/ config.yaml · manifest.json · metrics.jsonl · log.txt · tokenizer/ · checkpoints/step-000500/
+             best → · last → · samples/ · evaluation.json · report/index.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import CheckpointError, RunFolderError
+from octavo.training.checkpoint import Checkpoint, follow, newest_whole, storage_errors
+
+
+class RunFolder:
+    """Paths of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.manifest = path / "manifest.json"
+        self.metrics = path / "metrics.jsonl"
+        self.log = path / "log.txt"
+        self.tokenizer = path / "tokenizer"
+        self.checkpoints = path / "checkpoints"
+        self.best = path / "best"
+        self.last = path / "last"
+        self.samples = path / "samples"
+        self.evaluation = path / "evaluation.json"
+        self.report = path / "report"
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """A new run folder; raises RunFolderError where something stands already."""
+        if path.is_file():
+            raise RunFolderError(f"{path} is a file; a run needs a folder.", remedy="choose another --out")
+        if path.is_dir() and any(not entry.name.startswith(".") for entry in path.iterdir()):
+            is_run = (path / "config.yaml").is_file()
+            what = "holds a run already" if is_run else "is not empty, and not a run"
+            remedy = (
+                "go on with it by --resume, or choose another --out" if is_run else "choose another --out"
+            )
+            raise RunFolderError(f"{path} {what}.", remedy=remedy)
+        with storage_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """An existing run folder; raises RunFolderError where there is none."""
+        if not (path / "config.yaml").is_file():
+            what = "is not a run folder (it has no config.yaml)" if path.exists() else "does not exist"
+            raise RunFolderError(
+                f"{path} {what}.", remedy="octavo train RECIPE --text PATH --out DIR makes one"
+            )
+        return cls(path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder for writing; a second writer gets RunFolderError. The system lets go when a process dies."""
+        with storage_errors(self.path):
+            handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not _take(handle):
+                raise RunFolderError(
+                    f"{self.path} is being written by another process.", remedy="wait until it ends"
+                )
+            yield
+        finally:
+            os.close(handle)
+
+    def checkpoint(self, which: str = "best") -> tuple[Checkpoint | None, list[str]]:
+        """The whole checkpoint that `which` (best, last, or a step) leads to, or the newest whole one.
+
+        Also what was found damaged on the way. Raises RunFolderError for a step that is not there.
+        """
+        if which in ("best", "last"):
+            wanted = follow(self.best if which == "best" else self.last)
+        else:
+            number = which.removeprefix("step-")
+            wanted = Checkpoint(self.checkpoints / f"step-{int(number):06d}") if number.isdecimal() else None
+            if wanted is None or not wanted.folder.is_dir():
+                there = ", ".join(folder.name for folder in sorted(self.checkpoints.glob("step-*"))) or "none"
+                raise RunFolderError(
+                    f"{self.path} has no checkpoint '{which}' (there are: best, last, {there})."
+                )
+        complaints: list[str] = []
+        if wanted is not None:
+            try:
+                wanted.verify()
+                return wanted, []
+            except CheckpointError as error:
+                complaints.append(error.what)
+        newest, more = newest_whole(self.checkpoints)
+        return newest, complaints + [text for text in more if text not in complaints]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All whole rows of metrics.jsonl."""
+        if not self.metrics.is_file():
+            return []
+        rows = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:  # a kill may have cut the last line
+                continue
+        return rows
+
+
+def _take(handle: int) -> bool:
+    """Lock an open file without waiting."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # pyrefly: ignore
+            return True
+        except OSError:
+            return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,60 @@
+"""The model's place on a split, as every part of a run states it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from octavo.config import Recipe, SamplingConfig
+from octavo.dataset import Split
+from octavo.evaluation.score import score
+from octavo.generation import Sampling
+from octavo.model.gpt import GPT
+from octavo.tokenizers import Tokenizer
+from octavo.training.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Loss in nats per token, and what follows from it."""
+
+    loss: float
+    perplexity: float
+    bits_per_byte: float
+    accuracy: float
+    tokens: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For metrics.jsonl."""
+        return asdict(self)
+
+
+def judge(model: GPT, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtime: Runtime) -> Judgement:
+    """Score a model on a split (or on the part of it that the recipe states)."""
+    limit = recipe.evaluation.tokens
+    batches = recipe.batches.evaluation(
+        split.tokens,
+        split.starts,
+        context=recipe.model.context,
+        batch=recipe.evaluation.batch,
+        start_id=tokenizer.start,
+        end_id=tokenizer.end,
+        limit=limit,
+    )
+    result = score(model, batches, autocast=runtime.autocast)
+    # A part is taken to have its share of the split's bytes.
+    whole = limit is None or limit >= len(split.tokens)
+    scored_bytes = split.bytes if whole else split.bytes * result.tokens / len(split.tokens)
+    return Judgement(
+        loss=result.loss,
+        perplexity=result.perplexity,
+        bits_per_byte=result.bits_per_byte(scored_bytes),
+        accuracy=result.accuracy,
+        tokens=result.tokens,
+    )
+
+
+def sampling_of(settings: SamplingConfig, **changes: Any) -> Sampling:
+    """The recipe's way of choosing tokens, with what was given instead of it."""
+    own = {name: getattr(settings, name) for name in Sampling.__dataclass_fields__}
+    return Sampling(**own | {name: value for name, value in changes.items() if value is not None})

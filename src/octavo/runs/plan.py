@@ -1,0 +1,162 @@
+"""What a training will cost, before it starts: counted from the config, and one real step timed on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from octavo.config import Recipe
+from octavo.errors import InputError
+from octavo.model import accounting
+from octavo.model.build import build_model
+from octavo.runs.console import Console
+from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
+from octavo.runs.train import resolve
+from octavo.training.loop import training_steps
+from octavo.training.runtime import Runtime, choose_device, choose_precision, set_threads
+
+# Report E: 14 parameters a token trained well (with dropout), 130 over-fitted, 18 cured it.
+TOO_MANY_PARAMETERS_PER_TOKEN = 20
+MANY_PASSES = 5
+
+
+def plan(
+    recipe: str | Path | Mapping[str, Any],
+    text: Paths | None = None,
+    *,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    vocab_size: int | None = None,
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """The plan of a training as plain data. Without a text, the vocabulary is `vocab_size` or the recipe's own.
+
+    Raises InputError where the vocabulary is not known.
+    """
+    console = console or Console(quiet=True)
+    resolved = resolve(recipe, text, overrides, needs_text=False)
+    has_text = resolved.corpus.kind != "files" or bool(resolved.corpus.paths)
+    tokens, steps = None, resolved.training.steps or 1000
+    if has_text:
+        dataset = build_dataset(resolved, console)
+        tokens, vocab_size = len(dataset.train.tokens), dataset.tokenizer.vocab_size
+        steps = total_steps(resolved, build_batches(resolved, dataset, console))
+    vocab_size = vocab_size or resolved.expected_vocabulary or getattr(resolved.tokenizer, "size", None)
+    if vocab_size is None:
+        raise InputError(
+            "How large the vocabulary is, only a text can tell.",
+            remedy="add --text PATH, or --vocabulary NUMBER",
+        )
+    facts = counted(resolved, vocab_size=vocab_size)
+    facts |= timed(resolved, vocab_size=vocab_size, console=console)
+    seen = steps * resolved.training.accumulation * resolved.training.batch * resolved.model.context
+    facts |= {
+        "steps": steps,
+        "tokens_seen": seen,
+        "training_seconds": steps * facts["step_seconds"],
+        "training_time": duration(steps * facts["step_seconds"]),
+        "training_tokens": tokens,
+        "passes": None if tokens is None else seen / tokens,
+    }
+    return {**facts, "warnings": warnings(facts)}
+
+
+def counted(recipe: Recipe, *, vocab_size: int) -> dict[str, Any]:
+    """What follows from the config alone."""
+    model, training = recipe.model, recipe.training
+    memory = accounting.training_memory(
+        model, training.optimizer, vocab_size=vocab_size, batch=training.batch
+    )
+    count = accounting.parameters(model, vocab_size=vocab_size)
+    return {
+        "vocabulary": vocab_size,
+        "parameters": count,
+        "parameters_without_head": accounting.parameters(model, vocab_size=vocab_size, head=False),
+        "memory": {**dataclasses.asdict(memory), "total": memory.total},
+        "cache_bytes": accounting.cache_bytes(model),
+        "checkpoint_bytes": memory.weights + memory.optimizer,
+        "training_flops_per_token": accounting.training_flops(model, vocab_size=vocab_size),
+    }
+
+
+def timed(recipe: Recipe, *, vocab_size: int, console: Console, repeats: int = 3) -> dict[str, Any]:
+    """Median time of real optimizer steps, on made-up tokens, after one to warm up."""
+    training, context = recipe.training, recipe.model.context
+    threads = set_threads(training.threads)
+    model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
+    random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
+    window = random.integers(0, vocab_size, (training.batch, context + 1))
+    arrays = np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
+    probe = torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1])
+    device = choose_device(training.device, model, (probe[0][:2, :64], probe[1][:2, :64]), console.say)
+    precision = choose_precision(training.precision, model, probe, device, console.say)
+    model.to(device)
+    steps = training_steps(
+        model,
+        training.optimizer.build(model),
+        lambda step, micro: arrays,
+        schedule=lambda step: 1.0,
+        seed=recipe.seed,
+        start=0,
+        steps=repeats + 1,
+        accumulation=training.accumulation,
+        clip=training.clip,
+        autocast=Runtime(device, precision, threads).autocast,
+    )
+    marks = [time.perf_counter()]
+    for _ in steps:
+        marks.append(time.perf_counter())
+    seconds = statistics.median(after - before for before, after in pairwise(marks[1:]))
+    tokens = training.accumulation * training.batch * context
+    return {
+        "step_seconds": seconds,
+        "tokens_per_second": tokens / seconds,
+        "device": str(device),
+        "precision": precision,
+        "threads": threads,
+    }
+
+
+def warnings(facts: Mapping[str, Any]) -> list[str]:
+    """What the figures give reason to say."""
+    said = []
+    tokens, passes, count = facts["training_tokens"], facts["passes"], facts["parameters"]
+    if tokens is not None and count > TOO_MANY_PARAMETERS_PER_TOKEN * tokens and passes > MANY_PASSES:
+        said.append(
+            f"{count:,} parameters for {tokens:,} tokens of text, seen {passes:.0f} times: the model will most likely "
+            f"learn the text by heart (over-fit). Take at most {TOO_MANY_PARAMETERS_PER_TOKEN * tokens:,} parameters, "
+            "more text, dropout, or training.patience=3 to stop in time."
+        )
+    available = available_memory()
+    if facts["device"] == "cpu" and available is not None and facts["memory"]["total"] > available:
+        said.append(
+            f"this needs about {facts['memory']['total'] / 2**30:.1f} GiB of memory; "
+            f"{available / 2**30:.1f} GiB are free. Halve training.batch and double training.accumulation."
+        )
+    return said
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that are free for use, where the system tells."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.is_file():
+        for line in meminfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"

@@ -1,0 +1,159 @@
+"""A run that can be used: its model writes, and is judged on any text."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from octavo.config import Recipe, check, parse_yaml
+from octavo.errors import CheckpointError, InputError, RunFolderError
+from octavo.generation import Sample, Writer
+from octavo.model.build import build_model
+from octavo.model.gpt import GPT
+from octavo.runs.folder import RunFolder
+from octavo.runs.judge import sampling_of
+from octavo.tokenizers import Tokenizer, load_tokenizer
+from octavo.training.checkpoint import MANIFEST, Checkpoint
+
+
+class Run:
+    """A trained model with everything that belongs to it, from a run folder or from one checkpoint folder."""
+
+    def __init__(
+        self, *, checkpoint: Checkpoint, folder: RunFolder | None, notices: Sequence[str] = ()
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.folder = folder
+        self.notices = list(notices)
+        text = (checkpoint.folder / "config.yaml").read_text(encoding="utf-8")
+        self.config: Recipe = check(parse_yaml(text, str(checkpoint.folder / "config.yaml")))
+
+    @classmethod
+    def open(cls, path: str | Path, *, checkpoint: str = "best") -> Run:
+        """The run in `path` (a run folder, or a checkpoint folder) at `checkpoint`: best, last, or a step.
+
+        A damaged checkpoint is never used: the newest whole one takes its place, said by a warning and in
+        `notices`. Raises RunFolderError, or CheckpointError where none is whole.
+        """
+        path = Path(path)
+        if (path / MANIFEST).is_file():
+            alone = Checkpoint(path)
+            alone.verify()
+            return cls(checkpoint=alone, folder=None)
+        folder = RunFolder.open(path)
+        found, complaints = folder.checkpoint(checkpoint)
+        if found is None and complaints:
+            raise CheckpointError(f"No checkpoint of {path} is whole. {complaints[0]}")
+        if found is None:
+            raise RunFolderError(
+                f"{path} has no checkpoint yet.", remedy="let it train on: the same command with --resume"
+            )
+        notices = [f"damaged: {complaint} Using {found.folder.name} instead." for complaint in complaints]
+        for notice in notices:
+            warnings.warn(notice, stacklevel=2)
+        return cls(checkpoint=found, folder=folder, notices=notices)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that was saved with the weights."""
+        return load_tokenizer(self.checkpoint.folder / "tokenizer")
+
+    @cached_property
+    def model(self) -> GPT:
+        """The model with its trained weights, on the CPU, ready to use."""
+        model = build_model(self.config.model, vocab_size=self.tokenizer.vocab_size, seed=self.config.seed)
+        self.checkpoint.load_model(model)
+        return model.eval()
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps behind the weights."""
+        return self.checkpoint.step
+
+    @property
+    def parameters(self) -> int:
+        """Trained numbers."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics.jsonl."""
+        return self.folder.rows() if self.folder else []
+
+    @property
+    def report(self) -> Path | None:
+        """The report's page, if it is written."""
+        page = self.folder.report / "index.html" if self.folder else None
+        return page if page and page.is_file() else None
+
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        tokens: int | None = None,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        **sampling: Any,
+    ) -> str:
+        """What the model writes after `prompt` (without it). `sampling`: temperature, top_k, top_p, min_p,
+        repetition_penalty; what is not given is the recipe's."""
+        return "".join(self.stream(prompt, tokens=tokens, seed=seed, stop=stop, **sampling))
+
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        tokens: int | None = None,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        **sampling: Any,
+    ) -> Iterator[str]:
+        """The same in pieces, as they are written."""
+        yield from Writer(self.model, self.tokenizer).stream(
+            prompt,
+            tokens=tokens or self.config.sampling.tokens,
+            sampling=sampling_of(self.config.sampling, **sampling),
+            seed=seed,
+            stop=stop,
+        )
+
+    def samples(
+        self,
+        prompt: str = "",
+        *,
+        count: int,
+        tokens: int | None = None,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        **sampling: Any,
+    ) -> list[Sample]:
+        """Several continuations written side by side, with ids and log-probabilities."""
+        return Writer(self.model, self.tokenizer).samples(
+            prompt,
+            tokens=tokens or self.config.sampling.tokens,
+            sampling=sampling_of(self.config.sampling, **sampling),
+            count=count,
+            seed=seed,
+            stop=stop,
+        )
+
+    def evaluate(self, text: str | Path | Sequence[str | Path] | None = None) -> dict[str, Any]:
+        """The evaluation (keys: val_loss, perplexity, bits_per_byte, accuracy, tokens, bytes, parameters, step,
+        baselines) on the run's own validation split, or on another text."""
+        from octavo.runs.evaluate import evaluate_run
+
+        return evaluate_run(self, text)
+
+    @torch.no_grad()
+    def logits(self, text: str) -> np.ndarray:
+        """Logits (T, V) after each token of a text. Raises InputError where the text is longer than the context."""
+        ids = torch.from_numpy(self.tokenizer.encode(text).astype(np.int64))[None]
+        if not 0 < ids.size(1) <= self.model.context:
+            raise InputError(f"The text has {ids.size(1)} tokens; the model sees 1 to {self.model.context}.")
+        return self.model(ids)[0].numpy()

@@ -1,0 +1,300 @@
+"""From a recipe and a text to a finished run: compose, train, judge, report. Also going on, and repeating."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from octavo.config import (
+    Recipe,
+    apply_override,
+    check,
+    flatten,
+    parse_yaml,
+    recipe_text,
+    to_yaml,
+)
+from octavo.dataset import Dataset
+from octavo.dataset.batches import Batches
+from octavo.errors import CheckpointError, ConfigError, CorpusError, InputError
+from octavo.model.build import build_model
+from octavo.model.gpt import GPT
+from octavo.runs.advice import idle_options
+from octavo.runs.console import Console
+from octavo.runs.data import Paths, absolute, build_batches, build_dataset, total_steps
+from octavo.runs.finish import finish
+from octavo.runs.folder import RunFolder
+from octavo.runs.manifest import run_manifest
+from octavo.runs.run import Run
+from octavo.runs.session import Session
+from octavo.training.checkpoint import (
+    Checkpoint,
+    file_hash,
+    follow,
+    list_checkpoints,
+    newest_whole,
+    point,
+    read_json,
+    replace_text,
+    storage_errors,
+    sweep,
+)
+from octavo.training.runtime import Runtime, choose_device, choose_precision, set_threads
+
+# What a run may change when it goes on; anything else would make it another run.
+RESUMABLE = ("training.steps", "training.checkpoint_every", "training.keep", "training.patience")
+RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.")
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any] = "shakespeare-char-cpu",
+    text: Paths | None = None,
+    out: str | Path | None = None,
+    *,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    resume: bool = False,
+    console: Console | None = None,
+) -> Run:
+    """Train a model by a recipe, on a text, into a run folder; returns the finished run.
+
+    `recipe` is a shipped name, a YAML file or plain data; `text` is a path or several (files or folders; `-` is
+    standard input); `out` defaults to the next free `runs/<recipe>`; `overrides` are `key=value` strings or a
+    mapping from dotted keys. With `resume`, the run in `out` goes on from its newest whole checkpoint.
+    Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
+    """
+    console = console or Console()
+    resolved = resolve(recipe, text, overrides)
+    name = Path(str(recipe)).stem if isinstance(recipe, str | Path) else "run"
+    if resume:
+        if out is None:
+            raise InputError("--resume needs the run folder that it goes on with.", remedy="add --out DIR")
+        folder = RunFolder.open(Path(out))
+        resolved = continued(folder, resolved, console)
+    else:
+        folder = RunFolder.create(Path(out) if out is not None else free_name(name))
+    with folder.lock():
+        try:
+            return _train(folder, resolved, console)
+        except InputError:
+            if (
+                not resume and not folder.manifest.is_file()
+            ):  # nothing began: the mended command can use the name
+                shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+
+
+def resolve(
+    recipe: str | Path | Mapping[str, Any],
+    text: Paths | None = None,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    *,
+    needs_text: bool = True,
+) -> Recipe:
+    """The checked recipe, with the text put in and overrides on top."""
+    tree = (
+        dict(recipe) if isinstance(recipe, Mapping) else parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
+    )
+    if not isinstance(tree, dict):
+        raise ConfigError(f"Recipe '{recipe}' holds no keys; it must be a YAML mapping.")
+    if text is not None:
+        corpus = tree.get("corpus") if isinstance(tree.get("corpus"), dict) else {}
+        files = corpus if corpus.get("kind", "files") == "files" else {}
+        tree["corpus"] = {**files, "kind": "files", "paths": absolute(text)}
+    if isinstance(overrides, Mapping):
+        overrides = [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
+    for override in overrides:
+        apply_override(tree, override)
+    resolved = check(tree)
+    if needs_text and resolved.corpus.kind == "files" and not resolved.corpus.paths:
+        raise InputError(
+            "This recipe needs a text.", remedy="give files or folders: --text PATH (or - for standard input)"
+        )
+    return resolved
+
+
+def free_name(name: str, under: Path = Path("runs")) -> Path:
+    """`runs/name`, or the first free `runs/name-2`, `-3`, …"""
+    path, number = under / name, 2
+    while path.exists():
+        path, number = under / f"{name}-{number}", number + 1
+    return path
+
+
+def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
+    """The recipe to go on with: the stored one, with the changes that a run may make on its way."""
+    stored = check(parse_yaml(folder.config.read_text(encoding="utf-8"), str(folder.config)))
+    before, after = flatten(stored), flatten(wanted)
+    differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    forbidden = [key for key in differing if key not in RESUMABLE and not key.startswith(RESUMABLE_TREES)]
+    forbidden = [key for key in forbidden if key != "description"]
+    if forbidden:
+        listed = "\n  · ".join(
+            f"{key}: {before.get(key)!r} in the run, {after.get(key)!r} now" for key in forbidden
+        )
+        raise ConfigError(
+            f"{folder.path} was started with other settings, so going on would make another run:\n  · {listed}",
+            remedy="use the run's own settings, or start a new run with another --out",
+        )
+    for key in differing:
+        console.say(f"going on with {key}={after.get(key)} (was {before.get(key)})")
+    return wanted if differing else stored
+
+
+def choose_runtime(
+    recipe: Recipe, model: GPT, batches: Batches, console: Console, decided: Mapping[str, Any] | None = None
+) -> Runtime:
+    """Where and how to compute; what an earlier session of the same run `decided` stays decided."""
+    decided = decided or {}
+    training = recipe.training
+    threads = set_threads(training.threads or decided.get("threads"))
+    if decided.get("threads") not in (None, threads):
+        before = decided["threads"]
+        console.say(
+            f"the run began with {before} threads, now {threads}: results may differ in the last bits"
+        )
+    inputs, targets = map(torch.from_numpy, batches.batch(0, 0))
+    probe, small = (inputs, targets), (inputs[:2, :64], targets[:2, :64])
+    device = choose_device(str(decided.get("device", training.device)), model, small, console.say)
+    if decided and device.type != torch.device(decided["device"]).type:
+        console.say(
+            f"the run began on {decided['device']}, now {device}: results will differ in the last bits"
+        )
+    precision = choose_precision(
+        decided.get("precision", training.precision), model, probe, device, console.say
+    )
+    return Runtime(device=device, precision=precision, threads=threads)
+
+
+def _train(folder: RunFolder, recipe: Recipe, console: Console) -> Run:
+    replace_text(folder.config, to_yaml(recipe))  # first: it makes the folder a run
+    with storage_errors(folder.path):
+        folder.samples.mkdir(exist_ok=True)
+    console.keep_log(folder.log)
+    dataset = build_dataset(recipe, console)
+    batches = build_batches(recipe, dataset, console)
+    steps = total_steps(recipe, batches)
+    model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
+    earlier = read_json(folder.manifest) if folder.manifest.is_file() else None
+    if earlier is not None:
+        refuse_other_data(earlier, dataset)
+    runtime = choose_runtime(recipe, model, batches, console, earlier["runtime"] if earlier else None)
+    source = checkpoint_to_go_on_from(folder, console)
+    with storage_errors(folder.path):
+        dataset.tokenizer.save(folder.tokenizer)
+    if earlier is None:
+        manifest = run_manifest(recipe, dataset, runtime)
+        replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
+    count = sum(p.numel() for p in model.parameters())
+    console.say(
+        f"{count:,} parameters, {len(dataset.train.tokens):,} training tokens, "
+        f"vocabulary {dataset.tokenizer.vocab_size:,}, {steps:,} steps on {runtime.device} in {runtime.precision}"
+    )
+    for sentence in idle_options(recipe, steps):
+        console.say(f"warning: {sentence}")
+    session = Session(
+        recipe=recipe,
+        steps=steps,
+        folder=folder,
+        dataset=dataset,
+        batches=batches,
+        model=model,
+        runtime=runtime,
+        console=console,
+        source=source,
+    )
+    keep_rows(folder, session.progress.step)
+    if not session.progress.finished:
+        session.run()
+    finish(folder, dataset, runtime, console)
+    return Run.open(folder.path)
+
+
+def refuse_other_data(earlier: Mapping[str, Any], dataset: Dataset) -> None:
+    """Raise CorpusError when the text is not the one that the run began with."""
+    if earlier["data"].get("text") != dataset.manifest["text"]:
+        raise CorpusError(
+            "The text has changed since this run began, so it cannot go on with it.",
+            remedy="bring the old text back, or start a new run with another --out",
+        )
+
+
+def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> Checkpoint | None:
+    """The newest whole checkpoint; damaged newer ones are named and set aside, so that they can be written anew.
+
+    Raises CheckpointError when there are checkpoints and none is whole.
+    """
+    sweep(folder.checkpoints)
+    checkpoint, complaints = newest_whole(folder.checkpoints)
+    for complaint in complaints:
+        console.say(f"damaged: {complaint}")
+    if checkpoint is None:
+        if complaints:
+            raise CheckpointError(
+                f"No checkpoint of {folder.path} is whole.", remedy="start a new run with another --out"
+            )
+        return None
+    for damaged in list_checkpoints(folder.checkpoints):
+        if damaged.step > checkpoint.step:
+            put_away = damaged.folder.with_name(f"damaged-{damaged.folder.name}")
+            shutil.rmtree(put_away, ignore_errors=True)
+            with storage_errors(folder.checkpoints):
+                damaged.folder.rename(put_away)
+            console.say(f"{damaged.folder.name} is kept as {put_away.name}")
+    console.say(f"going on after step {checkpoint.step}")
+    point(folder.last, checkpoint)
+    best = folder.checkpoints / f"step-{checkpoint.state()['best_step']:06d}"
+    if best.is_dir():
+        point(folder.best, Checkpoint(best))
+    return checkpoint
+
+
+def keep_rows(folder: RunFolder, step: int) -> None:
+    """Drop the metrics of steps after `step`: they will be taken again."""
+    rows = [row for row in folder.rows() if row["step"] <= step]
+    if folder.metrics.is_file():
+        replace_text(folder.metrics, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def replay(
+    run: str | Path, out: str | Path | None = None, *, console: Console | None = None
+) -> tuple[Run, list[str]]:
+    """Repeat a run from its folder alone. Returns the new run and what differs; nothing means equal, bit for bit."""
+    console = console or Console()
+    first = RunFolder.open(Path(run))
+    recipe = check(parse_yaml(first.config.read_text(encoding="utf-8"), str(first.config)))
+    before = read_json(first.manifest)
+    default = free_name(f"{first.path.name}-replay", first.path.parent)
+    folder = RunFolder.create(default if out is None else Path(out))
+    with folder.lock():
+        pinned = recipe.model_copy(
+            update={"training": recipe.training.model_copy(update=dict(before["runtime"]))}
+        )
+        second = _train(folder, pinned, console)
+    return second, differences(first, folder, before, read_json(folder.manifest))
+
+
+def differences(
+    first: RunFolder, second: RunFolder, before: dict[str, Any], after: dict[str, Any]
+) -> list[str]:
+    """Sentences on what a repetition did not reproduce, with the likely reasons after them."""
+    found = []
+    for link in ("last", "best"):
+        targets = [follow(folder.path / link) for folder in (first, second)]
+        hashes = [target and file_hash(target.folder / "model.safetensors") for target in targets]
+        if hashes[0] != hashes[1]:
+            found.append(f"the weights of '{link}' differ")
+    losses = [[(row["step"], row["loss"]) for row in folder.rows()] for folder in (first, second)]
+    if losses[0] != losses[1]:
+        pairs = zip(*losses, strict=False)
+        where = next((one[0] for one, two in pairs if one != two), "the number of rows")
+        found.append(f"the losses differ (first at step {where})")
+    if found:
+        for key in ("octavo", "code", "versions", "machine", "runtime"):
+            if before.get(key) != after.get(key):
+                found.append(f"a reason may be that '{key}' was {before.get(key)} and is {after.get(key)}")
+    return found

@@ -1,0 +1,211 @@
+"""Commands in processes of their own that start at once: a server with everything imported forks one for each.
+
+The client is `Octavo`. Run as a script, this file is the server: JSON lines in, JSON lines out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# What `die_at` counts: every file operation of Python below the folder that is watched.
+OPERATIONS = {"open", "os.mkdir", "os.rename", "os.symlink", "os.remove", "os.rmdir", "shutil.rmtree"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended: the exit code (negative: the signal), standard output and standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def operations(self) -> int:
+        """File operations below the watched folder."""
+        return int(self.err.rpartition("operations=")[2])
+
+
+class Octavo:
+    """Runs `octavo …` in `folder`, with its datasets in `cache`."""
+
+    def __init__(self, folder: Path, cache: Path) -> None:
+        self.folder, self.number = folder, 0
+        environment = {**os.environ, "OCTAVO_CACHE": str(cache), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+        self.server = subprocess.Popen(
+            [sys.executable, __file__],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, **request: Any) -> Any:
+        print(json.dumps(request), file=self.server.stdin, flush=True)
+        return json.loads(self.server.stdout.readline())
+
+    def start(
+        self,
+        *arguments: object,
+        stdin: bytes = b"",
+        watch: Path | None = None,
+        die_at: int = 0,
+        patch: str = "",
+    ) -> Command:
+        """Begin a command. With `watch`, it is killed before its `die_at`-th file operation below that folder.
+        `patch` names a function of this file that is called first."""
+        self.number += 1
+        files = [self.folder / f".{self.number}.{name}" for name in ("in", "out", "err")]
+        files[0].write_bytes(stdin)
+        pid = self.ask(
+            arguments=[str(argument) for argument in arguments],
+            folder=str(self.folder),
+            files=[str(file) for file in files],
+            watch=watch and str(watch),
+            die_at=die_at,
+            patch=patch,
+        )
+        return Command(self, pid, files)
+
+    def __call__(self, *arguments: object, **options: Any) -> Result:
+        """Run a command to its end."""
+        return self.start(*arguments, **options).wait()
+
+    def close(self) -> None:
+        self.server.stdin.close()
+        self.server.wait()
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that was started."""
+
+    octavo: Octavo
+    pid: int
+    files: list[Path]
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self) -> Result:
+        code = self.octavo.ask(wait=self.pid)
+        out, err = (file.read_bytes().decode("utf-8") for file in self.files[1:])
+        return Result(code, out, err)
+
+
+def serve() -> None:
+    """Fork a child for each request, tell its number; or wait for one, and tell its exit code."""
+    import jinja2  # noqa: F401 - imported once here, not in every child
+    import matplotlib.backends.backend_svg  # noqa: F401
+    import matplotlib.figure  # noqa: F401
+    import torch._dynamo  # noqa: F401 - what building an optimizer imports
+
+    from octavo.config import parts
+    from octavo.config.parts import ROOMS
+
+    for room in ROOMS:
+        parts(room)
+    requests, answers = os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w")
+    for line in requests:
+        request = json.loads(line)
+        if "wait" in request:
+            answer = os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])
+        else:
+            answer = os.fork()
+            if not answer:
+                become(**request)
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def become(
+    arguments: list[str], folder: str, files: list[str], watch: str | None, die_at: int, patch: str
+) -> None:
+    """Be the command, in the child; never returns."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, file in enumerate(files):
+        os.dup2(os.open(file, os.O_RDWR | os.O_CREAT), number)
+    os.chdir(folder)
+    counted = watched(watch, die_at) if watch else [0]
+    if patch:
+        globals()[patch]()
+    code = 99
+    try:
+        from octavo.cli import main
+
+        main(arguments)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    if watch:
+        print(f"operations={counted[0]}", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def watched(folder: str, die_at: int) -> list[int]:
+    """Count file operations below `folder` (in the list that is returned), and die before one of them."""
+    count = [0]
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in OPERATIONS and _below(folder, arguments[0], event):
+            count[0] += 1
+            if count[0] == die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+    return count
+
+
+def _below(folder: str, path: object, event: str) -> bool:
+    if not isinstance(path, str | os.PathLike):
+        return False
+    # Whole trees are removed by bare names, relative to an open folder.
+    return str(path).startswith(folder) or (
+        event in ("os.remove", "os.rmdir") and not Path(path).is_absolute()
+    )
+
+
+def slow_steps() -> None:
+    """Let a step take ten seconds, after the first."""
+    import time
+
+    from octavo.runs import session
+
+    train = session.training_steps
+
+    def slowly(*arguments: Any, **options: Any) -> Iterable[Any]:
+        for info in train(*arguments, **options):
+            yield info
+            time.sleep(10)
+
+    session.training_steps = slowly
+
+
+def poison() -> None:
+    """Let the batch of step 13 have no targets, whose loss is not a number."""
+    from octavo.runs import session
+
+    train = session.training_steps
+
+    def poisoned(model: Any, optimizers: Any, batch: Any, **options: Any) -> Iterable[Any]:
+        def drawn(step: int, micro: int) -> Any:
+            inputs, targets = batch(step, micro)
+            return inputs, targets * 0 - 1 if step == 12 else targets
+
+        return train(model, optimizers, drawn, **options)
+
+    session.training_steps = poisoned
+
+
+if __name__ == "__main__":
+    serve()

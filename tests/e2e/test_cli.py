@@ -1,0 +1,414 @@
+"""The command line as people use it: the whole road, and every wrong turn that we could think of."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from e2e.forked import Octavo, Result
+from octavo.runs.folder import RunFolder
+from octavo.training.checkpoint import list_checkpoints, seal
+
+VERBS = ("demo", "train", "generate", "eval", "plan", "recipes", "doctor", "info")
+KEYS = {
+    "val_loss",
+    "perplexity",
+    "bits_per_byte",
+    "accuracy",
+    "tokens",
+    "bytes",
+    "parameters",
+    "step",
+    "baselines",
+}
+
+
+def train(octavo: Octavo, out: Path, *more: str, text: str = "text.txt") -> Result:
+    return octavo("train", "recipe.yaml", "--text", text, "--out", out, *more)
+
+
+def refused(result: Result, *words: str, code: int = 2) -> None:
+    """The command ended with a sentence that holds all words, and printed nothing else as a result."""
+    assert result.code == code, result
+    assert "Traceback" not in result.err
+    assert re.search(r"^(error|interrupted)", result.err, re.MULTILINE), result.err
+    for word in words:
+        assert word in result.err, result.err
+    assert result.out == ""
+
+
+# --- the road ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_examples(octavo: Octavo, verb: str) -> None:
+    helped = octavo(verb, "--help")
+    assert helped.code == 0
+    assert "For example:" in helped.out
+    assert f"octavo {verb}" in helped.out.partition("For example:")[2]
+    assert f"  {verb}" in octavo("--help").out or verb in octavo("--help").out.split()
+
+
+def test_the_real_programs_start() -> None:
+    """The installed command and `python -m octavo`, without the server that the other tests use."""
+    told = subprocess.run([sys.executable, "-m", "octavo", "--version"], capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", told.stdout)
+    wrong = subprocess.run([sys.executable, "-m", "octavo", "trian"], capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert 'Did you mean "train"?' in wrong.stderr
+
+
+def test_the_help_does_not_import_torch() -> None:
+    code = (
+        "import sys, octavo.cli\n"
+        "try: octavo.cli.main(['--help'])\nexcept SystemExit: sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_training_ends_with_the_report_on_the_last_line(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = train(octavo, out, "--quiet", "training.steps=6")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"report: {out}/report/index.html\n"
+    page = (out / "report" / "index.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert not re.search(r"(src|href)=.https?:", page)
+
+
+def test_the_run_folder_holds_what_it_should(finished: Path) -> None:
+    there = {path.name for path in finished.iterdir()}
+    assert there >= {"config.yaml", "manifest.json", "metrics.jsonl", "log.txt", "tokenizer", "checkpoints"}
+    assert there >= {"best", "last", "samples", "evaluation.json", "report"}
+    for link in ("best", "last"):
+        assert (finished / link / "model.safetensors").is_file()
+    assert "validation" in (finished / "log.txt").read_text()
+
+
+def test_eval(octavo: Octavo, finished: Path) -> None:
+    judged = json.loads(octavo("eval", finished, "--json").out)
+    assert judged.keys() >= KEYS
+    stored = json.loads((finished / "evaluation.json").read_text())
+    assert {key: judged[key] for key in KEYS} == {key: stored[key] for key in KEYS}
+    shown = octavo("eval", finished)
+    assert shown.code == 0
+    assert "this model" in shown.out and "unigram" in shown.out and "perplexity" in shown.out
+
+
+def test_eval_on_another_text(octavo: Octavo, finished: Path) -> None:
+    (octavo.folder / "other.txt").write_text("the cat saw the fox.\n" * 20)
+    judged = json.loads(octavo("eval", finished, "--text", "other.txt", "--json").out)
+    assert judged["bytes"] == 420
+    assert octavo("eval", finished, "--text", "-", "--json", stdin=b"the cat saw the fox.\n" * 20).code == 0
+    (octavo.folder / "greek.txt").write_text("και το cat" * 20)
+    refused(octavo("eval", finished, "--text", "greek.txt"), "vocabulary lacks", "'κ'")
+
+
+def test_generate(octavo: Octavo, finished: Path) -> None:
+    plain = octavo("generate", finished, "--prompt", "the ", "--tokens", "12")
+    assert plain.out.startswith("the ") and len(plain.out) == 4 + 12 + 1
+    assert octavo("generate", finished, "--prompt", "the ", "--tokens", "12").out == plain.out
+    assert octavo("generate", finished, "--prompt", "the ", "--tokens", "12", "--seed", "1").out != plain.out
+    assert octavo("generate", finished, "--prompt", "-", "--tokens", "12", stdin=b"the \n").out == plain.out
+    assert octavo("generate", finished / "best", "--prompt", "the ", "--tokens", "12").out == plain.out
+
+
+def test_generate_json_tells_log_probabilities(octavo: Octavo, finished: Path) -> None:
+    written = json.loads(
+        octavo("generate", finished, "--prompt", "the ", "--tokens", "9", "--samples", "3", "--json").out
+    )
+    assert written["step"] == 40
+    assert len(written["samples"]) == 3
+    for sample in written["samples"]:
+        assert sample["finish"] == "length"
+        assert len(sample["tokens"]) == 9
+        assert "".join(token["text"] for token in sample["tokens"]).replace("\\n", "\n") == sample["text"]
+        assert all(token["log_probability"] < 0 for token in sample["tokens"])
+    shown = octavo("generate", finished, "--prompt", "the ", "--tokens", "9", "--samples", "3").out
+    assert shown.count("the ") >= 3
+    assert all(sample["text"] in shown for sample in written["samples"])
+
+
+def test_generate_stops_before_a_text(octavo: Octavo, finished: Path) -> None:
+    free = octavo("generate", finished, "--tokens", "50").out[:-1]
+    stop = free[20:22]
+    assert octavo("generate", finished, "--tokens", "50", "--stop", stop).out[:-1] == free[: free.index(stop)]
+
+
+def test_info(octavo: Octavo, finished: Path) -> None:
+    facts = json.loads(octavo("info", finished, "--json").out)
+    assert facts["step"] == 40 and facts["finished"] is True
+    assert facts["checkpoints"]["step-000040"] == "whole, best, last"
+    assert "whole" in octavo("info", finished).out
+    assert json.loads(octavo("info", finished / "last", "--json").out)["step"] == 40
+
+
+def test_replay_says_bit_for_bit(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
+    again = octavo("train", "--replay", finished, "--out", tmp_path / "again")
+    assert again.code == 0, again.err
+    assert "repeated bit for bit" in again.out
+    rows = (finished / "metrics.jsonl").read_text().splitlines()
+    changed = tmp_path / "changed"
+    shutil.copytree(finished, changed, symlinks=True)
+    row = json.loads(rows[3])
+    rows[3] = json.dumps({**row, "loss": row["loss"] + 1e-9})
+    (changed / "metrics.jsonl").write_text("\n".join(rows) + "\n")
+    other = octavo("train", "--replay", changed, "--out", tmp_path / "third")
+    assert other.code == 1
+    assert f"differs: the losses differ (first at step {row['step']})" in other.out
+
+
+def test_plan(octavo: Octavo, finished: Path) -> None:
+    facts = json.loads(octavo("plan", "recipe.yaml", "--text", "text.txt", "--json").out)
+    assert facts["parameters"] == json.loads((finished / "evaluation.json").read_text())["parameters"]
+    shown = octavo("plan", "recipe.yaml", "--text", "text.txt", "model.width=512", "training.steps=4000")
+    assert shown.code == 0
+    assert "warning:" in shown.out and "over-fit" in shown.out
+    assert octavo("plan", "recipe.yaml", "--vocabulary", "30", "--json").code == 0
+    refused(octavo("plan", "recipe.yaml"), "How large the vocabulary is", "--text PATH")
+
+
+def test_recipes(octavo: Octavo) -> None:
+    assert "shakespeare-char-cpu" in octavo("recipes").out
+    one = octavo("recipes", "shakespeare-char-cpu").out
+    assert yaml.safe_load(one)["model"]["layers"] == 4
+    schema = json.loads(octavo("recipes", "--schema").out)
+    assert "training" in schema["properties"]
+    assert {"name", "description"} == set(json.loads(octavo("recipes", "--json").out)[0])
+
+
+def test_doctor(octavo: Octavo) -> None:
+    shown = octavo("doctor")
+    assert shown.code == 0
+    assert "Python" in shown.out
+    checks = json.loads(octavo("doctor", "--json").out)["checks"]
+    assert all(check["ok"] or check["remedy"] for check in checks)
+
+
+def test_settings_may_follow_the_texts(octavo: Octavo) -> None:
+    (octavo.folder / "second.txt").write_text("a cat.\n")
+    shown = octavo(
+        "train", "recipe.yaml", "--text", "text.txt", "second.txt", "training.steps=7", "seed=3", "--dry-run"
+    )
+    assert shown.code == 0
+    resolved = yaml.safe_load(shown.out)
+    assert [Path(path).name for path in resolved["corpus"]["paths"]] == ["text.txt", "second.txt"]
+    assert (resolved["training"]["steps"], resolved["seed"]) == (7, 3)
+    again = octavo(
+        "train",
+        "recipe.yaml",
+        "training.steps=7",
+        "--text",
+        "text.txt",
+        "--text",
+        "second.txt",
+        "seed=3",
+        "--dry-run",
+    )
+    assert again.out == shown.out
+
+
+def test_a_dry_run_writes_nothing(octavo: Octavo, tmp_path: Path) -> None:
+    assert train(octavo, tmp_path / "run", "--dry-run").code == 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_text_from_standard_input(octavo: Octavo, tmp_path: Path) -> None:
+    text = (octavo.folder / "text.txt").read_bytes()
+    done = octavo(
+        "train", "recipe.yaml", "--text", "-", "--out", tmp_path / "run", "training.steps=2", stdin=text
+    )
+    assert done.code == 0, done.err
+    data = json.loads((tmp_path / "run" / "manifest.json").read_text())["data"]
+    assert data["splits"]["train"]["tokens"] + data["splits"]["validation"]["tokens"] == len(text.decode())
+
+
+def test_options_without_effect_are_said(octavo: Octavo, tmp_path: Path) -> None:
+    done = train(
+        octavo,
+        tmp_path / "run",
+        "training.steps=4",
+        "logging.every=9",
+        "sampling.temperature=0",
+        "sampling.top_k=3",
+    )
+    assert done.code == 0
+    assert "warning: logging.every=9 has no effect" in done.err
+    assert "warning: sampling.top_k=3 has no effect" in done.err
+    assert "warning: sampling.top_k=3 has no effect" in (tmp_path / "run" / "log.txt").read_text()
+
+
+# --- wrong turns -------------------------------------------------------------------------------------------------
+
+
+def test_wrong_words(octavo: Octavo) -> None:
+    refused(octavo("trian"), 'Did you mean "train"')
+    refused(octavo("train", "--texd", "a"), "texd")
+    refused(octavo("train"), "Which recipe?", "octavo recipes")
+    refused(octavo("train", "shakespear-char-cpu"), "Did you mean 'shakespeare-char-cpu'?")
+    refused(octavo("recipes", "nothing-like-it"), "no recipe 'nothing-like-it'")
+    refused(octavo("train", "recipe.yaml", "nonsense"), "'nonsense' is not an override", "key=value")
+    refused(octavo("train", "--replay", "x", "recipe.yaml"), "--replay repeats a run as it was")
+
+
+def test_wrong_settings(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    refused(train(octavo, out, "model.layer=3"), "model.layer is not an option; did you mean model.layers?")
+    refused(train(octavo, out, "steps=3"), "did you mean training.steps?")
+    refused(train(octavo, out, "model.layers=many"), "model.layers", "'many'")
+    refused(train(octavo, out, "tokenizer=chars"), "there is no tokenizer 'chars'; did you mean char?")
+    refused(train(octavo, out, "model.layers=0"), "model.layers", "not 0")
+    several = train(octavo, out, "model.layers=0", "training.batch=-1", "modle.width=2")
+    refused(several, "3 problems", "model.layers", "training.batch", "modle", "did you mean model?")
+    refused(train(octavo, out, "training.epochs=2", "training.steps=~"), "draws at random", "batches=sliding")
+    refused(train(octavo, out, "training.epochs=2"), "steps or epochs, not both")
+    refused(train(octavo, out, "training.device=warp"), "no device 'warp'", "training.device=cpu")
+    refused(train(octavo, out, "sampling.temperature=-1"), "sampling.temperature")
+    refused(train(octavo, out, "training: [3"), "is not an override")
+    assert not out.exists()
+
+
+def test_recipes_that_are_none(octavo: Octavo) -> None:
+    for name, content, words in (
+        ("list.yaml", "- a\n- b\n", "must be a YAML mapping"),
+        ("broken.yaml", "model: {layers: 3\n", "is not valid YAML"),
+        ("twice.yaml", "seed: 1\nseed: 2\n", "'seed' stands twice"),
+        ("empty.yaml", "", "holds no keys"),
+    ):
+        (octavo.folder / name).write_text(content)
+        refused(octavo("train", name, "--text", "text.txt"), words)
+    (octavo.folder / "binary.yaml").write_bytes(b"\xff\xfe\x00\x81")
+    refused(octavo("train", "binary.yaml", "--text", "text.txt"), "not a text file")
+
+
+def test_wrong_texts(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    (octavo.folder / "empty.txt").write_text("")
+    (octavo.folder / "blank.txt").write_text("\n \n\t\n")
+    (octavo.folder / "short.txt").write_text("a b c d e f")
+    (octavo.folder / "binary.txt").write_bytes(bytes(range(256)) * 40)
+    (octavo.folder / "hollow").mkdir()
+    (octavo.folder / "pictures").mkdir()
+    (octavo.folder / "pictures" / "cat.png").write_bytes(b"\x89PNG")
+    refused(octavo("train", "recipe.yaml", "--out", out), "needs a text", "--text PATH")
+    refused(train(octavo, out, text="nowhere.txt"), "nowhere.txt")
+    refused(train(octavo, out, text="empty.txt"), "empty")
+    refused(train(octavo, out, text="blank.txt"))
+    refused(train(octavo, out, text="binary.txt"), "binary.txt")
+    refused(train(octavo, out, text="hollow"), "hollow")
+    refused(train(octavo, out, text="pictures"), "pictures")
+    refused(train(octavo, out, text="short.txt"), "context")
+    refused(train(octavo, out, "model.context=100000"), "context")
+    assert not out.exists(), "a refused command leaves its name free"
+    assert train(octavo, out, "training.steps=2").code == 0
+
+
+def test_a_folder_that_is_in_the_way(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
+    before = (finished / "manifest.json").read_bytes()
+    refused(train(octavo, finished), "holds a run already", "--resume")
+    assert (finished / "manifest.json").read_bytes() == before
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.png").write_bytes(b"\x89PNG")
+    refused(train(octavo, tmp_path / "photos"), "is not empty")
+    (tmp_path / "file").write_text("x")
+    refused(train(octavo, tmp_path / "file"), "is a file")
+    refused(train(octavo, tmp_path / "file" / "run"), "cannot be written", "--out", code=1)
+    assert (tmp_path / "photos" / "cat.png").is_file()
+
+
+def test_a_folder_that_is_not_there(octavo: Octavo, tmp_path: Path) -> None:
+    for verb in ("generate", "eval", "info"):
+        refused(octavo(verb, tmp_path / "nowhere"), "does not exist")
+        refused(octavo(verb, tmp_path), "is not a run folder")
+    refused(octavo("train", "--replay", tmp_path / "nowhere"), "does not exist")
+    refused(train(octavo, tmp_path / "nowhere", "--resume"), "does not exist")
+    refused(octavo("train", "recipe.yaml", "--text", "text.txt", "--resume"), "--resume needs the run folder")
+
+
+def test_going_on_with_something_else(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
+    refused(
+        train(octavo, finished, "--resume", "model.layers=2", "seed=4"),
+        "model.layers: 1 in the run, 2 now",
+        "seed: 1337",
+    )
+    out = tmp_path / "run"
+    text = octavo.folder / "changing.txt"
+    text.write_bytes((octavo.folder / "text.txt").read_bytes())
+    assert train(octavo, out, "training.steps=2", text="changing.txt").code == 0
+    text.write_text(text.read_text().replace("lazy", "hazy", 1))
+    refused(train(octavo, out, "training.steps=2", "--resume", text="changing.txt"), "text has changed")
+
+
+def test_wrong_prompts_and_numbers(octavo: Octavo, finished: Path) -> None:
+    refused(octavo("generate", finished, "--prompt", "été 7"), "'é'", "'7'")
+    refused(octavo("generate", finished, "--prompt", "-", stdin=b"\xff\xfe"), "not UTF-8")
+    refused(octavo("generate", finished, "--tokens", "-4"), "--tokens")
+    refused(octavo("generate", finished, "--tokens", "few"), "tokens")
+    refused(octavo("generate", finished, "--temperature", "-1"), "--temperature")
+    refused(octavo("generate", finished, "--temperature", "nan"), "temperature")
+    refused(octavo("generate", finished, "--top-p", "1.5"), "--top-p")
+    refused(octavo("generate", finished, "--top-k", "0"), "--top-k")
+    refused(octavo("generate", finished, "--samples", "0"), "--samples")
+    refused(octavo("generate", finished, "--checkpoint", "999"), "no checkpoint '999'", "step-000040")
+    assert octavo("generate", finished, "--checkpoint", "step-000040", "--tokens", "3").code == 0
+
+
+def test_checkpoints_of_another_version(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished, out, symlinks=True)
+    for checkpoint in list_checkpoints(out / "checkpoints"):
+        path = checkpoint.folder / "MANIFEST.json"
+        manifest = json.loads(path.read_text()) | {"format": 7, "octavo": "8.1.0"}
+        manifest.pop("sha256")
+        path.write_text(json.dumps({**manifest, "sha256": seal(manifest)}))
+    refused(octavo("generate", out), "format 7", "reads format 1", code=1)
+    refused(octavo("generate", out / "last"), "format 7", "octavo 8.1.0", code=1)
+    assert "format 7" in octavo("info", out).out
+
+
+def test_a_run_without_a_checkpoint(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished, out, symlinks=True)
+    shutil.rmtree(out / "checkpoints")
+    refused(octavo("generate", out), "has no checkpoint yet", "--resume")
+
+
+def test_the_second_trainer_on_a_folder_refuses(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    first = octavo.start("train", "recipe.yaml", "--text", "text.txt", "--out", out, "training.steps=100000")
+    deadline = time.monotonic() + 60
+    while not (out / "metrics.jsonl").exists():
+        assert time.monotonic() < deadline
+    try:
+        refused(train(octavo, out, "training.steps=100000", "--resume"), "another process")
+        refused(train(octavo, out), "holds a run already")
+        assert octavo("info", out).code == 0
+    finally:
+        first.signal(signal.SIGKILL)
+        assert first.wait().code == -signal.SIGKILL
+    done = train(
+        octavo, out, "training.steps=100000", "--resume", "training.steps=1"
+    )  # the lock died with its owner
+    assert done.code == 0, done.err
+    assert RunFolder(out).evaluation.is_file()
+
+
+def test_a_reader_that_has_seen_enough(octavo: Octavo) -> None:
+    head = subprocess.run(
+        f"{sys.executable} -m octavo recipes --schema | head -c 10",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert head.stdout == '{\n "$defs"' or len(head.stdout) == 10
+    assert head.stderr == ""

@@ -1,0 +1,136 @@
+"""Imports point from later rooms to earlier ones, and importing something light stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from guards.common import PACKAGE, name_of, python_files, tree
+
+# A room may import from itself and from the rooms that stand before it.
+ROOMS = (
+    "errors",
+    "config",
+    "recipes",
+    "corpus",
+    "synthesis",
+    "tokenizers",
+    "dataset",
+    "model",
+    "training",
+    "generation",
+    "evaluation",
+    "report",
+    "runs",
+    "cli",
+)
+FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily
+LIGHT = ("config", "corpus", "synthesis", "tokenizers", "dataset", "cli")
+HEAVY = ("torch", "matplotlib", "transformers")
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def module_of(path: Path) -> str:
+    parts = ("octavo", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def imported(node: ast.AST, module: str, is_package: bool) -> Iterator[str]:
+    """The dotted names that one import statement asks for; `from a import b` gives `a.b`."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            parents = module.split(".")
+            parents = parents[: len(parents) - node.level + is_package]
+            base = ".".join([*parents, *([node.module] if node.module else [])])
+        yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def at_import_time(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node that runs when the module is imported: no function bodies, nothing under TYPE_CHECKING."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield other
+                yield from at_import_time(other)
+            continue
+        yield child
+        yield from at_import_time(child)
+
+
+def backward(source: ast.Module, path: Path) -> Iterator[str]:
+    """Imports, lazy ones too, that point to a room that stands later than the file's own."""
+    here = room_of(path)
+    for node in ast.walk(source):
+        for name in imported(node, module_of(path), path.name == "__init__.py"):
+            _, _, rest = name.partition("octavo.")
+            there = rest.partition(".")[0]
+            if name.startswith("octavo.") and there in ROOMS and ROOMS.index(there) > ROOMS.index(here):
+                yield f"{name_of(path)}:{node.lineno} imports {name}: '{there}' stands after '{here}'"
+
+
+def test_every_room_has_its_place() -> None:
+    found = {room_of(path) for path in python_files("src")} - set(FRONT_DOOR)
+    assert found <= set(ROOMS), "give these rooms their place in ROOMS, above"
+
+
+def test_imports_point_to_earlier_rooms() -> None:
+    files = [path for path in python_files("src") if room_of(path) in ROOMS]
+    assert not [problem for path in files for problem in backward(tree(path), path)]
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "wrong"),
+    [
+        ("model/gpt.py", "from octavo.training import loop", True),
+        ("model/gpt.py", "from octavo import cli", True),
+        ("model/gpt.py", "def f():\n    import octavo.cli.main", True),
+        ("model/gpt.py", "from ..training.loop import train", True),
+        ("model/__init__.py", "from .gpt import GPT", False),
+        ("model/gpt.py", "from octavo.errors import InputError", False),
+        ("model/gpt.py", "from octavo import __version__", False),
+    ],
+)
+def test_the_guard_sees_backward_imports(file: str, line: str, wrong: bool) -> None:
+    assert bool(list(backward(ast.parse(line), PACKAGE / file))) is wrong
+
+
+@pytest.mark.parametrize("room", LIGHT)
+def test_light_rooms_do_not_import_torch_at_their_top(room: str) -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in python_files("src")
+        if room_of(path) == room
+        for node in at_import_time(tree(path))
+        for name in imported(node, module_of(path), path.name == "__init__.py")
+        if name.split(".")[0] in HEAVY
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("room", ["", *LIGHT])
+def test_importing_a_light_room_loads_nothing_heavy(room: str) -> None:
+    modules = [module_of(path) for path in python_files("src") if room_of(path) == room] or ["octavo"]
+    modules = [name for name in modules if not name.endswith("__main__")]
+    program = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+        f"print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

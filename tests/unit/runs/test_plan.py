@@ -1,0 +1,78 @@
+"""The plan: its warnings come when they should, and times are said as people say them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import octavo
+from octavo.errors import InputError
+from octavo.runs import plan as module
+from octavo.runs.plan import duration, plan, warnings
+
+SMALL = {
+    "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
+    "training": {"batch": 4, "steps": 30},
+}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (3600, "60 min"),
+        (5400, "1.5 h"),
+        (100_000, "27.8 h"),
+        (864_000, "10.0 days"),
+    ],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def facts(**changes: object) -> dict:
+    return {
+        "training_tokens": 1000,
+        "passes": 10.0,
+        "parameters": 20_001,
+        "device": "cpu",
+        "memory": {"total": 1 << 20},
+        **changes,
+    }
+
+
+def test_the_over_fitting_warning() -> None:
+    (said,) = warnings(facts())
+    assert "20,001 parameters for 1,000 tokens" in said and "over-fit" in said and "20,000" in said
+    assert warnings(facts(parameters=20_000)) == []
+    assert warnings(facts(passes=5.0)) == []
+    assert warnings(facts(training_tokens=None, passes=None)) == []
+
+
+def test_the_memory_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "available_memory", lambda: 3 << 30)
+    (said,) = warnings(facts(parameters=1, memory={"total": 8 << 30}))
+    assert "8.0 GiB" in said and "3.0 GiB are free" in said
+    assert warnings(facts(parameters=1, memory={"total": 2 << 30})) == []
+    assert warnings(facts(parameters=1, memory={"total": 8 << 30}, device="cuda:0")) == []
+
+
+def test_a_plan_counts_what_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("a fox and a dog. " * 60)
+    found = plan(SMALL, tmp_path / "text.txt")
+    assert found["steps"] == 30
+    assert found["tokens_seen"] == 30 * 4 * 16
+    assert found["passes"] == found["tokens_seen"] / found["training_tokens"]
+    assert found["step_seconds"] > 0
+    run = octavo.train(SMALL, tmp_path / "text.txt", tmp_path / "run", overrides={"training.steps": 2})
+    assert run.parameters == found["parameters"]
+
+
+def test_without_a_text_the_vocabulary_is_asked_for() -> None:
+    with pytest.raises(InputError, match="How large the vocabulary"):
+        plan(SMALL)
+    assert plan(SMALL, vocab_size=50)["vocabulary"] == 50

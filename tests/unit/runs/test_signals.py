@@ -1,0 +1,56 @@
+"""The first signal is noted, the second has its ordinary effect, and afterwards all is as before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from octavo.runs.signals import STOP_SIGNALS, stop_requests
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_the_first_signal_is_noted(number: signal.Signals) -> None:
+    before = [signal.getsignal(each) for each in STOP_SIGNALS]
+    with stop_requests() as request:
+        assert not request
+        os.kill(os.getpid(), number)
+        assert request
+        assert request.name == number.name
+    assert [signal.getsignal(each) for each in STOP_SIGNALS] == before
+
+
+def test_a_second_ctrl_c_interrupts() -> None:
+    with pytest.raises(KeyboardInterrupt), stop_requests() as request:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert request
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_second_sigterm_ends_the_process() -> None:
+    code = (
+        "import os, signal\nfrom octavo.runs.signals import stop_requests\n"
+        "with stop_requests():\n    os.kill(os.getpid(), 15)\n    print('noted', flush=True)\n"
+        "    os.kill(os.getpid(), 15)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (-15, "noted\n")
+
+
+def test_other_threads_have_no_signals() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[object] = []
+
+    def work() -> None:
+        with stop_requests() as request:
+            seen.extend([bool(request), signal.getsignal(signal.SIGINT)])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False, before]
