@@ -1,22 +1,19 @@
-"""The command line as people use it: the whole road, and every wrong turn that we could think of."""
+"""The command line as people use it: the whole road."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
-from e2e.forked import Octavo, Result
-from octavo.runs.folder import RunFolder
-from octavo.training.checkpoint import list_checkpoints, seal
+from e2e.asking import refused, train
+from e2e.forked import Octavo
 
 VERBS = ("demo", "train", "generate", "eval", "plan", "recipes", "doctor", "info")
 KEYS = {
@@ -30,20 +27,6 @@ KEYS = {
     "step",
     "baselines",
 }
-
-
-def train(octavo: Octavo, out: Path, *more: str, text: str = "text.txt") -> Result:
-    return octavo("train", "recipe.yaml", "--text", text, "--out", out, *more)
-
-
-def refused(result: Result, *words: str, code: int = 2) -> None:
-    """The command ended with a sentence that holds all words, and printed nothing else as a result."""
-    assert result.code == code, result
-    assert "Traceback" not in result.err
-    assert re.search(r"^(error|interrupted)", result.err, re.MULTILINE), result.err
-    for word in words:
-        assert word in result.err, result.err
-    assert result.out == ""
 
 
 # --- the road ----------------------------------------------------------------------------------------------------
@@ -246,169 +229,3 @@ def test_options_without_effect_are_said(octavo: Octavo, tmp_path: Path) -> None
     assert "warning: logging.every=9 has no effect" in done.err
     assert "warning: sampling.top_k=3 has no effect" in done.err
     assert "warning: sampling.top_k=3 has no effect" in (tmp_path / "run" / "log.txt").read_text()
-
-
-# --- wrong turns -------------------------------------------------------------------------------------------------
-
-
-def test_wrong_words(octavo: Octavo) -> None:
-    refused(octavo("trian"), 'Did you mean "train"')
-    refused(octavo("train", "--texd", "a"), "texd")
-    refused(octavo("train"), "Which recipe?", "octavo recipes")
-    refused(octavo("train", "shakespear-char-cpu"), "Did you mean 'shakespeare-char-cpu'?")
-    refused(octavo("recipes", "nothing-like-it"), "no recipe 'nothing-like-it'")
-    refused(octavo("train", "recipe.yaml", "nonsense"), "'nonsense' is not an override", "key=value")
-    refused(octavo("train", "--replay", "x", "recipe.yaml"), "--replay repeats a run as it was")
-
-
-def test_wrong_settings(octavo: Octavo, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    refused(train(octavo, out, "model.layer=3"), "model.layer is not an option; did you mean model.layers?")
-    refused(train(octavo, out, "steps=3"), "did you mean training.steps?")
-    refused(train(octavo, out, "model.layers=many"), "model.layers", "'many'")
-    refused(train(octavo, out, "tokenizer=chars"), "there is no tokenizer 'chars'; did you mean char?")
-    refused(train(octavo, out, "model.layers=0"), "model.layers", "not 0")
-    several = train(octavo, out, "model.layers=0", "training.batch=-1", "modle.width=2")
-    refused(several, "3 problems", "model.layers", "training.batch", "modle", "did you mean model?")
-    refused(train(octavo, out, "training.epochs=2", "training.steps=~"), "draws at random", "batches=sliding")
-    refused(train(octavo, out, "training.epochs=2"), "steps or epochs, not both")
-    refused(train(octavo, out, "training.device=warp"), "no device 'warp'", "training.device=cpu")
-    refused(train(octavo, out, "sampling.temperature=-1"), "sampling.temperature")
-    refused(train(octavo, out, "training: [3"), "is not an override")
-    assert not out.exists()
-
-
-def test_recipes_that_are_none(octavo: Octavo) -> None:
-    for name, content, words in (
-        ("list.yaml", "- a\n- b\n", "must be a YAML mapping"),
-        ("broken.yaml", "model: {layers: 3\n", "is not valid YAML"),
-        ("twice.yaml", "seed: 1\nseed: 2\n", "'seed' stands twice"),
-        ("empty.yaml", "", "holds no keys"),
-    ):
-        (octavo.folder / name).write_text(content)
-        refused(octavo("train", name, "--text", "text.txt"), words)
-    (octavo.folder / "binary.yaml").write_bytes(b"\xff\xfe\x00\x81")
-    refused(octavo("train", "binary.yaml", "--text", "text.txt"), "not a text file")
-
-
-def test_wrong_texts(octavo: Octavo, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    (octavo.folder / "empty.txt").write_text("")
-    (octavo.folder / "blank.txt").write_text("\n \n\t\n")
-    (octavo.folder / "short.txt").write_text("a b c d e f")
-    (octavo.folder / "binary.txt").write_bytes(bytes(range(256)) * 40)
-    (octavo.folder / "hollow").mkdir()
-    (octavo.folder / "pictures").mkdir()
-    (octavo.folder / "pictures" / "cat.png").write_bytes(b"\x89PNG")
-    refused(octavo("train", "recipe.yaml", "--out", out), "needs a text", "--text PATH")
-    refused(train(octavo, out, text="nowhere.txt"), "nowhere.txt")
-    refused(train(octavo, out, text="empty.txt"), "empty")
-    refused(train(octavo, out, text="blank.txt"))
-    refused(train(octavo, out, text="binary.txt"), "binary.txt")
-    refused(train(octavo, out, text="hollow"), "hollow")
-    refused(train(octavo, out, text="pictures"), "pictures")
-    refused(train(octavo, out, text="short.txt"), "context")
-    refused(train(octavo, out, "model.context=100000"), "context")
-    assert not out.exists(), "a refused command leaves its name free"
-    assert train(octavo, out, "training.steps=2").code == 0
-
-
-def test_a_folder_that_is_in_the_way(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
-    before = (finished / "manifest.json").read_bytes()
-    refused(train(octavo, finished), "holds a run already", "--resume")
-    assert (finished / "manifest.json").read_bytes() == before
-    (tmp_path / "photos").mkdir()
-    (tmp_path / "photos" / "cat.png").write_bytes(b"\x89PNG")
-    refused(train(octavo, tmp_path / "photos"), "is not empty")
-    (tmp_path / "file").write_text("x")
-    refused(train(octavo, tmp_path / "file"), "is a file")
-    refused(train(octavo, tmp_path / "file" / "run"), "cannot be written", "--out", code=1)
-    assert (tmp_path / "photos" / "cat.png").is_file()
-
-
-def test_a_folder_that_is_not_there(octavo: Octavo, tmp_path: Path) -> None:
-    for verb in ("generate", "eval", "info"):
-        refused(octavo(verb, tmp_path / "nowhere"), "does not exist")
-        refused(octavo(verb, tmp_path), "is not a run folder")
-    refused(octavo("train", "--replay", tmp_path / "nowhere"), "does not exist")
-    refused(train(octavo, tmp_path / "nowhere", "--resume"), "does not exist")
-    refused(octavo("train", "recipe.yaml", "--text", "text.txt", "--resume"), "--resume needs the run folder")
-
-
-def test_going_on_with_something_else(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
-    refused(
-        train(octavo, finished, "--resume", "model.layers=2", "seed=4"),
-        "model.layers: 1 in the run, 2 now",
-        "seed: 1337",
-    )
-    out = tmp_path / "run"
-    text = octavo.folder / "changing.txt"
-    text.write_bytes((octavo.folder / "text.txt").read_bytes())
-    assert train(octavo, out, "training.steps=2", text="changing.txt").code == 0
-    text.write_text(text.read_text().replace("lazy", "hazy", 1))
-    refused(train(octavo, out, "training.steps=2", "--resume", text="changing.txt"), "text has changed")
-
-
-def test_wrong_prompts_and_numbers(octavo: Octavo, finished: Path) -> None:
-    refused(octavo("generate", finished, "--prompt", "été 7"), "'é'", "'7'")
-    refused(octavo("generate", finished, "--prompt", "-", stdin=b"\xff\xfe"), "not UTF-8")
-    refused(octavo("generate", finished, "--tokens", "-4"), "--tokens")
-    refused(octavo("generate", finished, "--tokens", "few"), "tokens")
-    refused(octavo("generate", finished, "--temperature", "-1"), "--temperature")
-    refused(octavo("generate", finished, "--temperature", "nan"), "temperature")
-    refused(octavo("generate", finished, "--top-p", "1.5"), "--top-p")
-    refused(octavo("generate", finished, "--top-k", "0"), "--top-k")
-    refused(octavo("generate", finished, "--samples", "0"), "--samples")
-    refused(octavo("generate", finished, "--checkpoint", "999"), "no checkpoint '999'", "step-000040")
-    assert octavo("generate", finished, "--checkpoint", "step-000040", "--tokens", "3").code == 0
-
-
-def test_checkpoints_of_another_version(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    shutil.copytree(finished, out, symlinks=True)
-    for checkpoint in list_checkpoints(out / "checkpoints"):
-        path = checkpoint.folder / "MANIFEST.json"
-        manifest = json.loads(path.read_text()) | {"format": 7, "octavo": "8.1.0"}
-        manifest.pop("sha256")
-        path.write_text(json.dumps({**manifest, "sha256": seal(manifest)}))
-    refused(octavo("generate", out), "format 7", "reads format 1", code=1)
-    refused(octavo("generate", out / "last"), "format 7", "octavo 8.1.0", code=1)
-    assert "format 7" in octavo("info", out).out
-
-
-def test_a_run_without_a_checkpoint(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    shutil.copytree(finished, out, symlinks=True)
-    shutil.rmtree(out / "checkpoints")
-    refused(octavo("generate", out), "has no checkpoint yet", "--resume")
-
-
-def test_the_second_trainer_on_a_folder_refuses(octavo: Octavo, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    first = octavo.start("train", "recipe.yaml", "--text", "text.txt", "--out", out, "training.steps=100000")
-    deadline = time.monotonic() + 60
-    while not (out / "metrics.jsonl").exists():
-        assert time.monotonic() < deadline
-    try:
-        refused(train(octavo, out, "training.steps=100000", "--resume"), "another process")
-        refused(train(octavo, out), "holds a run already")
-        assert octavo("info", out).code == 0
-    finally:
-        first.signal(signal.SIGKILL)
-        assert first.wait().code == -signal.SIGKILL
-    done = train(
-        octavo, out, "training.steps=100000", "--resume", "training.steps=1"
-    )  # the lock died with its owner
-    assert done.code == 0, done.err
-    assert RunFolder(out).evaluation.is_file()
-
-
-def test_a_reader_that_has_seen_enough(octavo: Octavo) -> None:
-    head = subprocess.run(
-        f"{sys.executable} -m octavo recipes --schema | head -c 10",
-        shell=True,
-        capture_output=True,
-        text=True,
-    )
-    assert head.stdout == '{\n "$defs"' or len(head.stdout) == 10
-    assert head.stderr == ""

@@ -57,14 +57,14 @@ def test_python_snippets_run(page: Path, tmp_path: Path) -> None:
 def test_command_lines_exist(command: list[str]) -> None:
     from cyclopts import CycloptsError
 
-    from octavo.cli import app
+    from octavo.cli import app, hyphens_bound
 
     if {"--help", "-h", "--version"} & set(command):
         command = [word for word in command if word not in {"--help", "-h", "--version"}]
         assert len(command) == 1 or command[1] in app
         return
     try:
-        app.parse_args(command[1:], print_error=False, exit_on_error=False)
+        app.parse_args(hyphens_bound(command[1:]), print_error=False, exit_on_error=False)
     except CycloptsError as error:
         pytest.fail(f"{' '.join(command)}: {error}")
 

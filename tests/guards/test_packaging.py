@@ -44,7 +44,7 @@ def test_errors_name_extras_that_exist() -> None:
 def test_only_declared_packages_are_imported() -> None:
     names = {plain(line).replace("-", "_") for line in DECLARED}
     known = {*sys.stdlib_module_names, *names, "octavo", "yaml"}
-    known |= {"pydantic_core", "markupsafe"}  # parts of pydantic and of jinja2
+    known |= {"pydantic_core", "annotated_types", "markupsafe"}  # parts of pydantic and of jinja2
     imported = {
         name.split(".")[0]
         for path in python_files("src")

@@ -6,8 +6,10 @@ Exit codes: 0 done, 1 failed, 2 your input, 130 interrupted.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
+from importlib import import_module
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError
@@ -26,14 +28,13 @@ app = App(
     suppress_keyboard_interrupt=False,  # main says so
 )
 for name in ("demo", "train", "generate", "eval", "plan", "recipes", "info", "doctor"):
-    app.command(f"octavo.cli.{name}:{name}_command", name=name)
+    app.command(getattr(import_module(f"octavo.cli.{name}"), f"{name}_command"), name=name)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and end the process with its exit code."""
-    warnings.formatwarning = lambda message, *_, **__: (
-        f"warning: {message}\n"
-    )  # a sentence, without our source line
+    warnings.formatwarning = _sentence
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is one, from whom it comes
     try:
         words = hyphens_bound(sys.argv[1:] if arguments is None else arguments)
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
@@ -54,6 +55,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     sys.exit(code or 0)
+
+
+def _sentence(message: Warning | str, *_: object, **__: object) -> str:
+    """A warning for the reader, without the line of our source that it came from."""
+    return f"warning: {message}\n"
 
 
 def hyphens_bound(words: list[str]) -> list[str]:

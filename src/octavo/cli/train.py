@@ -43,7 +43,9 @@ def train_command(
             )
         return _replay(replay, out, quiet)
     if recipe is None:
-        raise InputError("Which recipe?", remedy="octavo recipes    lists them")
+        raise InputError(
+            "Which recipe?", remedy="octavo train RECIPE --text PATH …    (octavo recipes lists them)"
+        )
     if dry_run:
         from octavo.config import to_yaml
         from octavo.runs.train import resolve

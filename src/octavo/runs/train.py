@@ -22,6 +22,7 @@ from octavo.config import (
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import CheckpointError, ConfigError, CorpusError, InputError
+from octavo.generation import Writer
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.advice import idle_options
@@ -47,7 +48,13 @@ from octavo.training.checkpoint import (
 from octavo.training.runtime import Runtime, choose_device, choose_precision, set_threads
 
 # What a run may change when it goes on; anything else would make it another run.
-RESUMABLE = ("training.steps", "training.checkpoint_every", "training.keep", "training.patience")
+RESUMABLE = (
+    "training.steps",
+    "training.checkpoint_every",
+    "training.keep",
+    "training.patience",
+    "training.device",
+)
 RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.")
 
 
@@ -81,9 +88,8 @@ def train(
         try:
             return _train(folder, resolved, console)
         except InputError:
-            if (
-                not resume and not folder.manifest.is_file()
-            ):  # nothing began: the mended command can use the name
+            # Where nothing began, the mended command can use the name.
+            if not resume and not folder.manifest.is_file():
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
 
@@ -96,9 +102,10 @@ def resolve(
     needs_text: bool = True,
 ) -> Recipe:
     """The checked recipe, with the text put in and overrides on top."""
-    tree = (
-        dict(recipe) if isinstance(recipe, Mapping) else parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
-    )
+    if isinstance(recipe, Mapping):
+        tree = dict(recipe)
+    else:
+        tree = parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
     if not isinstance(tree, dict):
         raise ConfigError(f"Recipe '{recipe}' holds no keys; it must be a YAML mapping.")
     if text is not None:
@@ -159,7 +166,8 @@ def choose_runtime(
         )
     inputs, targets = map(torch.from_numpy, batches.batch(0, 0))
     probe, small = (inputs, targets), (inputs[:2, :64], targets[:2, :64])
-    device = choose_device(str(decided.get("device", training.device)), model, small, console.say)
+    wanted = decided.get("device", "auto") if training.device == "auto" else training.device
+    device = choose_device(wanted, model, small, console.say)
     if decided and device.type != torch.device(decided["device"]).type:
         console.say(
             f"the run began on {decided['device']}, now {device}: results will differ in the last bits"
@@ -179,6 +187,9 @@ def _train(folder: RunFolder, recipe: Recipe, console: Console) -> Run:
     batches = build_batches(recipe, dataset, console)
     steps = total_steps(recipe, batches)
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
+    Writer(model, dataset.tokenizer).prompt_ids(
+        recipe.sampling.prompt
+    )  # may raise: now, not after the training
     earlier = read_json(folder.manifest) if folder.manifest.is_file() else None
     if earlier is not None:
         refuse_other_data(earlier, dataset)

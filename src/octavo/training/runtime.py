@@ -120,7 +120,7 @@ def truth_test(
 
 def relative_error(expected: Tensor, found: Tensor) -> float:
     """Largest difference, as a share of the largest expected value; infinite where something is not a number."""
-    if not torch.isfinite(found).all():
+    if not (torch.isfinite(found).all() and torch.isfinite(expected).all()):
         return float("inf")
     scale = expected.abs().max().clamp_min(1e-6)
     return ((expected - found).abs().max() / scale).item()

@@ -31,7 +31,7 @@ def linear(step: int, *, steps: int, floor: float) -> float:
 
 def stable_decay(step: int, *, steps: int, decay: float, floor: float) -> float:
     """1 until the last `decay` share of the steps, then straight down to `floor` (Hu et al. 2024)."""
-    falling = max(2, round(decay * steps))  # one step alone cannot fall
+    falling = min(steps, max(2, round(decay * steps)))  # one step alone cannot fall
     return linear(max(0, step - (steps - falling)), steps=falling, floor=floor)
 
 
