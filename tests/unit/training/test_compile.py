@@ -1,0 +1,22 @@
+"""The compiled model beside the eager one."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+
+from octavo.config import ModelConfig
+from octavo.model.build import build_model
+from octavo.training.runtime import truth_test
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_equals_eager() -> None:
+    config = ModelConfig.model_validate({"layers": 2, "width": 32, "heads": 2, "context": 16, "positions": "rotary"})
+    model = build_model(config, vocab_size=11, seed=0)
+    window = torch.arange(2 * 17).remainder(11).view(2, 17)
+    probe = (window[:, :-1].contiguous(), window[:, 1:].contiguous())
+    assert truth_test(model, probe, torch.device("cpu"), transform=torch.compile) is None
