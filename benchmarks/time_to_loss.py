@@ -27,7 +27,7 @@ TARGET = 1.92
 OURS = [
     "shakespeare-char-cpu",
     "shakespeare-char-modern",
-    "shakespeare-char-modern training.steps=140 evaluation.every=140",
+    "shakespeare-char-modern training.steps=170 evaluation.every=170",
 ]
 
 
