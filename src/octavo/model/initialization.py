@@ -30,20 +30,6 @@ def tables(model: GPT) -> Iterator[Tensor]:
 
 
 @torch.no_grad()
-def gpt2(model: GPT, *, std: float) -> None:
-    """Normal with one spread, residual writers narrower by √(2 · layers), biases zero (Radford et al. 2019)."""
-    for parameter in tables(model):
-        parameter.normal_(0, std)
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            module.weight.normal_(0, std)
-            if module.bias is not None:
-                module.bias.zero_()
-    for linear in writers(model):
-        linear.weight.normal_(0, std / (2 * len(model.blocks)) ** 0.5)
-
-
-@torch.no_grad()
 def normal(model: GPT, *, std: float) -> None:
     """Every matrix and table normal with one spread, biases zero (report B with std 1)."""
     for parameter in tables(model):
@@ -53,6 +39,14 @@ def normal(model: GPT, *, std: float) -> None:
             module.weight.normal_(0, std)
             if module.bias is not None:
                 module.bias.zero_()
+
+
+@torch.no_grad()
+def gpt2(model: GPT, *, std: float) -> None:
+    """The same, with residual writers narrower by √(2 · layers) (Radford et al. 2019)."""
+    normal(model, std=std)
+    for linear in writers(model):
+        linear.weight.normal_(0, std / (2 * len(model.blocks)) ** 0.5)
 
 
 @torch.no_grad()
