@@ -15,7 +15,9 @@ from octavo.training.runtime import truth_test
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_equals_eager() -> None:
-    config = ModelConfig.model_validate({"layers": 2, "width": 32, "heads": 2, "context": 16, "positions": "rotary"})
+    config = ModelConfig.model_validate(
+        {"layers": 2, "width": 32, "heads": 2, "context": 16, "positions": "rotary"}
+    )
     model = build_model(config, vocab_size=11, seed=0)
     window = torch.arange(2 * 17).remainder(11).view(2, 17)
     probe = (window[:, :-1].contiguous(), window[:, 1:].contiguous())
