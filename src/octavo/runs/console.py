@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PLAIN_SECONDS = 5.0  # between two plain lines of the same work
+LIVE_SECONDS = 0.1  # between two drawings of a bar that moves fast
 
 
 class Console:
@@ -107,3 +108,15 @@ class Console:
             if first or now - self._last_line >= PLAIN_SECONDS:
                 self._last_line = now
                 print(note, file=self.stream, flush=True)
+
+    def read(self, done: int, total: int | None) -> None:
+        """How much of a text is read, in bytes; may be called as often as one likes."""
+        now = time.monotonic()
+        if self._progress is not None and self._task is not None:
+            if now - self._last_line >= LIVE_SECONDS or done == total:
+                self._last_line = now
+                self._progress.update(self._task, completed=done, total=total, note=f"{done / 1e6:,.0f} MB")
+        elif not self.quiet and now - self._last_line >= PLAIN_SECONDS:
+            if self._last_line:  # not for texts that are read at once
+                print(f"reading the text: {done / 1e6:,.0f} MB", file=self.stream, flush=True)
+            self._last_line = now

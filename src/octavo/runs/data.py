@@ -33,6 +33,7 @@ def build_dataset(recipe: Recipe, console: Console) -> Dataset:
             split=recipe.split,
             validation=recipe.validation,
             report=console.say,
+            progress=console.read,
         )
 
 

@@ -17,7 +17,7 @@ from octavo.training.loop import loss_of
 from octavo.training.precision import autocast, fast_bfloat16
 
 # bfloat16 has to win clearly: a near tie could fall either way on two starts, and runs must repeat.
-CLEAR_GAIN = 1.15
+CLEAR_GAIN = 1.2
 
 Report = Callable[[str], None]
 
@@ -136,7 +136,7 @@ def choose_precision(
         return "float32"
     rounds = [  # in turn, and the best of each: other work on the machine must not decide
         {name: step_seconds(model, probe, Runtime(device, name, 0)) for name in ("float32", "bfloat16")}
-        for _ in range(2)
+        for _ in range(3)
     ]
     seconds = {name: min(found[name] for found in rounds) for name in rounds[0]}
     gain = seconds["float32"] / seconds["bfloat16"]

@@ -69,3 +69,15 @@ def test_a_log_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     console.log = tmp_path / "file" / "log.txt"
     with pytest.raises(StorageError, match="cannot be written"):
         console.say("a sentence")
+
+
+def test_reading_is_told_now_and_then_and_not_for_short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("octavo.runs.console.time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    console = Console(stream=stream)
+    with console.working("reading the text", None):
+        for megabytes, seconds in ((1, 0), (2, 1), (40, 5), (41, 1), (90, 5)):
+            now[0] += seconds
+            console.read(megabytes * 10**6, 10**8)
+    assert stream.getvalue().splitlines() == ["reading the text: 40 MB", "reading the text: 90 MB"]
