@@ -86,7 +86,13 @@ def verdict(result: dict[str, Any]) -> list[str]:
         )
     if "stories" in result:
         stories = result["stories"]
-        said.append(f"{stories['passed']} of {stories['written']} stories that it wrote are good pidgin.")
+        how = ", ".join(
+            f"{name}={value}" for name, value in stories["sampling"].items() if value not in (None, 1.0)
+        )
+        drawn = f" (drawn with {how})" if how else ""
+        said.append(
+            f"{stories['passed']} of {stories['written']} stories that it wrote{drawn} are good pidgin."
+        )
     seconds = result["seconds"]
     first = "" if seconds["first_loss"] is None else f", the first loss after {seconds['first_loss']:.1f} s"
     said.append(f"{seconds['in_all']:.0f} s in all, {seconds['training']:.0f} s of them training{first}.")
