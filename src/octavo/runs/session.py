@@ -18,7 +18,7 @@ from octavo.model.gpt import GPT
 from octavo.runs.console import Console
 from octavo.runs.folder import RunFolder
 from octavo.runs.judge import judge, sampling_of
-from octavo.runs.signals import StopRequest, stop_requests
+from octavo.runs.signals import stop_requests
 from octavo.runs.tensorboard import TensorBoard
 from octavo.training.checkpoint import Checkpoint, follow, point, prune, save_checkpoint, storage_errors, sync
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
@@ -100,7 +100,7 @@ class Session:
         )
         with stop_requests() as stop, self.console.working("training", self.steps):
             for info in loop:
-                self.after_step(info, first=info.step == first + 1, stop=stop)
+                self.after_step(info, first=info.step == first + 1)
                 if stop:
                     self.save()
                     raise Interrupted(
@@ -125,7 +125,7 @@ class Session:
         patience = self.recipe.training.patience
         return patience is not None and self.progress.evaluations_since_best >= patience
 
-    def after_step(self, info: StepInfo, *, first: bool, stop: StopRequest) -> None:
+    def after_step(self, info: StepInfo, *, first: bool) -> None:
         """Everything periodic."""
         recipe, progress = self.recipe, self.progress
         progress.step, progress.tokens = info.step, progress.tokens + info.tokens

@@ -1,1 +1,1 @@
-"""Learning: the loop as a generator, hooks around it, optimizers, schedules, checkpoints, and where it runs."""
+"""Learning: the loop as a generator, optimizers, schedules, checkpoints, and where it runs."""
