@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from octavo.errors import InputError
+from octavo.generation.native import NativeDecoder
 from octavo.generation.sampling import Sampling
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
@@ -64,6 +65,14 @@ class FullDecoder:
         if self.text.size(1) > self.model.context:
             self.text = self.text[:, -(self.model.context if held == 0 else max(1, self.keep)) :]
         return self.model(self.text)[:, -1].float()
+
+
+Decoder = type[NativeDecoder] | type[CachedDecoder] | type[FullDecoder]
+
+
+def fastest_decoder(model: GPT, *, batch: int) -> Decoder:
+    """What decodes this model fastest here, for so many streams side by side."""
+    return NativeDecoder if NativeDecoder.fits(model, batch=batch) else CachedDecoder
 
 
 @dataclass
@@ -145,21 +154,23 @@ class Writer:
         seed: int = 0,
         stop: Sequence[str] = (),
         first: int = 0,
-        decoder: type[CachedDecoder] | type[FullDecoder] = CachedDecoder,
+        decoder: Decoder | None = None,
     ) -> Iterator[tuple[Sample, str]]:
-        """Each (sample, new text) as it comes; `sample.finish` is set on its last."""
+        """Each (sample, new text) as it comes; `sample.finish` is set on its last. `decoder`: the fastest that fits."""
         device = next(self.model.parameters()).device
         self.model.eval()
         ids = self.prompt_ids(prompt)
         writing = [_Stream(self.tokenizer, ids, first + i, seed, tokens, stop) for i in range(count)]
-        step = decoder(self.model, batch=count)
+        step = (decoder or fastest_decoder(self.model, batch=count))(self.model, batch=count)
         fresh = torch.tensor([ids] * count)
-        seen = torch.zeros(count, self.tokenizer.vocab_size, dtype=torch.bool)
+        penalized = sampling.repetition_penalty != 1.0
+        seen = torch.zeros(count, self.tokenizer.vocab_size, dtype=torch.bool) if penalized else None
         while any(stream.open for stream in writing):
             logits = step(
                 fresh.to(device)
             ).cpu()  # (B, V); chosen on the CPU, for not every accelerator has doubles
-            seen.scatter_(1, fresh, True)
+            if seen is not None:
+                seen.scatter_(1, fresh, True)
             uniform = torch.from_numpy(np.array([stream.uniform() for stream in writing]))
             chosen = sampling.choose(logits, uniform, seen)
             known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]

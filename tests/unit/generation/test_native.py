@@ -1,0 +1,134 @@
+"""The native kernel gives what torch's forward gives, for every shape that a recipe can ask for."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from octavo.config import load_recipe
+from octavo.generation import native
+from octavo.generation.engine import FullDecoder
+from octavo.generation.native import NativeDecoder
+from octavo.model.build import build_model
+from octavo.model.gpt import GPT
+
+SMALL = ["model.layers=2", "model.width=36", "model.heads=4", "model.context=24", "model.dropout=0.1"]
+SHAPES = {
+    "gpt2": ["model.norm=layer", "model.feed_forward=gelu", "model.tied=true"],
+    "modern": [
+        "model.positions=rotary",
+        "model.head_width=8",
+        "model.norm={kind: rms, scale: false}",
+        "model.embedding_norm=true",
+        "model.qk_norm=true",
+        "model.attention_scale=0.3",
+        "model.feed_forward={kind: relu2, bias: false}",
+    ],
+    "llama": [
+        "model.positions={kind: rotary, share: 0.5}",
+        "model.head_width=10",
+        "model.kv_heads=2",
+        "model.norm=rms",
+        "model.feed_forward=swiglu",
+        "model.logit_softcap=5",
+    ],
+    "report B": [
+        "model.positions=sinusoidal",
+        "model.norm=plain",
+        "model.final_norm=false",
+        "model.residual=false",
+        "model.feed_forward=none",
+        "model.output_projection=false",
+        "model.head_bias=true",
+    ],
+    "post-norm": ["model.norm_place=post", "model.feed_forward=gelu_tanh", "model.qkv_bias=true"],
+    "no norm, no positions, odd widths": [
+        "model.norm=none",
+        "model.positions=none",
+        "model.head_width=7",
+        "model.feed_forward={kind: relu, width: 53}",
+    ],
+}
+
+pytestmark = pytest.mark.skipif(native.compiled() is None, reason="there is no C compiler here")
+
+
+def model_of(shape: str) -> GPT:
+    recipe = load_recipe("shakespeare-char", [*SMALL, *SHAPES[shape]])
+    model = build_model(recipe.model, vocab_size=65, seed=3).eval()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for weight in model.parameters():  # biases and outputs that start at zero would hide mistakes
+            weight.add_(torch.randn_like(weight), alpha=0.05)
+    return model
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_like_torch_through_prompt_tokens_and_sliding_window(
+    shape: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of(shape)
+    monkeypatch.setattr(native, "WEIGHTS_PER_THREAD", 1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    fast, slow = NativeDecoder(model, batch=1), FullDecoder(model, batch=1)
+    random = torch.Generator().manual_seed(1)
+    for length in (5, *[1] * 30, 3, *[1] * 20):
+        tokens = torch.randint(0, 65, (1, length), generator=random)
+        torch.testing.assert_close(fast(tokens), slow(tokens), rtol=1e-5, atol=1e-5)
+
+
+def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
+    model = model_of("gpt2")
+    tokens = torch.arange(60)[None]
+    torch.testing.assert_close(
+        NativeDecoder(model, batch=1)(tokens), FullDecoder(model, batch=1)(tokens), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_says_what_it_cannot_take() -> None:
+    model = model_of("gpt2")
+    assert NativeDecoder.fits(model, batch=1)
+    assert not NativeDecoder.fits(model, batch=2)
+    assert not NativeDecoder.fits(model.to(torch.bfloat16), batch=1)
+
+
+@pytest.fixture
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path))
+    native.compiled.cache_clear()
+    yield tmp_path
+    native.compiled.cache_clear()
+
+
+def test_compiled_once_and_kept(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert native.compiled() is not None
+    (library,) = fresh_cache.glob("native/*")
+    native.compiled.cache_clear()
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("compiled again"))
+    assert native.compiled() is not None
+    assert list(fresh_cache.glob("native/*")) == [library]
+
+
+def test_a_compiler_that_fails_is_no_error(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native.shutil, "which", lambda name: "/bin/false")
+    assert native.compiled() is None
+    assert not list(fresh_cache.glob("native/*"))
+
+
+def test_a_damaged_library_is_made_again(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = native._compile
+
+    def damaged(compiler: str, source: bytes, library: Path) -> bool:
+        library.parent.mkdir()
+        library.write_bytes(b"not a library")
+        return True
+
+    monkeypatch.setattr(native, "_compile", damaged)
+    assert native.compiled() is None
+    native.compiled.cache_clear()
+    monkeypatch.setattr(native, "_compile", whole)
+    assert native.compiled() is not None
