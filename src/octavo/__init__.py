@@ -18,16 +18,18 @@ _WHERE = {
     "train": "octavo.runs.train",
     "replay": "octavo.runs.train",
     "Run": "octavo.runs.run",
+    "Hook": "octavo.runs.hooks",
     "plan": "octavo.runs.plan",
     "load_recipe": "octavo.config",
     "OctavoError": "octavo.errors",
 }
 
-__all__ = ["OctavoError", "Run", "__version__", "load_recipe", "plan", "replay", "train"]
+__all__ = ["Hook", "OctavoError", "Run", "__version__", "load_recipe", "plan", "replay", "train"]
 
 if TYPE_CHECKING:
     from octavo.config import load_recipe
     from octavo.errors import OctavoError
+    from octavo.runs.hooks import Hook
     from octavo.runs.plan import plan
     from octavo.runs.run import Run
     from octavo.runs.train import replay, train

@@ -138,8 +138,9 @@ def test_evaluation_of_a_part(kind: str) -> None:
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_an_epoch_sees_everything_once(kind: str, accumulation: int) -> None:
     lengths = LENGTHS * 30
-    tokens, starts = documents(lengths, "own")
-    options = {"context": CONTEXT, "start_id": 0, "end_id": 1}
+    marks = "none" if kind == "prefixes" else "own"  # a prefix that is a mark alone stands there many times
+    tokens, starts = documents(lengths, marks)
+    options = {"context": CONTEXT, "start_id": MARKS[marks][0], "end_id": MARKS[marks][1]}
     batches = config_of(kind).build(tokens, starts, batch=BATCH, seed=1, accumulation=accumulation, **options)
     rows: list[bytes] = []
     steps = batches.steps_per_epoch
@@ -167,6 +168,26 @@ def test_sliding_windows_begin_every_stride(stride: int | None) -> None:
     starts = list(range(0, 60 - 8, stride or 8))
     assert batches.steps_per_epoch == len(starts)
     assert [batches.batch(step)[0][0, 0] for step in range(len(starts) + 2)] == [*starts, *starts[:2]]
+
+
+@pytest.mark.parametrize("stride", [1, 5])
+def test_prefixes_are_those_of_every_window_in_order(stride: int) -> None:
+    tokens = np.arange(100, 120, dtype=np.uint16)
+    none = {"start_id": None, "end_id": None}
+    config = config_of("prefixes", stride=stride, shuffle=False)
+    batches = config.build(tokens, np.zeros(1, np.uint64), context=4, batch=1, seed=0, **none)
+    step = 0
+    for begin in range(0, 20 - 4, stride):
+        for length in range(1, 5):
+            inputs, targets = batches.batch(step)
+            assert inputs[0].tolist() == [*tokens[begin : begin + length], *[0] * (4 - length)]
+            assert targets[0].tolist() == [
+                *[-1] * (length - 1),
+                tokens[begin + length],
+                *[-1] * (4 - length),
+            ]
+            step += 1
+    assert batches.steps_per_epoch == step
 
 
 def test_random_windows_begin_anywhere_alike() -> None:
@@ -200,4 +221,7 @@ def test_too_little_text(kind: str) -> None:
         list(config_of(kind).evaluation(short[:1], starts, context=8, batch=2, **none))
     exactly = np.arange(9, dtype=np.uint16)
     inputs, targets = config_of(kind).build(exactly, starts, context=8, batch=2, seed=0, **none).batch(5)
-    assert inputs.tolist() == [list(range(8))] * 2 and targets.tolist() == [list(range(1, 9))] * 2
+    scored = targets >= 0  # `prefixes` scores one position of a row, and pads what comes after it
+    assert scored.any(axis=1).all()
+    assert (targets[scored] == inputs[scored] + 1).all()
+    assert kind == "prefixes" or scored.all()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from octavo.config import ModelConfig
+from octavo.config import ModelConfig, load_recipe, recipe_names
 from octavo.config.parts import parts
 from octavo.model.accounting import parameters
 from octavo.model.attention import ExplicitAttend, causal_mask
@@ -82,6 +85,126 @@ def test_parameters_of_report_d() -> None:
     config = ModelConfig.model_validate(D)
     assert parameters(config, vocab_size=50_257) == 162_419_712 == built(config, 50_257)
     assert parameters(config, vocab_size=50_257, head=False) == 123_822_336
+
+
+# The shipped recipes of the reports, with the printed counts: in all, and without the head where that is printed.
+GOLDEN = {
+    "shakespeare-char-report": (65, 14_335_553, None),
+    "script-char-small": (78, 2_006_454, None),
+    "shakespeare-gpt2": (50_257, 11_168_977, None),
+    "tinystories-gpt2": (50_257, 162_419_712, 123_822_336),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_parameters_of_the_shipped_recipes(name: str) -> None:
+    vocab_size, count, without_head = GOLDEN[name]
+    recipe = load_recipe(name)
+    assert recipe.expected_vocabulary == vocab_size
+    assert parameters(recipe.model, vocab_size=vocab_size) == count == built(recipe.model, vocab_size)
+    if without_head is not None:
+        assert parameters(recipe.model, vocab_size=vocab_size, head=False) == without_head
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_plan_of_the_shipped_recipes(name: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "octavo",
+        "plan",
+        name,
+        "--json",
+        "training.batch=1",
+        "training.device=cpu",
+    ]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    facts = json.loads(found.stdout)
+    _, count, without_head = GOLDEN[name]
+    assert facts["parameters"] == count
+    assert without_head in (None, facts["parameters_without_head"])
+
+
+REPORTS = {
+    "A": ["pidgin-stories"],
+    "B": ["tensors-only"],
+    "C": ["pdf-folder"],
+    "D": ["tinystories-gpt2"],
+    "E": [
+        "shakespeare-char-report",
+        "crusoe-char",
+        "script-char-large",
+        "script-char-small",
+        "shakespeare-gpt2",
+    ],
+}
+
+
+@pytest.mark.parametrize("letter", REPORTS)
+def test_each_configuration_is_a_recipe_with_a_small_sibling(letter: str) -> None:
+    for name in REPORTS[letter]:
+        for each in (name, f"{name}-cpu"):
+            assert each in recipe_names()
+            assert f"Report {letter}" in load_recipe(each).description
+        large, small = load_recipe(name).model, load_recipe(f"{name}-cpu").model
+        for choice in ("positions", "norm", "norm_place", "residual", "qkv_bias", "head_bias", "tied"):
+            assert getattr(large, choice) == getattr(small, choice), choice
+        assert large.feed_forward.kind == small.feed_forward.kind
+
+
+def test_the_numbers_of_report_a() -> None:
+    recipe = load_recipe("pidgin-stories")
+    model = recipe.model
+    assert (model.layers, model.heads, model.width, model.context) == (6, 6, 384, 256)
+    assert (model.feed_forward.kind, model.feed_forward.width, model.qkv_bias) == ("relu", 1536, False)
+    assert model.dropout.attention > 0 and model.dropout.projection > 0
+    assert (recipe.training.batch, recipe.tokenizer.kind, recipe.batches.kind) == (32, "word", "windows")
+    assert (recipe.split, recipe.validation, recipe.corpus.stories) == ("contiguous", 0.1, 5000)
+
+
+def test_the_numbers_of_report_b() -> None:
+    recipe = load_recipe("tensors-only")
+    model, training = recipe.model, recipe.training
+    assert (model.layers, model.heads, model.width, model.context) == (1, 5, 60, 10)
+    assert (model.residual, model.output_projection, model.feed_forward.kind) == (False, False, "none")
+    assert (training.optimizer.kind, training.optimizer.learning_rate) == ("sgd", 0.001)
+    assert (training.epochs, training.batch, training.clip) == (1, 1, None)
+    assert (recipe.batches.kind, recipe.batches.stride, recipe.batches.shuffle) == ("prefixes", 1, False)
+    assert (recipe.sampling.prompts, recipe.sampling.tokens) == (("To be or not ",), 100)
+    assert recipe.sampling.temperature == 0
+
+
+def test_the_loop_of_report_d() -> None:
+    recipe = load_recipe("tinystories-gpt2")
+    training = recipe.training
+    assert (training.epochs, training.batch, training.optimizer.learning_rate) == (20, 8, 5e-4)
+    assert (training.optimizer.kind, training.optimizer.weight_decay) == ("adamw", 0.1)
+    assert training.accumulation > 1
+    for name in ("tinystories-gpt2", "tinystories-gpt2-cpu"):
+        recipe = load_recipe(name)
+        assert (recipe.batches.kind, recipe.batches.stride, recipe.validation) == ("sliding", None, 0.1)
+        assert recipe.sampling.every == "epoch"
+        assert recipe.sampling.prompts == ("testing the waters", "lily went out", "going out to the sea")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    {
+        "shakespeare-char-report": (8, 8, 384, 1536, 256),
+        "crusoe-char": (8, 8, 384, 1536, 256),
+        "script-char-large": (8, 8, 384, 1536, 256),
+        "script-char-small": (6, 6, 164, 656, 256),
+        "shakespeare-gpt2": (10, 10, 96, 576, 64),
+    }.items(),
+)
+def test_the_numbers_of_report_e(name: str, shape: tuple[int, ...]) -> None:
+    recipe = load_recipe(name)
+    model, training = recipe.model, recipe.training
+    assert (model.layers, model.heads, model.width, model.feed_forward.width, model.context) == shape
+    assert (training.steps, training.batch, training.optimizer.learning_rate) == (6000, 64, 3e-4)
+    assert (model.dropout.attention, model.dropout.projection, model.dropout.feed_forward) == (0.3, 0.3, 0.3)
+    assert recipe.evaluation.initial
 
 
 def weights(q: Tensor, k: Tensor, *, scale: float) -> Tensor:

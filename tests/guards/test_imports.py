@@ -25,8 +25,10 @@ ROOMS = (
     "training",
     "generation",
     "evaluation",
+    "correction",
     "report",
     "runs",
+    "study",
     "cli",
 )
 FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily

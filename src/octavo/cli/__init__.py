@@ -27,7 +27,19 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # main says so
 )
-for name in ("demo", "train", "generate", "eval", "plan", "recipes", "info", "doctor"):
+for name in (
+    "demo",
+    "train",
+    "generate",
+    "eval",
+    "plan",
+    "recipes",
+    "info",
+    "doctor",
+    "corpus",
+    "study",
+    "tokenizer",
+):
     app.command(getattr(import_module(f"octavo.cli.{name}"), f"{name}_command"), name=name)
 
 

@@ -9,7 +9,8 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
     """Judge a run's model on its whole validation split, or on another text.
 
     The baselines place the number: a model above "unigram" has learned nothing from order, one below the best n-gram
-    uses context that counting cannot.
+    uses context that counting cannot. On its own split the run gets its verdict too: how it learned, whether it recites
+    or repeats itself, and what to do (docs/reading-a-report.md).
 
     For example:
 
@@ -17,6 +18,7 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
 
     octavo eval runs/bard --text other-play.txt --json
     """
+    from octavo.evaluation.finding import remedy_lines
     from octavo.runs.run import Run
 
     loaded = Run.open(run, checkpoint=checkpoint)
@@ -35,4 +37,10 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
         f"perplexity {result['perplexity']:.3f}, accuracy {result['accuracy']:.1%}, step {result['step']:,}"
     )
     print(f"on {result['tokens']:,} tokens ({result['bytes']:,} bytes); {result['parameters']:,} parameters")
+    remedies = remedy_lines(result["findings"])
+    for finding in result["findings"]:
+        print()
+        print(finding["sentence"])
+        if finding["sentence"] in remedies:
+            print(remedies[finding["sentence"]])
     return 0

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, RunPath, Which, print_json
+from octavo.cli.common import Json, RunPath, Text, Which
 from octavo.errors import InputError
-
-if TYPE_CHECKING:
-    from octavo.generation import Sample
-    from octavo.runs.run import Run
 
 Positive = validators.Number(gte=1)
 NotNegative = validators.Number(gte=0)
@@ -43,87 +40,126 @@ Stop = Annotated[
 Seed = Annotated[
     int, Parameter(help="The same seed writes the same text.", validator=validators.Number(gte=0, lt=2**64))
 ]
-Samples = Annotated[int, Parameter(help="So many continuations, side by side.", validator=Positive)]
+Samples = Annotated[
+    int | None,
+    Parameter(help="So many continuations of each prompt; 1, or 64 for --speakers.", validator=Positive),
+]
+Prompts = Annotated[
+    Path | None,
+    Parameter(help="A file of prompts: one a line, or a YAML or JSON list. Writes a table into the run."),
+]
+Speakers = Annotated[
+    str | None, Parameter(help="For plays: count which speakers of the same play answer this name.")
+]
+Correct = Annotated[
+    str | None,
+    Parameter(
+        help="Show corrections: 'vocabulary' (the closest word that the training text has), or the address of a "
+        "LanguageTool server, such as http://localhost:8081, to which the text is then sent."
+    ),
+]
+Language = Annotated[
+    str | None, Parameter(help="Of the text, for a LanguageTool server, such as en-US; it guesses without.")
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Drawing:
+    """How text is drawn; what is not given is the recipe's."""
+
+    tokens: Tokens = None
+    temperature: Temperature = None
+    top_k: TopK = None
+    top_p: TopP = None
+    min_p: MinP = None
+    repetition_penalty: Penalty = None
+    stop: Stop = None
+    seed: Seed = 0
+
+    def as_options(self) -> dict[str, Any]:
+        """For `Run.samples`."""
+        return asdict(self) | {"stop": self.stop or ()}
+
+
+PLAIN = Drawing()
 
 
 def generate_command(
     run: RunPath,
     *,
     prompt: Prompt = "",
-    tokens: Tokens = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    repetition_penalty: Penalty = None,
-    stop: Stop = None,
-    seed: Seed = 0,
-    samples: Samples = 1,
+    drawing: Drawing = PLAIN,
+    samples: Samples = None,
+    prompts: Prompts = None,
+    speakers: Speakers = None,
+    correct: Correct = None,
+    language: Language = None,
+    text: Text = None,
     checkpoint: Which = "best",
     json: Json = False,
 ) -> int:
     """Let a trained model write.
 
+    --text takes the place of the run's own training text, as the source of words (--correct) or speakers.
+
     For example:
 
     octavo generate runs/bard --prompt "ROMEO:" --tokens 300
 
-    octavo generate runs/bard --prompt "ROMEO:" --temperature 0.8 --top-p 0.95 --samples 3
+    octavo generate runs/bard --prompts prompts.txt --samples 3 --temperature 0.8 --top-p 0.95
+
+    octavo generate runs/bard --prompt "ROMEO:" --correct vocabulary
+
+    octavo generate runs/bard --speakers ROMEO
 
     echo "O Romeo" | octavo generate runs/bard --prompt - --json
     """
+    from octavo.cli.written import show_prompts, show_samples, show_speakers, stream
+    from octavo.runs.console import Console
+    from octavo.runs.corrector import corrector_for
     from octavo.runs.run import Run
 
+    check_choices(prompt, prompts, speakers, correct, language, text)
     if prompt == "-":
         prompt = prompt_from_input()
+    how = drawing.as_options()
     loaded = Run.open(run, checkpoint=checkpoint)
-    how: dict[str, Any] = {
-        "tokens": tokens,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": repetition_penalty,
-        "seed": seed,
-        "stop": stop or (),
-    }
-    if samples == 1 and not json:
-        _stream(loaded, prompt, how)
+    console = Console()
+    if speakers is not None:
+        show_speakers(loaded, speakers, samples, text, json, console, how)
         return 0
-    written = loaded.samples(prompt, count=samples, **how)
-    if json:
-        texts = [_as_dict(loaded, sample) for sample in written]
-        print_json({"run": str(run), "step": loaded.step, "prompt": prompt, "seed": seed, "samples": texts})
+    corrector = None
+    if correct is not None:
+        corrector = corrector_for(loaded, correct, language=language, text=text, console=console)
+    if prompts is not None:
+        show_prompts(loaded, prompts, samples or 1, corrector, json, console, how)
+    elif samples in (None, 1) and not json and corrector is None:
+        stream(loaded, prompt, how)
     else:
-        _print_all(prompt, written)
+        show_samples(loaded, run, prompt, samples or 1, corrector, json, how)
     return 0
 
 
-def _stream(run: Run, prompt: str, how: dict[str, Any]) -> None:
-    pieces = run.stream(prompt, **how)
-    first = next(pieces, "")  # before the prompt is echoed, so that an error stands alone
-    print(prompt + first, end="", flush=True)
-    for piece in pieces:
-        print(piece, end="", flush=True)
-    print()
-
-
-def _print_all(prompt: str, samples: Sequence[Sample]) -> None:
-    for sample in samples:
-        print(f"--- {sample.index + 1} of {len(samples)}")
-        print(prompt + sample.text)
-
-
-def _as_dict(run: Run, sample: Sample) -> dict[str, Any]:
-    pairs = zip(sample.ids, sample.log_probabilities, strict=True)
-    return {
-        "text": sample.text,
-        "finish": sample.finish,
-        "tokens": [
-            {"id": id, "text": run.tokenizer.token_text(id), "log_probability": log_probability}
-            for id, log_probability in pairs
-        ],
-    }
+def check_choices(
+    prompt: str,
+    prompts: Path | None,
+    speakers: str | None,
+    correct: str | None,
+    language: str | None,
+    text: Any,
+) -> None:
+    """Raise InputError for options that have nothing to do beside the others."""
+    asked = {"--prompt": prompt, "--prompts": prompts, "--speakers": speakers}
+    given = [name for name, value in asked.items() if value]
+    if len(given) > 1:
+        raise InputError(f"{' and '.join(given)} exclude each other.", remedy=f"leave {given[0]} out")
+    if speakers is not None and correct is not None:
+        raise InputError("--speakers counts the text as generated; --correct has nothing to do there.")
+    if language is not None and "://" not in (correct or ""):
+        raise InputError("--language is for a LanguageTool server.", remedy="--correct http://localhost:8081")
+    if text is not None and correct is None and speakers is None:
+        raise InputError("--text has nothing to do here.", remedy="it goes with --correct or --speakers")
 
 
 def prompt_from_input() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from copy import copy
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
@@ -45,6 +46,42 @@ def recipe_names() -> list[str]:
     """The shipped recipes, in alphabetical order."""
     entries = resources.files("octavo.recipes").iterdir()
     return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".yaml"))
+
+
+def cleaning_names() -> list[str]:
+    """The shipped lists of cleaning steps, in alphabetical order."""
+    entries = resources.files("octavo.recipes").joinpath("cleaning").iterdir()
+    return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".yaml"))
+
+
+def cleaning_steps(name: str | Path) -> list[Any]:
+    """The steps, as plain data, of a shipped list, or those of the key `cleaning` in a YAML file.
+
+    Raises ConfigError when there is neither.
+    """
+    names = cleaning_names()
+    if str(name) in names:
+        entry = resources.files("octavo.recipes").joinpath(f"cleaning/{name}.yaml")
+        text = entry.read_text(encoding="utf-8")
+    elif Path(name).is_file():
+        text = recipe_text(Path(name))
+    else:
+        raise ConfigError(
+            f"There is no list of cleaning steps '{name}': neither a file nor one of {', '.join(names)}."
+        )
+    tree = parse_yaml(text, str(name))
+    steps = tree.get("cleaning") if isinstance(tree, dict) else None
+    if isinstance(steps, str) and steps != str(name) and steps in names:
+        return cleaning_steps(steps)
+    if not isinstance(steps, list):
+        raise ConfigError(f"{name} has no list of steps under the key 'cleaning'.")
+    return steps
+
+
+def _lists_named(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy in which a list of cleaning steps that is given by its name stands in full."""
+    named = tree.get("cleaning")
+    return {**tree, "cleaning": cleaning_steps(named)} if isinstance(named, str) else dict(tree)
 
 
 def recipe_text(recipe: str | Path) -> str:
@@ -101,24 +138,38 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
     value = parse_yaml(text, f"The value of '{key}'")
     if isinstance(value, dict) and not text.lstrip().startswith("{"):
         value = text  # a word with a colon, such as the prompt ROMEO:, is no mapping
-    node = tree
-    for name in path[:-1]:
-        child = node.get(name)
-        if isinstance(child, str):  # a part in short form
-            child = {"kind": child}
-        node[name] = dict(child) if isinstance(child, dict) else {}
-        node = node[name]
-    if path[-1] == "kind":
+    apply_value(tree, key.strip(), value)
+
+
+def apply_value(tree: dict[str, Any], key: str, value: Any) -> None:
+    """Set the dotted `key` to a value in plain data, in place; see `apply_override`."""
+    path = key.split(".")
+    node: Any = tree
+    for number, name in enumerate(path[:-1]):
+        place: Any = _index(node, name, key) if isinstance(node, list) else name
+        child: Any = node[place] if isinstance(node, list) else node.get(name)
+        if isinstance(child, str):
+            named_list = path[: number + 1] == ["cleaning"]
+            child = cleaning_steps(child) if named_list else {"kind": child}  # else a part in short form
+        node[place] = copy(child) if isinstance(child, (dict, list)) else {}
+        node = node[place]
+    if path[-1] == "kind" and isinstance(node, dict):
         part = _part_at(path[:-1])
         if part and node.get("kind", part.default) != value:
             node.clear()
-    node[path[-1]] = value
+    node[_index(node, path[-1], key) if isinstance(node, list) else path[-1]] = value
+
+
+def _index(items: list[Any], name: str, key: str) -> int:
+    if name.isdecimal() and int(name) < len(items):
+        return int(name)
+    raise ConfigError(f"{key}: '{name}' is no place in a list of {len(items)}; places are counted from 0.")
 
 
 def check(tree: Mapping[str, Any]) -> Recipe:
     """Validate plain data; raises ConfigError that lists every problem with its place."""
     try:
-        return Recipe.model_validate(dict(tree))
+        return Recipe.model_validate(_lists_named(tree))
     except ValidationError as error:
         problems = [_sentence(tree, dict(problem)) for problem in error.errors()]
         head = (
@@ -150,17 +201,14 @@ def all_keys() -> list[str]:
     return sorted(set(_keys(Recipe, "")))
 
 
-def _part_room(field: Any) -> PartOf | None:
-    return next((item for item in field.metadata if isinstance(item, PartOf)), None)
-
-
 def _keys(config: type[BaseModel], prefix: str) -> Iterator[str]:
     for name, field in config.model_fields.items():
         yield prefix + name
-        room = _part_room(field)
+        room = PartOf.of(field)
         if room:
+            inside = f"{prefix}{name}." if room in field.metadata else f"{prefix}{name}.0."
             for part in parts(room.room).values():
-                yield from _keys(part, f"{prefix}{name}.")
+                yield from _keys(part, inside)
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _keys(field.annotation, f"{prefix}{name}.")
 
@@ -178,9 +226,13 @@ def _place(location: tuple[Any, ...]) -> tuple[list[str], type[BaseModel] | None
             continue
         path.append(str(step))
         field = config.model_fields.get(str(step))
-        room = field and _part_room(field)
+        room = field and PartOf.of(field)
         if room:
-            config = parts(room.room).get(str(next(steps, "")))
+            tag = next(steps, "")
+            if isinstance(tag, int):  # one of a list
+                path.append(str(tag))
+                tag = next(steps, "")
+            config = parts(room.room).get(str(tag))
         else:
             inner = [field.annotation, *get_args(field.annotation)] if field else []
             config = next(
@@ -197,9 +249,9 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
         _, holder = _place(location[:-1])
         siblings = list((holder or Recipe).model_fields)
         near = difflib.get_close_matches(path[-1], siblings, n=1)
-        if near:
-            return f"{key} is not an option; did you mean {'.'.join([*path[:-1], near[0]])}?"
         named = [full for full in all_keys() if full.rsplit(".", 1)[-1] == path[-1]]
+        if near and not named:
+            return f"{key} is not an option; did you mean {'.'.join([*path[:-1], near[0]])}?"
         hint = f"did you mean {' or '.join(named)}?" if named else f"there are: {', '.join(siblings)}"
         return f"{key} is not an option; {hint}"
     if kind in ("union_tag_invalid", "union_tag_not_found", "model_attributes_type"):
@@ -208,7 +260,8 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
         wrong = given.get("kind") if isinstance(given, dict) else given
         near = difflib.get_close_matches(str(wrong), names, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        return f"{key}: there is no {path[-1]} '{wrong}'; {hint}(there are: {', '.join(names)})"
+        what = part.room if part and path[-1].isdigit() else path[-1]
+        return f"{key}: there is no {what} '{wrong}'; {hint}(there are: {', '.join(names)})"
     message = problem["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         return f"{key}: {message}" if path else message
@@ -220,6 +273,8 @@ def _part_at(path: list[str]) -> PartOf | None:
     config: Any = Recipe
     field: Any = None
     for name in path:
+        if name.isdigit() and field:  # one of a list
+            continue
         field = getattr(config, "model_fields", {}).get(name)
         config = field and field.annotation
-    return _part_room(field) if field else None
+    return PartOf.of(field) if field else None

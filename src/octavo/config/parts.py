@@ -14,15 +14,18 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 # Where the parts of each kind are written down: modules, or packages whose every module is looked at.
 ROOMS: dict[str, str | tuple[str, ...]] = {
     "source": ("octavo.corpus.sources", "octavo.synthesis.source"),
     "reader": "octavo.corpus.readers",
+    "cleaning": "octavo.corpus.cleaning",
+    "writer": ("octavo.synthesis.writing.backends", "octavo.runs.model_writer"),
     "tokenizer": "octavo.tokenizers",
     "batches": "octavo.dataset.batches",
     "positions": "octavo.model.positions",
@@ -105,6 +108,12 @@ class PartOf:
         if isinstance(value, dict) and "kind" not in value and self.default is not None:
             return {"kind": self.default, **value}
         return value
+
+    @staticmethod
+    def of(field: FieldInfo) -> PartOf | None:
+        """What parts a field takes, one or a list of them; None where it takes none."""
+        inside = [item for inner in get_args(field.annotation) for item in getattr(inner, "__metadata__", ())]
+        return next((item for item in [*field.metadata, *inside] if isinstance(item, PartOf)), None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         union = core_schema.tagged_union_schema(

@@ -38,12 +38,13 @@ def _section(config: type[BaseModel], prefix: str, title: str) -> Iterator[str]:
     inner: list[tuple[str, type[BaseModel]]] = []
     rooms: list[tuple[str, str]] = []
     for name, field in config.model_fields.items():
-        room = next((item for item in field.metadata if isinstance(item, PartOf)), None)
+        room = PartOf.of(field)
         if room is not None:
-            rooms.append((prefix + name, room.room))
-            yield _row(
-                prefix + name, f"a [{room.room}](#{_anchor(prefix + name)})", _part_default(field), field
-            )
+            listed = room not in field.metadata
+            anchor = _anchor(prefix + name)
+            rooms.append((f"{prefix}{name}.0" if listed else prefix + name, room.room))
+            values = f"list of [{room.room}](#{anchor}0) steps" if listed else f"a [{room.room}](#{anchor})"
+            yield _row(prefix + name, values, _default(field) if listed else _part_default(field), field)
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             if not issubclass(config, PartConfig):
                 inner.append((prefix + name, field.annotation))

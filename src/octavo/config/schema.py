@@ -11,6 +11,9 @@ from pydantic import Field, model_validator
 
 from octavo.config.parts import PartConfig, PartOf, Strict
 
+Every = Annotated[int, Field(ge=1)] | Literal["epoch"]
+"""A number of steps, or the end of each epoch (for batches that have epochs)."""
+
 
 class DropoutConfig(Strict):
     """Where activations are dropped in training. A single number means report E's three places."""
@@ -147,8 +150,8 @@ class TrainingConfig(Strict):
     """cpu, cuda, cuda:1, mps, or auto: the accelerator if it passes the truth test, else the CPU."""
     threads: int | None = Field(None, ge=1)
     """CPU threads; empty: all cores that this process may use."""
-    checkpoint_every: int = Field(250, ge=1)
-    """Steps between checkpoints; the last step and each new best are saved as well."""
+    checkpoint_every: Every = 250
+    """Steps between checkpoints, or epoch; the last step and each new best are saved as well."""
     keep: int = Field(2, ge=1)
     """Newest checkpoints that stay; the best one always stays."""
     patience: int | None = Field(None, ge=1)
@@ -164,8 +167,10 @@ class TrainingConfig(Strict):
 class EvaluationConfig(Strict):
     """When and on how much of the validation split the model is judged."""
 
-    every: int = Field(250, ge=1)
-    """Steps between evaluations; the last step is always evaluated."""
+    every: Every = 250
+    """Steps between evaluations, or epoch; the last step is always evaluated."""
+    initial: bool = False
+    """Also before the first step: the loss that improvement is measured from (report E)."""
     tokens: int | None = Field(None, ge=1)
     """Judge on the first so many tokens only; empty: the whole split."""
     batch: int = Field(64, ge=1)
@@ -175,10 +180,10 @@ class EvaluationConfig(Strict):
 class SamplingConfig(Strict):
     """How text is drawn from the model; also what `octavo generate` starts from."""
 
-    every: int = Field(0, ge=0)
-    """Steps between samples while training; 0: only at the end."""
-    prompt: str = ""
-    """What the samples go on from; empty: the document start."""
+    every: Annotated[int, Field(ge=0)] | Literal["epoch"] = 0
+    """Steps between samples while training, or epoch; 0: only at the end."""
+    prompt: str | Annotated[tuple[str, ...], Field(min_length=1)] = ""
+    """What the samples go on from, one text or a list of them; empty: the document start."""
     tokens: int = Field(200, ge=1)
     """Tokens of one sample."""
     temperature: float = Field(1.0, ge=0)
@@ -191,6 +196,11 @@ class SamplingConfig(Strict):
     """Only tokens with at least this share of the best token's probability (Nguyen et al. 2024)."""
     repetition_penalty: float = Field(1.0, gt=0)
     """Above 1, tokens that stand in the text already become less probable (Keskar et al. 2019)."""
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """All prompts, in their order."""
+        return (self.prompt,) if isinstance(self.prompt, str) else self.prompt
 
 
 class LoggingConfig(Strict):
@@ -211,6 +221,8 @@ class Recipe(Strict):
     """Everything random follows from it."""
     corpus: Annotated[PartConfig, PartOf("source", "files")] = Field({"kind": "files"}, validate_default=True)
     """Where the text comes from."""
+    cleaning: tuple[Annotated[PartConfig, PartOf("cleaning")], ...] = ()
+    """What is done to every document, step by step in this order; the name of a shipped list stands for its steps."""
     split: Literal["contiguous", "documents"] = "contiguous"
     """contiguous: the text's end is the validation split; documents: by each document's hash, duplicates removed."""
     validation: float = Field(0.1, gt=0, lt=1)
@@ -230,3 +242,18 @@ class Recipe(Strict):
     evaluation: EvaluationConfig = Field({}, validate_default=True)
     sampling: SamplingConfig = Field({}, validate_default=True)
     logging: LoggingConfig = Field({}, validate_default=True)
+
+    @model_validator(mode="after")
+    def _epochs_exist(self) -> Recipe:
+        by_epoch = {
+            "evaluation.every": self.evaluation.every,
+            "sampling.every": self.sampling.every,
+            "training.checkpoint_every": self.training.checkpoint_every,
+        }
+        wrong = [key for key, every in by_epoch.items() if every == "epoch" and not self.batches.has_epochs]
+        if wrong:
+            raise ValueError(
+                f"{' and '.join(wrong)}: '{self.batches.kind}' batches are drawn at random and have no epochs; "
+                "give a number of steps, or take batches=sliding"
+            )
+        return self

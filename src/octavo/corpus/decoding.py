@@ -9,7 +9,7 @@ import codecs
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import BinaryIO
 
 from octavo.errors import ConfigError, CorpusError
 
@@ -72,10 +72,11 @@ class Encoding:
         return f"windows-{name[2:]}" if name.startswith("cp125") else name.upper()
 
 
-def encoding_of(path: Path, name: str, wanted: str = "auto") -> Encoding:
+def encoding_of(file: BinaryIO, name: str, wanted: str = "auto") -> Encoding:
     """The encoding of a text file; reads it through once.
 
     Args:
+        file: open for reading bytes, and seekable; left anywhere.
         name: what messages call the file.
         wanted: an encoding to take without a look, or "auto".
 
@@ -83,60 +84,53 @@ def encoding_of(path: Path, name: str, wanted: str = "auto") -> Encoding:
         CorpusError: the file is empty, no text, or in no encoding that can be told.
         ConfigError: `wanted` is not the name of an encoding.
     """
-    with _opened(path, name) as file:
-        head = file.read(_SAMPLE)
-        if not head:
-            raise CorpusError(f"{name} is empty.", remedy="Give a file with text in it.")
-        for magic, what in _MAGIC.items():
-            if head.startswith(magic):
-                raise CorpusError(f"{name} is {what}, not plain text.", remedy=_NOT_TEXT_REMEDY)
-        if wanted != "auto":
-            return Encoding(_codec(wanted))
-        for bom, codec in _BOMS.items():
-            if head.startswith(bom):
-                return Encoding(codec)
-        bare = head.translate(None, _CONTROL)
-        if len(head) - len(bare) > _MOSTLY * len(head):
-            raise CorpusError(f"{name} is a binary file, not text.", remedy=_NOT_TEXT_REMEDY)
-        file.seek(0)
-        wrong = _first_not_utf8(file, name)
-        if wrong is None:
-            return Encoding("utf-8")
-        file.seek(max(0, wrong - _SAMPLE // 2))
-        return _guess(file.read(_SAMPLE), name, wrong)
+    file.seek(0)
+    head = file.read(_SAMPLE)
+    if not head:
+        raise CorpusError(f"{name} is empty.", remedy="Give a file with text in it.")
+    for magic, what in _MAGIC.items():
+        if head.startswith(magic):
+            raise CorpusError(f"{name} is {what}, not plain text.", remedy=_NOT_TEXT_REMEDY)
+    if wanted != "auto":
+        return Encoding(_codec(wanted))
+    for bom, codec in _BOMS.items():
+        if head.startswith(bom):
+            return Encoding(codec)
+    bare = head.translate(None, _CONTROL)
+    if len(head) - len(bare) > _MOSTLY * len(head):
+        raise CorpusError(f"{name} is a binary file, not text.", remedy=_NOT_TEXT_REMEDY)
+    file.seek(0)
+    wrong = _first_not_utf8(file, name)
+    if wrong is None:
+        return Encoding("utf-8")
+    file.seek(max(0, wrong - _SAMPLE // 2))
+    return _guess(file.read(_SAMPLE), name, wrong)
 
 
-def read_text(path: Path, name: str, encoding: Encoding) -> Iterator[str]:
-    """A file's text in pieces of at most 1 MiB or so, every line break as \\n.
+def read_text(file: BinaryIO, name: str, encoding: Encoding) -> Iterator[str]:
+    """A file's text from its beginning, in pieces of at most 1 MiB or so, every line break as \\n.
 
     Raises:
         CorpusError: bytes that the encoding does not have.
     """
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(encoding.codec)(), translate=True)
     done = 0
-    with _opened(path, name) as file:
-        while True:
-            chunk = file.read(PIECE)
-            try:
-                text = decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                raise CorpusError(
-                    f"{name} is not {encoding.label} all through: it has bytes that this encoding lacks, "
-                    f"near byte {done + error.start:,}.",
-                    remedy="Name the right encoding (corpus.encoding=…), or save the file as UTF-8.",
-                ) from error
-            if text:
-                yield text
-            if not chunk:
-                return
-            done += len(chunk)
-
-
-def _opened(path: Path, name: str) -> io.BufferedReader:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise CorpusError(f"{name} cannot be read: {error.strerror}.") from error
+    file.seek(0)
+    while True:
+        chunk = file.read(PIECE)
+        try:
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            raise CorpusError(
+                f"{name} is not {encoding.label} all through: it has bytes that this encoding lacks, "
+                f"near byte {done + error.start:,}.",
+                remedy="Name the right encoding (corpus.encoding=…), or save the file as UTF-8.",
+            ) from error
+        if text:
+            yield text
+        if not chunk:
+            return
+        done += len(chunk)
 
 
 def _codec(wanted: str) -> str:
@@ -151,7 +145,7 @@ def _codec(wanted: str) -> str:
     return "utf-8-sig" if name == "utf-8" else name
 
 
-def _first_not_utf8(file: io.BufferedReader, name: str) -> int | None:
+def _first_not_utf8(file: BinaryIO, name: str) -> int | None:
     """Where the first byte stands that is not UTF-8; None when all is."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     done = 0

@@ -38,6 +38,10 @@ class Source(ABC):
     def describe(self) -> dict[str, Any]:
         """What a run's manifest says about the source, as JSON values."""
 
+    def cleaning(self) -> dict[str, Any]:
+        """What the last pass did to the documents, step by step, as JSON values; empty where nothing was done."""
+        return {}
+
     @property
     def total_bytes(self) -> int | None:
         """About how much there is to read, for progress; None where that is not known beforehand."""

@@ -9,28 +9,34 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from octavo.corpus.catalogue import NAMED, named_path
 from octavo.corpus.documents import Report
 from octavo.errors import CorpusError
 
 STDIN = "-"
 
+Wanted = Callable[[str], bool]
+"""Whether the file at a path is one to read."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class FoundFile:
     """A file of the corpus.
 
     Attributes:
         name: what messages call it: its path as given, or as seen from the folder that was given.
         named: whether the user named the file itself, not only a folder that holds it.
+        size: in bytes.
     """
 
-    path: Path
+    path: str
     name: str
     named: bool
+    size: int
 
 
 class Spool:
@@ -58,39 +64,40 @@ class Spool:
         return self._kept[path]
 
 
-def find_files(
-    paths: Sequence[str], suffixes: Collection[str], spool: Spool, report: Report
-) -> list[FoundFile]:
+def find_files(paths: Sequence[str], wanted: Wanted, spool: Spool, report: Report) -> list[FoundFile]:
     """All files of the corpus, in order: paths as given, folders by relative path; hidden files are passed
     over.
 
+    Args:
+        wanted: whether a file in a folder is one to read; one that is named always is.
+
     Raises:
-        CorpusError: a path does not exist or cannot be read, or a folder holds no file with one of the
-            suffixes.
+        CorpusError: a path does not exist or cannot be read, or a folder holds no file that is wanted.
     """
     found: list[FoundFile] = []
     seen: dict[tuple[int, int], str] = {}
     for given in paths:
-        for file in _at(given, suffixes, spool):
+        for path, name, named in _at(given, wanted, spool):
             try:
-                status = file.path.stat()
+                status = Path(path).stat()
             except OSError as error:
-                raise CorpusError(f"{file.name} cannot be read: {error.strerror}.") from error
+                raise CorpusError(f"{name} cannot be read: {error.strerror}.") from error
             identity = status.st_dev, status.st_ino
             if identity in seen:
                 first = seen[identity]
-                same = "named twice" if first == file.name else f"the same file as {first}"
-                report(f"{file.name} is {same}; read once")
+                same = "named twice" if first == name else f"the same file as {first}"
+                report(f"{name} is {same}; read once")
             else:
-                seen[identity] = file.name
-                found.append(file)
+                seen[identity] = name
+                found.append(FoundFile(path, name, named, status.st_size))
     return found
 
 
-def _at(given: str, suffixes: Collection[str], spool: Spool) -> list[FoundFile]:
+def _at(given: str, wanted: Wanted, spool: Spool) -> Iterator[tuple[str, str, bool]]:
     if given == STDIN:
-        return [FoundFile(spool.keep(given), "stdin", named=True)]
-    path = Path(given).expanduser()
+        yield str(spool.keep(given)), "stdin", True
+        return
+    path = named_path(given) if given.startswith(NAMED) else Path(given).expanduser()
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
@@ -100,36 +107,50 @@ def _at(given: str, suffixes: Collection[str], spool: Spool) -> list[FoundFile]:
             f"{what}.", remedy="Check the path; it is taken from the folder you are in."
         ) from error
     if stat.S_ISFIFO(mode):
-        return [FoundFile(spool.keep(str(path)), given, named=True)]
+        yield str(spool.keep(str(path))), given, True
+        return
     if stat.S_ISREG(mode):
-        return [FoundFile(path, given, named=True)]
+        yield str(path.absolute()), given, True
+        return
     if not stat.S_ISDIR(mode):
         raise CorpusError(
             f"{given} is neither a file nor a folder.", remedy="Give a text file or a folder of them."
         )
-    inside = sorted(_inside(path, suffixes), key=lambda file: file.relative_to(path).parts)
-    if not inside:
+    empty = True
+    root = str(path.absolute())
+    for inside in _inside(root, wanted, set()):
+        empty = False
+        yield inside, inside[len(root) :].lstrip(os.sep).replace(os.sep, "/"), False
+    if empty:
         raise CorpusError(
-            f"The folder {given} holds no text to read: no file ends in {', '.join(sorted(suffixes))}.",
+            f"The folder {given} holds no text to read: no file in it is of a kind that is known.",
             remedy="Give another folder, or name the files themselves.",
         )
-    return [FoundFile(file, file.relative_to(path).as_posix(), named=False) for file in inside]
 
 
-def _inside(folder: Path, suffixes: Collection[str]) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        raise CorpusError(f"The folder {error.filename} cannot be read: {error.strerror}.") from error
-
-    walked: set[tuple[int, int]] = set()  # links may lead back to a folder above
-    for place, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
-        status = Path(place).stat()
+def _inside(folder: str, wanted: Wanted, walked: set[tuple[int, int]]) -> Iterator[str]:
+    """Files below a folder, by the parts of their paths; a folder that links lead back to is walked once."""
+    try:
+        status = Path(folder).stat()
         if (status.st_dev, status.st_ino) in walked:
-            folders.clear()
-            continue
+            return
         walked.add((status.st_dev, status.st_ino))
-        # In a fixed order, so that of a folder and a link to it always the same one is walked.
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in files:
-            path = Path(place, name)
-            if not name.startswith(".") and path.suffix.lower() in suffixes and path.is_file():
-                yield path
+        with os.scandir(folder) as listed:
+            entries = sorted((entry.name, _is_folder(entry)) for entry in listed)
+    except OSError as error:
+        raise CorpusError(f"The folder {folder} cannot be read: {error.strerror}.") from error
+    for name, is_folder in entries:
+        path = f"{folder}{os.sep}{name}"  # for 200,000 files Path objects are slow and large
+        if name.startswith("."):
+            continue
+        if is_folder:
+            yield from _inside(path, wanted, walked)
+        elif wanted(path):
+            yield path
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads round in circles
+        return False

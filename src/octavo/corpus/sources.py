@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from octavo.config.parts import PartConfig, parts, register
+from octavo.config.parts import PartConfig, register
 from octavo.corpus.documents import (
     BLANK_LINE,
     Document,
@@ -21,11 +21,14 @@ from octavo.corpus.documents import (
     separator_line,
 )
 from octavo.corpus.files import FoundFile, Spool, find_files
-from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions
-from octavo.errors import CorpusError
+from octavo.corpus.hub import is_hub_name
+from octavo.corpus.library import Leaf, Library, Refuse
+from octavo.corpus.readers.base import ReaderOptions
+from octavo.errors import CorpusError, MissingExtra
 
 _HEAD = 1 << 20  # characters in which `auto` looks for the separator
 _DESCRIBED = 100  # files that a manifest lists by name
+_SENTENCES = 200  # that are said about single files; the summary counts all of them
 
 
 def _silent(sentence: str) -> None:
@@ -33,7 +36,7 @@ def _silent(sentence: str) -> None:
 
 
 class Files(Source):
-    """Text files, folders of them, and stdin.
+    """Text files, documents, archives, folders of them, and stdin.
 
     Args:
         paths: files and folders in order; "-" is stdin.
@@ -41,6 +44,9 @@ class Files(Source):
         separator: the line between documents.
         options: what the readers need.
         report: hears what was converted, cut off, left out or chosen; each thing once.
+
+    Attributes:
+        left_out: name of each file that was not read, and why, after a pass over the documents.
     """
 
     def __init__(
@@ -59,94 +65,148 @@ class Files(Source):
         self._report = report
         self._said: set[str] = set()
         self._spool = Spool()
-        kinds = parts("reader").values()
-        readers = [
-            (kind, kind.model_validate({}).build(options, self._say))
-            for kind in kinds
-            if issubclass(kind, ReaderConfig)
-        ]
-        self._readers: dict[str, Reader] = {
-            suffix: reader for kind, reader in readers for suffix in kind.suffixes
-        }
+        self._library = Library(options, self._say)
+        self.left_out: dict[str, str] = {}
 
     def _say(self, sentence: str) -> None:
-        if sentence not in self._said:
+        if sentence not in self._said and len(self._said) < _SENTENCES:
             self._said.add(sentence)
             self._report(sentence)
 
     @cached_property
     def _files(self) -> list[FoundFile]:
-        """What there is to read. A bad file in a folder is left out and said; one that was named is an
-        error.
-        """
-        readable = []
-        for file in find_files(self._paths, self._readers.keys(), self._spool, self._say):
-            try:
-                self._reader(file).check(file.path, file.name)
-                readable.append(file)
-                suffix = file.path.suffix.lower()
-                if suffix and suffix not in self._readers:
-                    self._say(f"{file.name}: files named {suffix} are not known; read as plain text")
-            except CorpusError as error:
-                if file.named:
-                    raise
-                self._say(f"left out: {error.what}")
-        if not readable:
-            raise CorpusError(
-                f"{', '.join(self._paths)}: no file in there can be read as text.",
-                remedy="Convert the files to plain text (.txt, UTF-8).",
-            )
-        return readable
-
-    def _reader(self, file: FoundFile) -> Reader:
-        return self._readers.get(file.path.suffix.lower(), self._readers[".txt"])
+        """What there is to read."""
+        here = [path for path in self._paths if not is_hub_name(path)]
+        return find_files(here, self._library.wants, self._spool, self._say)
 
     @property
-    def total_bytes(self) -> int:
-        return sum(file.path.stat().st_size for file in self._files)
+    def total_bytes(self) -> int | None:
+        return None if any(map(is_hub_name, self._paths)) else sum(file.size for file in self._files)
 
     def describe(self) -> dict[str, Any]:
-        files = [{"name": file.name, "bytes": file.path.stat().st_size} for file in self._files[:_DESCRIBED]]
+        files = [{"name": file.name, "bytes": file.size} for file in self._files[:_DESCRIBED]]
+        left_out = [{"name": name, "why": why} for name, why in self.left_out.items()]
         return {
             "kind": "files",
             "paths": list(self._paths),
             "files": files,
             "more_files": max(0, len(self._files) - _DESCRIBED),
-            "bytes": self.total_bytes,
+            "bytes": sum(file.size for file in self._files),
+            "left_out": left_out[:_DESCRIBED],
         }
 
     def documents(self) -> Iterator[Document]:
+        self.left_out = {}
+        missing: list[MissingExtra] = []
+        read = 0
+        opened = self._opened(missing)
         if self._documents == "whole":
-            yield self._whole()
-            return
+            first = next(opened, None)
+            if first is not None:
+                read = 1
+                yield self._whole(chain([first], opened))
+        else:
+            for leaf in opened:
+                read += 1
+                yield from self._documents_of(leaf)
+        self._summary(read, missing)
+
+    def _summary(self, read: int, missing: list[MissingExtra]) -> None:
+        if not read and missing:
+            raise missing[0]
+        if not read:
+            raise CorpusError(
+                f"{', '.join(self._paths)}: no file in there can be read as text.",
+                remedy="Convert the files to plain text (.txt, UTF-8).",
+            )
+        if self.left_out:
+            count = len(self.left_out)
+            self._report(
+                f"{read - len(self._cut_short):,} files read, {count:,} left out or cut short, with the reasons above"
+            )
+
+    def _opened(self, missing: list[MissingExtra]) -> Iterator[Leaf]:
+        """Every file that can be read, members of archives too. A bad file in a folder is left out and said; one
+        that was named is an error.
+        """
+        self._cut_short: set[str] = set()
         for file in self._files:
-            yield from self._documents_of(file)
 
-    def _whole(self) -> Document:
-        read = (
-            document for file in self._files for document in self._reader(file).read(file.path, file.name)
-        )
-        if len(self._files) == 1 and not self._reader(self._files[0]).gives_records:
-            return next(read)  # to the last character as it is
-        return Document("the whole text", joined(document.pieces for document in read))
+            def refuse(name: str, error: CorpusError, named: bool = file.named, of: str = file.name) -> None:
+                if named and name == of:
+                    raise error
+                self._leave_out(name, error.what)
 
-    def _documents_of(self, file: FoundFile) -> Iterator[Document]:
-        reader = self._reader(file)
-        read = reader.read(file.path, file.name)
+            for leaf in self._library.leaves(file, refuse):
+                try:
+                    ready = self._ready(leaf, refuse)
+                except MissingExtra as error:
+                    if leaf.named:
+                        raise
+                    missing.append(error)
+                    self.left_out[leaf.name] = error.what
+                    self._say(f"left out: {error.what} {error.remedy}")
+                    continue
+                if ready is not None:
+                    yield ready
+        for path in filter(is_hub_name, self._paths):
+            yield from self._library.hub_leaves(path)
+
+    def _leave_out(self, name: str, why: str) -> None:
+        if name not in self.left_out:
+            self.left_out[name] = why
+            self._say(f"left out: {why}")
+
+    def _ready(self, leaf: Leaf, refuse: Refuse) -> Leaf | None:
+        """A file whose first document is there, so that what is wrong with it is known; errors that come later cut
+        it short.
+        """
+        try:
+            first = next(leaf.documents, None)
+        except CorpusError as error:
+            refuse(leaf.name, error)
+            return None
+        return leaf if first is None else leaf.checked(chain([first], leaf.documents), self._cut)
+
+    def _cut(self, leaf: Leaf, error: CorpusError) -> None:
+        if leaf.named:
+            raise error
+        self._cut_short.add(leaf.name)
+        self.left_out[leaf.name] = f"cut short: {error.what}"
+        self._say(f"left out from there on: {error.what}")
+
+    @property
+    def _alone(self) -> bool:
+        return len(self._files) == 1 and not self._library.is_archive(self._files[0])
+
+    def _whole(self, leaves: Iterator[Leaf]) -> Document:
+        if self._alone:
+            leaf = next(leaves)
+            if not leaf.gives_records:
+                return next(leaf.documents)  # to the last character as it is
+            leaves = iter([leaf])
+        read = (document.pieces for leaf in leaves for document in leaf.documents)
+        return Document("the whole text", joined(read))
+
+    def _documents_of(self, leaf: Leaf) -> Iterator[Document]:
         if self._documents == "file":
-            texts = filled([joined(document.pieces for document in read)])
-        elif reader.gives_records:
+            texts = filled([joined(document.pieces for document in leaf.documents)])
+        elif leaf.gives_records:
             if self._documents == "auto":
-                self._say(f"{file.name}: every record is a document")
-            for document in read:
+                self._say(f"{leaf.name}: every record is a document")
+            for document in leaf.documents:
                 yield from (Document(document.name, text) for text in filled([document.pieces]))
             return
-        elif self._documents == "auto":
-            texts = self._chosen(next(read))
         else:
-            boundary = BLANK_LINE if self._documents == "blank_lines" else self._separator
-            texts = cut_at(next(read).pieces, boundary)
-        yield from (Document(file.name, text) for text in texts)
+            document = next(leaf.documents, None)
+            if document is None:
+                return
+            if self._documents == "auto":
+                texts = self._chosen(document)
+            else:
+                boundary = BLANK_LINE if self._documents == "blank_lines" else self._separator
+                texts = cut_at(document.pieces, boundary)
+        yield from (Document(leaf.name, text) for text in texts)
 
     def _chosen(self, document: Document) -> Iterator[Iterator[str]]:
         """Where `auto` cuts a text: at separator lines if it begins with some, else nowhere."""
@@ -161,7 +221,7 @@ class Files(Source):
         if self._separator.search(("\n" + "".join(head))[: _HEAD + 1]):
             self._say(f"{document.name}: cut into documents at the lines {self._separator_text}")
             return cut_at(pieces, self._separator)
-        if len(self._files) > 1:
+        if not self._alone:
             self._say("every file is a document")
             return filled([pieces])
         self._say(f"{document.name}: the whole text is one document")
@@ -170,11 +230,13 @@ class Files(Source):
 
 @register("source")
 class FilesSource(ReaderOptions, PartConfig):
-    """Text files (.txt, .md, .jsonl), folders of them, and stdin."""
+    """Texts, documents (PDF, Word, EPUB, HTML …), tables, archives and folders of them, stdin, and data sets by
+    name (hf:owner/name)."""
 
     kind: Literal["files"] = "files"
     paths: tuple[str, ...] = ()
-    """Files and folders, read in this order; - is stdin."""
+    """Files and folders, read in this order; - is stdin. After them data sets of the Hugging Face hub, hf:owner/name,
+    which need the network."""
     documents: Literal["auto", "whole", "file", "blank_lines", "separator"] = "auto"
     """What a document is: the whole text, a file, what stands between blank lines or between separator lines.
     A record is always one, unless whole or file is asked for. auto: split at separator lines where a text has

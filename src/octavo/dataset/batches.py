@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -41,10 +42,175 @@ class Batches(ABC):
         """
 
 
-class BatchesConfig(PartConfig):
-    """Base of every way to make batches."""
+@dataclass(frozen=True)
+class Stream:
+    """The tokens of a split, and the shape that batches of them have.
 
-    @abstractmethod
+    Attributes:
+        tokens: ids, (N,).
+        starts: token offset of each document.
+        context, batch: T and B.
+        start_id, end_id: the tokenizer's document marks, None where it has none.
+    """
+
+    tokens: np.ndarray
+    starts: np.ndarray
+    context: int
+    batch: int
+    start_id: int | None
+    end_id: int | None
+
+    @property
+    def array(self) -> np.ndarray:
+        """The ids without the slow indexing of a memmap."""
+        return np.asarray(self.tokens)
+
+    @property
+    def mark(self) -> int:
+        """What fills a row where there is no token."""
+        return 0 if self.start_id is None else self.start_id
+
+    def need_a_window(self) -> None:
+        """Raise CorpusError where the split is shorter than T + 1 tokens."""
+        count = len(self.tokens)
+        if count <= self.context:
+            raise CorpusError(
+                f"The text has {count:,} tokens; a context of {self.context:,} needs at least "
+                f"{self.context + 1:,}.",
+                remedy=f"Give more text, or set model.context to {count - 1} or less."
+                if count > 1
+                else "Give more text.",
+            )
+
+
+class Order:
+    """Which of n things a step sees. The stream goes on over an epoch's end, so no batch is short and nothing
+    is dropped.
+
+    Args:
+        accumulation: parts of a step.
+    """
+
+    def __init__(self, n: int, *, batch: int, accumulation: int, seed: int, shuffle: bool) -> None:
+        self._n = n
+        self._batch = batch
+        self._accumulation = accumulation
+        self._seed = seed
+        self._shuffle = shuffle
+        self.steps_per_epoch = -(-n // (batch * accumulation))
+
+    def __call__(self, step: int, micro: int) -> np.ndarray:
+        assert 0 <= micro < self._accumulation, f"part {micro} of {self._accumulation}"
+        first = (step * self._accumulation + micro) * self._batch
+        if self._shuffle:
+            return draw(first, self._batch, self._n, self._seed)
+        return np.arange(first, first + self._batch) % self._n
+
+
+class RandomWindows(Batches):
+    """Windows of T + 1 tokens that begin anywhere, each place as likely as the other (nanoGPT's
+    iterations).
+    """
+
+    def __init__(self, stream: Stream, *, seed: int) -> None:
+        stream.need_a_window()
+        self._tokens = stream.array
+        self._columns = np.arange(stream.context + 1)
+        self._choices = len(stream.tokens) - stream.context
+        self._batch = stream.batch
+        self._seed = seed
+
+    def batch(self, step: int, micro: int = 0) -> Batch:
+        # The step is part of the generator's counter, so no state is carried from one to the next.
+        raw = np.random.Philox(key=self._seed, counter=(step << 128) | (micro << 64)).random_raw(self._batch)
+        begins = ((raw >> np.uint64(11)) * 2.0**-53 * self._choices).astype(np.int64)
+        return _windows(self._tokens, begins, self._columns)
+
+
+class SlidingWindows(Batches):
+    """Windows of T + 1 tokens every `stride` tokens; each epoch all of them once, in an order of its own."""
+
+    def __init__(self, stream: Stream, order: Order, *, stride: int) -> None:
+        self._tokens = stream.array
+        self._columns = np.arange(stream.context + 1)
+        self._stride = stride
+        self._order = order
+        self.steps_per_epoch = order.steps_per_epoch
+
+    def batch(self, step: int, micro: int = 0) -> Batch:
+        return _windows(self._tokens, self._order(step, micro) * self._stride, self._columns)
+
+
+class Prefixes(SlidingWindows):
+    """The prefixes of 1 to T tokens of such windows, each a row of its own, with only its last position scored."""
+
+    def batch(self, step: int, micro: int = 0) -> Batch:
+        context = len(self._columns) - 1
+        windows, last = np.divmod(self._order(step, micro), context)
+        inputs, targets = _windows(self._tokens, windows * self._stride, self._columns)
+        positions, last = self._columns[:-1], last[:, None]
+        return np.where(positions <= last, inputs, 0), np.where(positions == last, targets, -1)
+
+
+class PackedDocuments(Batches):
+    """Rows of whole documents; each epoch all of them once, in an order of its own."""
+
+    def __init__(self, stream: Stream, rows: Rows, order: Order) -> None:
+        self._tokens = stream.array
+        self._rows = rows
+        self._context = stream.context
+        self._mark = stream.mark
+        self._order = order
+        self.steps_per_epoch = order.steps_per_epoch
+        if rows.cut:
+            verb = "document is" if rows.cut == 1 else "documents are"
+            self.notes = (
+                f"{rows.cut:,} {verb} longer than the context of {stream.context:,} tokens, and cut into rows",
+            )
+
+    def batch(self, step: int, micro: int = 0) -> Batch:
+        return gather(
+            self._tokens, self._rows, self._order(step, micro), context=self._context, mark=self._mark
+        )
+
+
+def _windows(tokens: np.ndarray, begins: np.ndarray, columns: np.ndarray) -> Batch:
+    block = tokens[begins[:, None] + columns]
+    return block[:, :-1].astype(np.int64), block[:, 1:].astype(np.int64)
+
+
+def _blocks(stream: Stream, limit: int | None) -> Iterator[Batch]:
+    """Every token but the first predicted once, in blocks of T side by side; the last one is padded."""
+    tokens, context, scored = stream.array, stream.context, len(stream.tokens) - 1
+    if scored < 1:
+        raise CorpusError("The text has no token to predict.", remedy="Give more text.")
+    rows = -(-min(scored, limit or scored) // context)
+    for first in range(0, rows, stream.batch):
+        begin, end = first * context, min(first + stream.batch, rows) * context
+        inside = min(end, scored)
+        inputs = np.zeros(end - begin, np.int64)
+        targets = np.full(end - begin, -1, np.int64)
+        inputs[: inside - begin] = tokens[begin:inside]
+        targets[: inside - begin] = tokens[begin + 1 : inside + 1]
+        yield inputs.reshape(-1, context), targets.reshape(-1, context)
+
+
+def _rows(stream: Stream) -> Rows:
+    # One document alone stands without marks, so the only thing before its first token is nothing.
+    marked = stream.start_id is not None and stream.start_id == stream.end_id
+    marked = marked and bool(stream.tokens[-1] == stream.end_id)
+    rows = pack(stream.starts, len(stream.tokens), context=stream.context, shared_mark=marked)
+    if not len(rows):
+        raise CorpusError("The text has no token to predict.", remedy="Give more text.")
+    return rows
+
+
+class BatchesConfig(PartConfig):
+    """Base of every way to make batches: `training` and, where blocks side by side do not suit, `scoring`."""
+
+    has_epochs: ClassVar[bool] = True
+    """Whether so many steps see everything once."""
+
     def build(
         self,
         tokens: np.ndarray,
@@ -57,20 +223,18 @@ class BatchesConfig(PartConfig):
         end_id: int | None,
         accumulation: int = 1,
     ) -> Batches:
-        """Make the batches of a training split.
+        """Make the batches of a training split; see `Stream` for the arguments.
 
         Args:
-            tokens: ids, (N,).
-            starts: token offset of each document.
-            context, batch: T and B.
-            start_id, end_id: the tokenizer's document marks, None where it has none.
             accumulation: parts of a step; what an epoch is depends on it.
 
         Raises:
             CorpusError: the split is too short for the context.
         """
+        return self.training(
+            Stream(tokens, starts, context, batch, start_id, end_id), seed=seed, accumulation=accumulation
+        )
 
-    @abstractmethod
     def evaluation(
         self,
         tokens: np.ndarray,
@@ -90,181 +254,34 @@ class BatchesConfig(PartConfig):
         Raises:
             CorpusError: there is nothing to predict.
         """
+        return self.scoring(Stream(tokens, starts, context, batch, start_id, end_id), limit)
 
+    @abstractmethod
+    def training(self, stream: Stream, *, seed: int, accumulation: int) -> Batches:
+        """See `build`."""
 
-class RandomWindows(Batches):
-    """Windows of T + 1 tokens that begin anywhere, each place as likely as the other (nanoGPT's
-    iterations).
-    """
-
-    def __init__(self, tokens: np.ndarray, *, context: int, batch: int, seed: int) -> None:
-        self._tokens = np.asarray(tokens)  # a memmap without its slow indexing
-        self._columns = np.arange(context + 1)
-        self._choices = len(tokens) - context
-        self._batch = batch
-        self._seed = seed
-
-    def batch(self, step: int, micro: int = 0) -> Batch:
-        # The step is part of the generator's counter, so no state is carried from one to the next.
-        raw = np.random.Philox(key=self._seed, counter=(step << 128) | (micro << 64)).random_raw(self._batch)
-        begins = ((raw >> np.uint64(11)) * 2.0**-53 * self._choices).astype(np.int64)
-        return _windows(self._tokens, begins, self._columns)
-
-
-class SlidingWindows(Batches):
-    """Windows of T + 1 tokens every `stride` tokens; each epoch all of them once, in an order of its own."""
-
-    def __init__(
-        self,
-        tokens: np.ndarray,
-        *,
-        context: int,
-        batch: int,
-        seed: int,
-        stride: int,
-        shuffle: bool,
-        accumulation: int,
-    ) -> None:
-        self._tokens = np.asarray(tokens)
-        self._columns = np.arange(context + 1)
-        self._stride = stride
-        self._order = _Order((len(tokens) - context - 1) // stride + 1, batch, accumulation, seed, shuffle)
-        self.steps_per_epoch = self._order.steps_per_epoch
-
-    def batch(self, step: int, micro: int = 0) -> Batch:
-        return _windows(self._tokens, self._order(step, micro) * self._stride, self._columns)
-
-
-class PackedDocuments(Batches):
-    """Rows of whole documents; each epoch all of them once, in an order of its own."""
-
-    def __init__(
-        self,
-        tokens: np.ndarray,
-        rows: Rows,
-        *,
-        context: int,
-        batch: int,
-        seed: int,
-        mark: int,
-        shuffle: bool,
-        accumulation: int,
-    ) -> None:
-        self._tokens = np.asarray(tokens)
-        self._rows = rows
-        self._context = context
-        self._mark = mark
-        self._order = _Order(len(rows), batch, accumulation, seed, shuffle)
-        self.steps_per_epoch = self._order.steps_per_epoch
-        if rows.cut:
-            verb = "document is" if rows.cut == 1 else "documents are"
-            self.notes = (
-                f"{rows.cut:,} {verb} longer than the context of {context:,} tokens, and cut into rows",
-            )
-
-    def batch(self, step: int, micro: int = 0) -> Batch:
-        return gather(
-            self._tokens, self._rows, self._order(step, micro), context=self._context, mark=self._mark
-        )
-
-
-class _Order:
-    """Which of n things a step sees. The stream goes on over an epoch's end, so no batch is short and nothing
-    is dropped.
-    """
-
-    def __init__(self, n: int, batch: int, accumulation: int, seed: int, shuffle: bool) -> None:
-        self._n = n
-        self._batch = batch
-        self._accumulation = accumulation
-        self._seed = seed
-        self._shuffle = shuffle
-        self.steps_per_epoch = -(-n // (batch * accumulation))
-
-    def __call__(self, step: int, micro: int) -> np.ndarray:
-        assert 0 <= micro < self._accumulation, f"part {micro} of {self._accumulation}"
-        first = (step * self._accumulation + micro) * self._batch
-        if self._shuffle:
-            return draw(first, self._batch, self._n, self._seed)
-        return np.arange(first, first + self._batch) % self._n
-
-
-def _windows(tokens: np.ndarray, begins: np.ndarray, columns: np.ndarray) -> Batch:
-    block = tokens[begins[:, None] + columns]
-    return block[:, :-1].astype(np.int64), block[:, 1:].astype(np.int64)
-
-
-def _need(tokens: np.ndarray, context: int) -> None:
-    if len(tokens) <= context:
-        raise CorpusError(
-            f"The text has {len(tokens):,} tokens; a context of {context:,} needs at least {context + 1:,}.",
-            remedy=f"Give more text, or set model.context to {len(tokens) - 1} or less."
-            if len(tokens) > 1
-            else "Give more text.",
-        )
-
-
-def _blocks(tokens: np.ndarray, context: int, batch: int, limit: int | None) -> Iterator[Batch]:
-    """Every token but the first predicted once, in blocks of T side by side; the last one is padded."""
-    scored = len(tokens) - 1
-    if scored < 1:
-        raise CorpusError("The text has no token to predict.", remedy="Give more text.")
-    rows = -(-min(scored, limit or scored) // context)
-    for first in range(0, rows, batch):
-        begin, end = first * context, min(first + batch, rows) * context
-        inside = min(end, scored)
-        inputs = np.zeros(end - begin, np.int64)
-        targets = np.full(end - begin, -1, np.int64)
-        inputs[: inside - begin] = tokens[begin:inside]
-        targets[: inside - begin] = tokens[begin + 1 : inside + 1]
-        yield inputs.reshape(-1, context), targets.reshape(-1, context)
-
-
-class _InBlocks(BatchesConfig):
-    """What ways to cut a stream of tokens have in common."""
-
-    def evaluation(
-        self,
-        tokens: np.ndarray,
-        starts: np.ndarray,
-        *,
-        context: int,
-        batch: int,
-        start_id: int | None,
-        end_id: int | None,
-        limit: int | None = None,
-    ) -> Iterator[Batch]:
-        """See the base class: every token but the very first is predicted once, from what stands before it in
-        its block.
+    def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch]:
+        """See `evaluation`; here every token but the very first is predicted once, from what stands before it
+        in its block.
         """
-        return _blocks(np.asarray(tokens), context, batch, limit)
+        return _blocks(stream, limit)
 
 
 @register("batches")
-class WindowsConfig(_InBlocks):
+class WindowsConfig(BatchesConfig):
     """Random windows, counted in iterations: the usual choice."""
 
     kind: Literal["windows"] = "windows"
 
-    def build(
-        self,
-        tokens: np.ndarray,
-        starts: np.ndarray,
-        *,
-        context: int,
-        batch: int,
-        seed: int,
-        start_id: int | None,
-        end_id: int | None,
-        accumulation: int = 1,
-    ) -> RandomWindows:
+    has_epochs: ClassVar[bool] = False
+
+    def training(self, stream: Stream, *, seed: int, accumulation: int) -> RandomWindows:
         """See the base class."""
-        _need(tokens, context)
-        return RandomWindows(tokens, context=context, batch=batch, seed=seed)
+        return RandomWindows(stream, seed=seed)
 
 
 @register("batches")
-class SlidingConfig(_InBlocks):
+class SlidingConfig(BatchesConfig):
     """Windows side by side or overlapping, counted in epochs (report D). Tokens after the last whole window
     are left out.
     """
@@ -277,29 +294,39 @@ class SlidingConfig(_InBlocks):
     shuffle: bool = True
     """Each epoch in another order."""
 
-    def build(
-        self,
-        tokens: np.ndarray,
-        starts: np.ndarray,
-        *,
-        context: int,
-        batch: int,
-        seed: int,
-        start_id: int | None,
-        end_id: int | None,
-        accumulation: int = 1,
-    ) -> SlidingWindows:
+    def training(self, stream: Stream, *, seed: int, accumulation: int) -> SlidingWindows:
         """See the base class."""
-        _need(tokens, context)
-        return SlidingWindows(
-            tokens,
-            context=context,
-            batch=batch,
-            seed=seed,
-            stride=self.stride or context,
-            shuffle=self.shuffle,
+        stream.need_a_window()
+        stride = self.stride or stream.context
+        windows = (len(stream.tokens) - stream.context - 1) // stride + 1
+        order = Order(windows, batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle)
+        return SlidingWindows(stream, order, stride=stride)
+
+
+@register("batches")
+class PrefixesConfig(BatchesConfig):
+    """Every prefix of every window as a row of its own, with only its last position scored, counted in epochs
+    (report B). Slow: what `sliding` learns from one row takes T rows here.
+    """
+
+    kind: Literal["prefixes"] = "prefixes"
+    stride: int = Field(1, ge=1)
+    """Tokens from one window's start to the next one's."""
+    shuffle: bool = True
+    """Each epoch in another order."""
+
+    def training(self, stream: Stream, *, seed: int, accumulation: int) -> Prefixes:
+        """See the base class."""
+        stream.need_a_window()
+        windows = (len(stream.tokens) - stream.context - 1) // self.stride + 1
+        order = Order(
+            windows * stream.context,
+            batch=stream.batch,
             accumulation=accumulation,
+            seed=seed,
+            shuffle=self.shuffle,
         )
+        return Prefixes(stream, order, stride=self.stride)
 
 
 @register("batches")
@@ -311,63 +338,22 @@ class DocumentsConfig(BatchesConfig):
     shuffle: bool = True
     """Each epoch in another order."""
 
-    def build(
-        self,
-        tokens: np.ndarray,
-        starts: np.ndarray,
-        *,
-        context: int,
-        batch: int,
-        seed: int,
-        start_id: int | None,
-        end_id: int | None,
-        accumulation: int = 1,
-    ) -> PackedDocuments:
+    def training(self, stream: Stream, *, seed: int, accumulation: int) -> PackedDocuments:
         """See the base class."""
-        return PackedDocuments(
-            tokens,
-            _pack(tokens, starts, context, start_id, end_id),
-            context=context,
-            batch=batch,
-            seed=seed,
-            mark=_pad(start_id),
-            shuffle=self.shuffle,
-            accumulation=accumulation,
+        rows = _rows(stream)
+        order = Order(
+            len(rows), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
         )
+        return PackedDocuments(stream, rows, order)
 
-    def evaluation(
-        self,
-        tokens: np.ndarray,
-        starts: np.ndarray,
-        *,
-        context: int,
-        batch: int,
-        start_id: int | None,
-        end_id: int | None,
-        limit: int | None = None,
-    ) -> Iterator[Batch]:
+    def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch]:
         """See the base class: every token and end of every document is predicted once, a start mark of its
         own never.
         """
-        rows = _pack(tokens, starts, context, start_id, end_id)
+        rows = _rows(stream)
         count = len(rows)
         if limit is not None:
             count = min(count, int(np.searchsorted(np.cumsum(rows.predictions), limit)) + 1)
-        for first in range(0, count, batch):
-            chosen = np.arange(first, min(first + batch, count))
-            yield gather(np.asarray(tokens), rows, chosen, context=context, mark=_pad(start_id))
-
-
-def _pad(start_id: int | None) -> int:
-    return 0 if start_id is None else start_id
-
-
-def _pack(
-    tokens: np.ndarray, starts: np.ndarray, context: int, start_id: int | None, end_id: int | None
-) -> Rows:
-    # One document alone stands without marks, so the only thing before its first token is nothing.
-    marked = start_id is not None and start_id == end_id and bool(tokens[-1] == end_id)
-    rows = pack(starts, len(tokens), context=context, shared_mark=marked)
-    if not len(rows):
-        raise CorpusError("The text has no token to predict.", remedy="Give more text.")
-    return rows
+        for first in range(0, count, stream.batch):
+            chosen = np.arange(first, min(first + stream.batch, count))
+            yield gather(stream.array, rows, chosen, context=stream.context, mark=stream.mark)

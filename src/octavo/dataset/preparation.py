@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from octavo.corpus import Report, Source
+from octavo.corpus.cache import default_cache
 from octavo.dataset.shards import token_dtype, write_shards
 from octavo.dataset.splitting import split_text
 from octavo.dataset.store import (
@@ -22,7 +23,6 @@ from octavo.dataset.store import (
     Dataset,
     Split,
     aside,
-    default_cache,
     open_dataset,
     publish,
     sha256_of,
@@ -76,6 +76,7 @@ def prepare(
             "tokenizer": tokenizer.model_dump(mode="json"),
             # A word list can change without its name.
             "tokenizer_files": {name: sha256_of(path) for name, path in tokenizer if _is_file(path)},
+            **({"cleaning": cleaning} if (cleaning := source.cleaning()) else {}),
         }
         final = cache / "datasets" / _key(settings)
         if found := _found(final, verify, report):

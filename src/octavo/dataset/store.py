@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -81,19 +80,6 @@ class Dataset:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that made it."""
         return load_tokenizer(self.folder / TOKENIZER)
-
-
-def default_cache() -> Path:
-    """The user's cache folder for Octavo: $OCTAVO_CACHE, or where the platform keeps caches."""
-    if chosen := os.environ.get("OCTAVO_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "octavo"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "octavo" / "Cache"
-    # The XDG rules say that a relative path is to be passed over.
-    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "octavo"
 
 
 def open_dataset(folder: Path, *, verify: bool = False) -> Dataset:

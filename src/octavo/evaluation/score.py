@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from octavo.evaluation.places import Places
+
 
 @dataclass(frozen=True)
 class Score:
@@ -48,8 +50,12 @@ def score(
     batches: Iterable[tuple[np.ndarray, np.ndarray]],
     *,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    places: Places | None = None,
 ) -> Score:
-    """Score a model on batches of inputs and targets (B, T), −1 where there is nothing to predict."""
+    """Score a model on batches of inputs and targets (B, T), −1 where there is nothing to predict.
+
+    `places`, if given, gathers where the predictions are good.
+    """
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
@@ -58,9 +64,10 @@ def score(
         inputs, targets = (torch.from_numpy(part).to(device) for part in arrays)
         with autocast():
             logits = model(inputs).float()  # (B, T, V)
-        nats += F.cross_entropy(
-            logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
-        ).item()
+        each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
+        nats += each.sum().item()
+        if places is not None:
+            places.add(logits, targets, each.view_as(targets))
         tokens += int((targets >= 0).sum())
         correct += int((logits.argmax(dim=-1) == targets).sum())
     model.train(was_training)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from octavo.errors import RunFolderError
+from octavo.report.prompts import Answer, PromptTable, name_answers, prompt_tables
 
 BASELINE_NAMES = {
     "uniform": ("uniform", "every token equally likely"),
@@ -67,6 +68,10 @@ class ReportData:
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     """In the order of their steps."""
+    prompts: list[PromptTable] = field(default_factory=list)
+    """Tables of fixed prompts."""
+    answers: list[Answer] = field(default_factory=list)
+    """For plays: who answers a name."""
     manifest: Mapping[str, Any] = field(default_factory=dict)
     commands: list[tuple[str, str]] = field(default_factory=list)
     """What one can do next, and the command for it."""
@@ -82,7 +87,8 @@ class ReportData:
         settings = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")) or {}
         evaluation = _json(folder / "evaluation.json")
         metrics = list(_rows(folder / "metrics.jsonl"))
-        prompt = str((settings.get("sampling") or {}).get("prompt") or "")
+        prompt = (settings.get("sampling") or {}).get("prompt") or ""
+        prompts = [prompt] if isinstance(prompt, str) else prompt
         return cls(
             title=folder.resolve().name,
             description=str(settings.get("description") or ""),
@@ -91,7 +97,9 @@ class ReportData:
             settings=settings,
             metrics=metrics,
             evaluation=evaluation,
-            samples=list(_samples(folder / "samples", prompt)),
+            samples=list(_samples(folder / "samples", prompts)),
+            prompts=prompt_tables(folder),
+            answers=name_answers(folder),
             manifest=_json(folder / "manifest.json"),
             commands=next_commands(folder) if commands is None else commands,
         )
@@ -204,11 +212,14 @@ def _rows(path: Path) -> Iterable[dict[str, Any]]:
             yield row
 
 
-def _samples(folder: Path, prompt: str) -> Iterable[Sample]:
-    for path in sorted(folder.glob("step-*.txt")):
-        match = re.fullmatch(r"step-(\d+)", path.stem)
-        if match is None:
-            continue
+def _samples(folder: Path, prompts: list[str]) -> Iterable[Sample]:
+    """`step-000500.txt`, or `step-000500-2.txt` for the second of several prompts."""
+    matches = (
+        (re.fullmatch(r"step-(\d+)(?:-(\d+))?", path.stem), path) for path in folder.glob("step-*.txt")
+    )
+    found = sorted((int(match[1]), int(match[2] or 1), path) for match, path in matches if match is not None)
+    for step, number, path in found:
         text = path.read_text(encoding="utf-8", errors="replace")
+        prompt = prompts[min(number, len(prompts)) - 1]
         known = prompt if text.startswith(prompt) else ""
-        yield Sample(int(match[1]), known, text.removeprefix(known))
+        yield Sample(step, known, text.removeprefix(known))

@@ -8,8 +8,9 @@ from typing import Any
 
 import yaml
 
-from octavo.report import plots
-from octavo.report.data import ReportData
+from octavo.evaluation.finding import remedy_lines
+from octavo.report import plots, written
+from octavo.report.data import ReportData, Sample
 
 WIDE, NARROW = 7.6, 4.6
 """Inches; the narrow plots are for phones, where the wide ones' letters would be too small to read."""
@@ -59,12 +60,42 @@ def render(data: ReportData, loss: str) -> str:
         ],
         standings=standings,
         scale=scale,
-        samples=list(reversed(data.samples)),
+        samples=by_step(data.samples),
+        **judged(data),
         settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)
         if data.settings
         else "",
         machine=list(flat(data.manifest)),
     )
+
+
+def judged(data: ReportData) -> dict[str, Any]:
+    """The findings, and what of the evaluation is about the text that the model wrote."""
+    evaluation = data.evaluation
+    findings = [{**one, "figures": written.evidence(one)} for one in evaluation.get("findings") or ()]
+    remedies = remedy_lines(findings)
+    for one in findings:
+        one["remedy"] = one["remedy"] if one["sentence"] in remedies else ""
+    sentences = {one["sentence"] for one in findings}
+    diversity = evaluation.get("diversity") or {}
+    return {
+        "said": [line for line in data.verdict if line not in sentences],
+        "findings": findings,
+        "copied": written.copied(evaluation),
+        "longest": written.longest(evaluation),
+        "searched": (evaluation.get("memorization") or {}).get("searched", 1.0),
+        "variety": written.variety(evaluation),
+        "unit": diversity.get("unit"),
+        "amount": diversity.get("generated"),
+    }
+
+
+def by_step(samples: Sequence[Sample]) -> list[tuple[int, list[Sample]]]:
+    """The newest step first; within a step, the prompts in their order."""
+    found: dict[int, list[Sample]] = {}
+    for sample in samples:
+        found.setdefault(sample.step, []).append(sample)
+    return sorted(found.items(), reverse=True)
 
 
 def flat(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,22 +45,22 @@ class Label(NamedTuple):
 
 def loss_plot(data: ReportData, *, width: float = 7.6) -> str:
     """Training and validation loss over the steps, among the baselines; `width` in inches. An SVG document."""
-    figure, style = _figure(width, 4.0)
+    figure, style = new_figure(width, 4.0)
     # Labels stand to the right of the axes, in a column of the same width however wide the plot is.
     axes = figure.add_axes((0.5 / width, 0.115, 1 - 2.22 / width, 0.805))
     labels = _curves(axes, data) + _references(axes, data)
     _limits(axes, data)
     axes.set_xlabel("step")
     axes.set_ylabel("nats per token")
-    _tidy(axes)
-    _place(axes, labels)
-    return _svg(figure, style)
+    tidy(axes)
+    place(axes, labels)
+    return svg_text(figure, style)
 
 
 def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
     """Learning rate and gradient norm over the steps: beside each other, or stacked if narrow. An SVG document."""
     narrow = width < 6
-    figure, style = _figure(width, 3.6 if narrow else 1.9)
+    figure, style = new_figure(width, 3.6 if narrow else 1.9)
     panels = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
     for axes, key, title in zip(
         panels, ("learning_rate", "gradient_norm"), ("learning rate", "gradient norm"), strict=True
@@ -69,10 +69,10 @@ def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
         axes.plot(steps, values, color=TRAIN, linewidth=1.4, **_dot(steps))
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
         axes.set_ylim(0, 1.1 * np.quantile(values, 0.995) if len(values) and values.any() else 1)
-        _tidy(axes)
+        tidy(axes)
         axes.yaxis.set_major_formatter("{x:g}")
     figure.tight_layout(pad=0.5, w_pad=2.5, h_pad=1.2)
-    return _svg(figure, style)
+    return svg_text(figure, style)
 
 
 def series(rows: list[dict[str, Any]], key: str) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +93,10 @@ def smoothed(values: np.ndarray) -> np.ndarray:
 
 
 def spread(heights: Sequence[float], distance: float) -> list[float]:
-    """The heights, moved apart as little as needed to be `distance` from each other; the order stays."""
+    """The heights, moved apart as little as needed to be `distance` from each other; the order stays.
+
+    None leaves 0 to 1 that fits into it.
+    """
     order = np.argsort(heights, kind="stable")
     groups: list[list[float]] = []  # [sum of wished heights less their offsets, count]
     for index in order:
@@ -107,6 +110,10 @@ def spread(heights: Sequence[float], distance: float) -> list[float]:
     for group in groups:
         for offset in range(int(group[1])):
             placed[next(position)] = _bottom(group, distance) + offset * distance
+    room = 1 - (len(heights) - 1) * distance
+    for rank, index in enumerate(order):
+        if room > 0:
+            placed[index] = min(max(placed[index] - rank * distance, 0.0), room) + rank * distance
     return placed
 
 
@@ -192,7 +199,7 @@ def _limits(axes: Axes, data: ReportData) -> None:
     axes.set_ylim(low - margin, high + margin)
 
 
-def _place(axes: Axes, labels: list[Label]) -> None:
+def place(axes: Axes, labels: list[Label]) -> None:
     """Labels in the column on the right, joined to their height by a hairline where they had to move."""
     low, high = axes.get_ylim()
     wished = [min(1.0, max(0.0, (label.y - low) / (high - low))) for label in labels]
@@ -210,6 +217,7 @@ def _place(axes: Axes, labels: list[Label]) -> None:
                 "arrowstyle": "-",
                 "color": label.colour,
                 "linewidth": 0.7,
+                "relpos": (0, 0.5),
                 "shrinkA": 1,
                 "shrinkB": 1,
             },
@@ -229,7 +237,8 @@ def _dot(steps: np.ndarray) -> dict[str, Any]:
     return {"marker": "o", "markersize": 4} if len(steps) == 1 else {}
 
 
-def _figure(width: float, height: float) -> tuple[Figure, dict[str, Any]]:
+def new_figure(width: float, height: float) -> tuple[Figure, dict[str, Any]]:
+    """An empty figure in inches, and the style to save it with."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
@@ -238,7 +247,8 @@ def _figure(width: float, height: float) -> tuple[Figure, dict[str, Any]]:
     return figure, {"svg.hashsalt": "octavo", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
+    """The look of all our axes: a pale grid, no frame, whole numbers along the bottom."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.set_facecolor(PAPER)
@@ -256,7 +266,8 @@ def _tidy(axes: Axes) -> None:
     axes.margins(x=0.015)
 
 
-def _svg(figure: Figure, style: dict[str, Any]) -> str:
+def svg_text(figure: Figure, style: dict[str, Any]) -> str:
+    """The figure as an SVG document without dates."""
     from matplotlib import rc_context
 
     target = io.StringIO()
@@ -265,10 +276,13 @@ def _svg(figure: Figure, style: dict[str, Any]) -> str:
     return re.sub(r"\s*<metadata>.*?</metadata>|<!DOCTYPE.*?>\s*", "", target.getvalue(), flags=re.DOTALL)
 
 
-def inline(svg: str, name: str, *, title: str) -> str:
-    """An SVG document as part of a page: colours follow the page's, ids are its own (`name` in front)."""
+def inline(svg: str, name: str, *, title: str, variables: Mapping[str, str] = VARIABLES) -> str:
+    """An SVG document as part of a page: colours follow the page's, ids are its own (`name` in front).
+
+    `variables`: by colour, the name of the CSS variable that takes its place.
+    """
     svg = svg[svg.index("<svg") :]
-    for colour, variable in VARIABLES.items():
+    for colour, variable in variables.items():
         svg = svg.replace(colour, f"var(--{variable})")
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = (

@@ -19,6 +19,7 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
             value = getattr(recipe.sampling, name)
             if value is not None:
                 said.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
+    assert isinstance(recipe.evaluation.every, int), "see runs.data.in_steps"
     patience, evaluations = recipe.training.patience, math.ceil(steps / recipe.evaluation.every)
     if patience is not None and evaluations <= patience:
         said.append(f"training.patience={patience} has no effect: the run has {evaluations} evaluations")

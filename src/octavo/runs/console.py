@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from octavo.training.checkpoint import storage_errors
-
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.progress import Progress, TaskID
@@ -59,6 +57,8 @@ class Console:
             print(text, file=self.stream, flush=True)
 
     def _write_log(self, text: str) -> None:
+        from octavo.training.checkpoint import storage_errors  # torch, which no line without a log needs
+
         assert self.log is not None
         with storage_errors(self.log.parent), self.log.open("a", encoding="utf-8") as file:
             file.write(text + "\n")

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from octavo.config import Recipe, check
 from octavo.dataset import Dataset, Split, prepare_text
 from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.evaluation.baselines import baselines
+from octavo.evaluation.finding import Facts
+from octavo.evaluation.places import Places
+from octavo.evaluation.verdict import verdicts
 from octavo.model.gpt import GPT
 from octavo.runs.console import Console
-from octavo.runs.data import absolute, build_dataset
+from octavo.runs.data import absolute, build_dataset, cleaned
 from octavo.runs.judge import judge
+from octavo.runs.written import Written, ended, judged, write
 from octavo.synthesis.storyteller import Storyteller
 from octavo.tokenizers import Tokenizer
 from octavo.training.runtime import Runtime, set_threads
@@ -26,7 +32,8 @@ if TYPE_CHECKING:
 def evaluate_run(
     run: Run, text: str | Path | Sequence[str | Path] | None = None, console: Console | None = None
 ) -> dict[str, Any]:
-    """Judge a run's model on its own validation split, or on `text`, beside the baselines.
+    """Judge a run's model on its own validation split, or on `text`, beside the baselines. On its own split what it
+    writes is judged too (memorization, diversity), and how it learned; `findings` say what all of it means.
 
     Raises CorpusError or TokenizerError where the text cannot be read or holds what the vocabulary lacks.
     """
@@ -38,16 +45,20 @@ def evaluate_run(
     if text is None:
         dataset = build_dataset(recipe, console)
         check_same_tokens(dataset.tokenizer, run.tokenizer)
-        return evaluation(run.model, dataset, recipe, runtime, step=run.step, console=console)
+        found = evaluation(run.model, dataset, recipe, runtime, step=run.step, console=console)
+        written = write(run.model, dataset, recipe)
+        return examined(found, written, dataset, recipe, rows=run.metrics, steps=last_step(run))
     source = check({"corpus": {"kind": "files", "paths": absolute(text)}}).corpus.build(report=console.say)
-    split = prepare_text(source, run.tokenizer, report=console.say)
+    split = prepare_text(cleaned(source, recipe, console), run.tokenizer, report=console.say)
     try:
         learned_on = build_dataset(recipe, console).train
     except (CorpusError, TokenizerError):
         console.say("the training text is gone: baselines that learn from it are left out")
         learned_on = None
     facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
-    return {**facts, "baselines": baselines_beside(learned_on, split, run.tokenizer, console)}
+    facts["baselines"] = baselines_beside(learned_on, split, run.tokenizer, console)
+    tokens = len(learned_on.tokens) if learned_on else 0
+    return with_findings(facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run))
 
 
 def whole_split(recipe: Recipe) -> Recipe:
@@ -80,17 +91,58 @@ def figures(
     """The model's own figures on a split."""
     if len(split.tokens) < 2:
         raise InputError(f"The text has {len(split.tokens)} tokens; judging needs at least 2.")
-    judged = judge(model, split, recipe, tokenizer, runtime)
+    places = Places(context=recipe.model.context, end=tokenizer.end if split.documents > 1 else None)
+    score = judge(model, split, recipe, tokenizer, runtime, places)
+    starts = np.append(split.starts.astype(np.int64), len(split.tokens))
     return {
-        "val_loss": judged.loss,
-        "perplexity": judged.perplexity,
-        "bits_per_byte": judged.bits_per_byte,
-        "accuracy": judged.accuracy,
-        "tokens": judged.tokens,
+        "val_loss": score.loss,
+        "perplexity": score.perplexity,
+        "bits_per_byte": score.bits_per_byte,
+        "accuracy": score.accuracy,
+        "tokens": score.tokens,
         "bytes": split.bytes,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "step": step,
+        "positions": places.positions(),
+        "ends": places.document_ends(),
+        "documents_cut": float((np.diff(starts) > recipe.model.context).mean()),
     }
+
+
+def examined(
+    found: dict[str, Any],
+    written: Written,
+    dataset: Dataset,
+    recipe: Recipe,
+    *,
+    rows: Sequence[Mapping[str, Any]],
+    steps: int,
+) -> dict[str, Any]:
+    """The evaluation with what the model wrote and what all of it says: `rows` of metrics.jsonl, `steps` of the run."""
+    found = {**found, **judged(written, dataset, recipe)}
+    if found["ends"]:
+        found["ends"] = {**found["ends"], **ended(written, dataset)}
+    vocab_size, tokens = dataset.tokenizer.vocab_size, len(dataset.train.tokens)
+    return with_findings(found, recipe, vocab_size, train_tokens=tokens, steps=steps, rows=rows)
+
+
+def with_findings(
+    found: dict[str, Any],
+    recipe: Recipe,
+    vocab_size: int,
+    *,
+    train_tokens: int,
+    steps: int,
+    rows: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The evaluation with its verdict, as plain data."""
+    facts = Facts(recipe, steps, vocab_size, train_tokens, rows=rows, evaluation=found)
+    return {**found, "findings": [finding.as_dict() for finding in verdicts(facts)]}
+
+
+def last_step(run: Run) -> int:
+    """The step at which a run's training ended, as far as its folder tells."""
+    return max((row["step"] for row in run.metrics), default=run.step)
 
 
 def cached_baselines(dataset: Dataset, console: Console) -> dict[str, Any]:
@@ -129,7 +181,7 @@ def baselines_beside(
 
 def source_entropy(recipe: Recipe, dataset: Dataset) -> float | None:
     """Nats per token of the storyteller's own held-out stories, which no model can beat. None for other texts."""
-    if recipe.corpus.kind != "storyteller":
+    if recipe.corpus.kind != "storyteller" or recipe.cleaning:  # cleaned stories are no longer the teller's
         return None
     teller = Storyteller(recipe.corpus.seed)
     numbers = range(recipe.corpus.first, recipe.corpus.first + recipe.corpus.stories)

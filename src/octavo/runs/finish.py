@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
 from typing import Any
 
 from octavo.config import Recipe
 from octavo.dataset import Dataset
-from octavo.generation import Writer
-from octavo.model.gpt import GPT
+from octavo.errors import DivergedError
+from octavo.evaluation.finding import Facts, remedy_lines
+from octavo.evaluation.verdict import verdicts
 from octavo.report import ReportData, write_report
 from octavo.runs.console import Console
-from octavo.runs.evaluate import evaluation, whole_split
+from octavo.runs.evaluate import evaluation, examined, last_step, whole_split
 from octavo.runs.folder import RunFolder
-from octavo.runs.judge import sampling_of
 from octavo.runs.run import Run
-from octavo.runs.session import sample_text
-from octavo.synthesis.checker import check as check_pidgin
+from octavo.runs.session import write_samples
+from octavo.runs.written import write
 from octavo.training.checkpoint import replace_text, storage_errors
 from octavo.training.runtime import Runtime
-
-JUDGED_STORIES = 200
 
 
 def finish(folder: RunFolder, dataset: Dataset, runtime: Runtime, console: Console) -> None:
@@ -31,40 +28,54 @@ def finish(folder: RunFolder, dataset: Dataset, runtime: Runtime, console: Conso
     model = run.model.to(runtime.device)
     with console.working("judging", None):
         result = evaluation(model, dataset, whole_split(run.config), runtime, step=run.step, console=console)
-        if run.config.corpus.kind == "storyteller":
-            result["stories"] = judged_stories(model, dataset, run.config)
-        text = sample_text(model, dataset, run.config)
+        written = write(model, dataset, run.config)
+        result = examined(result, written, dataset, run.config, rows=run.metrics, steps=last_step(run))
+        texts = write_samples(folder.samples, run.step, model, dataset, run.config)
     result["seconds"] = {"training": Run.open(folder.path, checkpoint="last").checkpoint.state()["seconds"]}
     result["seconds"] |= {
         "first_loss": console.first_loss_after,
         "in_all": time.monotonic() - console.started,
     }
     result["verdict"] = verdict(result)
+    written.save(folder.samples / "judged.jsonl")
+    report(folder, result)
+    for text in texts:
+        console.say(f"it writes:\n{text}\n")
+    tell(result, console)
+
+
+def finish_diverged(
+    folder: RunFolder, recipe: Recipe, dataset: Dataset, error: DivergedError, console: Console
+) -> None:
+    """The report of a run that broke off, with its curve, why, and what to do; writes evaluation.json and report/."""
+    facts = Facts(
+        recipe=recipe,
+        steps=recipe.training.steps or 1,
+        vocab_size=dataset.tokenizer.vocab_size,
+        train_tokens=len(dataset.train.tokens),
+        rows=folder.rows(),
+        diverged=error.what,
+    )
+    findings = [finding.as_dict() for finding in verdicts(facts)]
+    result = {"diverged": error.what, "findings": findings}
+    result["verdict"] = [finding["sentence"] for finding in findings]
+    report(folder, result)
+
+
+def report(folder: RunFolder, result: dict[str, Any]) -> None:
+    """Write evaluation.json and the page."""
     with storage_errors(folder.path):
         replace_text(folder.evaluation, json.dumps(result, indent=1))
-        (folder.samples / f"step-{run.step:06d}.txt").write_text(text, encoding="utf-8")
         write_report(folder.path, ReportData.from_run(folder.path))
-    console.say(f"it writes:\n{text}\n")
+
+
+def tell(result: dict[str, Any], console: Console) -> None:
+    """The verdict on the console, each remedy under its sentence."""
+    remedies = remedy_lines(result["findings"])
     for sentence in result["verdict"]:
         console.say(sentence)
-
-
-def judged_stories(model: GPT, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
-    """How many of the stories that the model writes with the recipe's sampling the pidgin checker passes, and what is
-    wrong with the others."""
-    writer, sampling = Writer(model, dataset.tokenizer), sampling_of(recipe.sampling)
-    written = writer.samples(
-        "", tokens=model.context, sampling=sampling, count=JUDGED_STORIES, seed=recipe.seed
-    )
-    verdicts = [check_pidgin(story.text) for story in written]
-    problems = [verdict.problems[0] for verdict in verdicts if not verdict.ok]
-    passed = sum(verdict.ok for verdict in verdicts)
-    return {
-        "written": len(written),
-        "passed": passed,
-        "sampling": asdict(sampling),
-        "problems": problems[:20],
-    }
+        if sentence in remedies:
+            console.say(remedies[sentence])
 
 
 def verdict(result: dict[str, Any]) -> list[str]:
@@ -93,6 +104,7 @@ def verdict(result: dict[str, Any]) -> list[str]:
         said.append(
             f"{stories['passed']} of {stories['written']} stories that it wrote{drawn} are good pidgin."
         )
+    said += [finding["sentence"] for finding in result.get("findings", [])]
     seconds = result["seconds"]
     first = "" if seconds["first_loss"] is None else f", the first loss after {seconds['first_loss']:.1f} s"
     said.append(f"{seconds['in_all']:.0f} s in all, {seconds['training']:.0f} s of them training{first}.")

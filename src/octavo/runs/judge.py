@@ -7,6 +7,7 @@ from typing import Any
 
 from octavo.config import Recipe, SamplingConfig
 from octavo.dataset import Split
+from octavo.evaluation.places import Places
 from octavo.evaluation.score import score
 from octavo.generation import Sampling
 from octavo.model.gpt import GPT
@@ -29,7 +30,14 @@ class Judgement:
         return asdict(self)
 
 
-def judge(model: GPT, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtime: Runtime) -> Judgement:
+def judge(
+    model: GPT,
+    split: Split,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    runtime: Runtime,
+    places: Places | None = None,
+) -> Judgement:
     """Score a model on a split (or on the part of it that the recipe states)."""
     limit = recipe.evaluation.tokens
     batches = recipe.batches.evaluation(
@@ -41,7 +49,7 @@ def judge(model: GPT, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtim
         end_id=tokenizer.end,
         limit=limit,
     )
-    result = score(model, batches, autocast=runtime.autocast)
+    result = score(model, batches, autocast=runtime.autocast, places=places)
     # A part is taken to have its share of the split's bytes.
     whole = limit is None or limit >= len(split.tokens)
     scored_bytes = split.bytes if whole else split.bytes * result.tokens / len(split.tokens)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import octavo
@@ -16,8 +17,10 @@ from octavo.errors import DivergedError, Interrupted
 from octavo.generation import Sampling, Writer
 from octavo.model.gpt import GPT
 from octavo.runs.console import Console
+from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
-from octavo.runs.judge import judge, sampling_of
+from octavo.runs.hooks import BestHook, Hook, Progress
+from octavo.runs.judge import Judgement, judge, sampling_of
 from octavo.runs.signals import stop_requests
 from octavo.runs.tensorboard import TensorBoard
 from octavo.training.checkpoint import Checkpoint, follow, point, prune, save_checkpoint, storage_errors, sync
@@ -25,31 +28,8 @@ from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.runtime import Runtime
 
 
-@dataclass
-class Progress:
-    """The run's own numbers, saved with every checkpoint."""
-
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    best_loss: float = math.inf
-    best_step: int = 0
-    evaluations_since_best: int = 0
-    finished: bool = False
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Progress:
-        """From a checkpoint's state.json."""
-        finite: dict[str, Any] = {key: math.inf if value is None else value for key, value in state.items()}
-        return cls(**finite)
-
-    def state(self) -> dict[str, Any]:
-        """As it is saved; JSON has no infinity."""
-        return {key: None if value == math.inf else value for key, value in asdict(self).items()}
-
-
 class Session:
-    """Trains a model in a run folder, from wherever `progress` stands."""
+    """Trains a model in a run folder, from wherever `progress` stands; `hooks` are done beside its own."""
 
     def __init__(
         self,
@@ -63,6 +43,7 @@ class Session:
         runtime: Runtime,
         console: Console,
         source: Checkpoint | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         self.recipe, self.steps, self.folder, self.dataset = recipe, steps, folder, dataset
         self.batches, self.model, self.runtime, self.console = (
@@ -79,6 +60,16 @@ class Session:
             self.progress = Progress.from_state(source.state())
         self.progress.finished = self.progress.step >= steps or self.out_of_patience
         self.board = TensorBoard.open(folder.path) if recipe.logging.tensorboard else None
+        periods = in_steps(recipe, batches)
+        self.hooks = [
+            Hook(recipe.logging.every, Session.log_step, first=True, last=True),
+            Hook(1, Session.show),
+            Hook(int(periods.evaluation.every), Session.evaluate, last=True),
+            Hook(int(periods.sampling.every), Session.sample),
+            *hooks,
+            BestHook(int(periods.training.checkpoint_every), Session.save, last=True),
+        ]
+        self._first = self.progress.step + 1  # of this session
         self._clock = time.monotonic()
         self._mark = (time.monotonic(), 0)  # when, and after how many tokens, speed was last read
 
@@ -86,6 +77,8 @@ class Session:
         """Train to the end. Raises Interrupted (saved), DivergedError (not saved) or StorageError."""
         recipe, first = self.recipe, self.progress.step
         model = self.compiled()
+        if recipe.evaluation.initial and first == 0:
+            self.evaluate_untrained()
         loop = training_steps(
             model,
             self.optimizers,
@@ -100,7 +93,7 @@ class Session:
         )
         with stop_requests() as stop, self.console.working("training", self.steps):
             for info in loop:
-                self.after_step(info, first=info.step == first + 1)
+                self.after_step(info)
                 if stop:
                     self.save()
                     raise Interrupted(
@@ -125,30 +118,19 @@ class Session:
         patience = self.recipe.training.patience
         return patience is not None and self.progress.evaluations_since_best >= patience
 
-    def after_step(self, info: StepInfo, *, first: bool) -> None:
-        """Everything periodic."""
-        recipe, progress = self.recipe, self.progress
+    def after_step(self, info: StepInfo) -> None:
+        """Everything periodic that is due."""
+        progress, now = self.progress, time.monotonic()
         progress.step, progress.tokens = info.step, progress.tokens + info.tokens
-        now = time.monotonic()
         progress.seconds, self._clock = progress.seconds + now - self._clock, now
-        last = info.step == self.steps
-        if last or info.step == 1 or info.step % recipe.logging.every == 0:
-            self.log_step(info)
-        self.console.advance(info.step, self.note(info), first=first)
-        if last or info.step % recipe.evaluation.every == 0:
-            self.evaluate(info)
-        if recipe.sampling.every and info.step % recipe.sampling.every == 0:
-            self.sample()
-        if self.out_of_patience:
-            bad = progress.evaluations_since_best
-            self.console.say(f"no better for {bad} evaluations: stopping early at step {info.step}")
-        progress.finished = last or self.out_of_patience
-        if (
-            progress.finished
-            or info.step % recipe.training.checkpoint_every == 0
-            or progress.best_step == info.step
-        ):
-            self.save()
+        progress.finished = info.step == self.steps
+        for hook in self.hooks:
+            if hook.due(progress):
+                hook.work(self, info)
+
+    def show(self, info: StepInfo) -> None:
+        """Move the live line on."""
+        self.console.advance(info.step, self.note(info), first=info.step == self._first)
 
     def note(self, info: StepInfo) -> str:
         """The live line."""
@@ -184,12 +166,18 @@ class Session:
         if self.board is not None:
             self.board.write(row)
 
-    def evaluate(self, info: StepInfo) -> None:
-        """Judge on the validation split, and note a new best."""
-        progress = self.progress
+    def judged(self) -> Judgement:
+        """The model's place on the validation split now; the time that it takes does not count as training."""
         result = judge(self.model, self.dataset.validation, self.recipe, self.dataset.tokenizer, self.runtime)
         if not math.isfinite(result.loss):
             raise self.diverged(f"the validation loss is {result.loss}")
+        self._clock = time.monotonic()
+        self._mark = (self._clock, self.progress.tokens)
+        return result
+
+    def evaluate(self, info: StepInfo) -> None:
+        """Judge on the validation split, note a new best, and end the run when patience does."""
+        progress, result = self.progress, self.judged()
         better = result.loss < progress.best_loss
         if better:
             progress.best_loss, progress.best_step, progress.evaluations_since_best = (
@@ -199,25 +187,33 @@ class Session:
             )
         else:
             progress.evaluations_since_best += 1
-        self._clock = time.monotonic()  # evaluations do not count as training time
-        self._mark = (self._clock, progress.tokens)
         row = {"event": "validation", "step": info.step, **result.as_dict(), "best": better}
         self.write_row({**row, "seconds": round(progress.seconds, 3)})
         self.console.say(
             f"step {info.step}/{self.steps}  training {info.loss:.4f}  validation {result.loss:.4f}  "
             f"{result.bits_per_byte:.3f} bits/byte" + ("  (best)" if better else "")
         )
+        if self.out_of_patience:
+            progress.finished = True
+            bad = progress.evaluations_since_best
+            self.console.say(f"no better for {bad} evaluations: stopping early at step {info.step}")
 
-    def sample(self) -> None:
-        """Write a sample file."""
+    def evaluate_untrained(self) -> None:
+        """A row for step 0, which is no candidate for the best: there is no checkpoint of it."""
+        result = self.judged()
+        row = {"event": "validation", "step": 0, **result.as_dict(), "best": False}
+        self.write_row({**row, "seconds": 0.0})
+        self.console.say(
+            f"step 0/{self.steps}  untrained  validation {result.loss:.4f}  {result.bits_per_byte:.3f} bits/byte"
+        )
+
+    def sample(self, info: StepInfo) -> None:
+        """Write the sample files of this step."""
         self.refuse_infinite()
-        path = self.folder.samples / f"step-{self.progress.step:06d}.txt"
-        text = sample_text(self.model, self.dataset, self.recipe)
-        with storage_errors(self.folder.path):
-            path.write_text(text, encoding="utf-8")
-        self.console.say(f"sample at step {self.progress.step}: {shortened(text)}")
+        for text in write_samples(self.folder.samples, info.step, self.model, self.dataset, self.recipe):
+            self.console.say(f"sample at step {info.step}: {shortened(text)}")
 
-    def save(self) -> None:
+    def save(self, info: StepInfo | None = None) -> None:
         """A checkpoint of this step; `last` and perhaps `best` lead to it; old ones go."""
         self.refuse_infinite()
         folder, recipe = self.folder, self.recipe
@@ -253,13 +249,23 @@ class Session:
         )
 
 
-def sample_text(model: GPT, dataset: Dataset, recipe: Recipe) -> str:
-    """The prompt and what the model writes after it, by the recipe's sampling settings."""
+def write_samples(folder: Path, step: int, model: GPT, dataset: Dataset, recipe: Recipe) -> list[str]:
+    """Each prompt and what the model writes after it, by the recipe's sampling settings, as a file.
+
+    `step-000500.txt` where there is one prompt, else `step-000500-1.txt` and so on in the prompts' order.
+    """
     settings = recipe.sampling
     writer = Writer(model, dataset.tokenizer)
     sampling: Sampling = sampling_of(settings)
-    (sample,) = writer.samples(settings.prompt, tokens=settings.tokens, sampling=sampling, seed=recipe.seed)
-    return settings.prompt + sample.text
+    texts = []
+    for number, prompt in enumerate(settings.prompts, start=1):
+        seed = recipe.seed + number - 1  # the same draws would make the samples nearly the same
+        (sample,) = writer.samples(prompt, tokens=settings.tokens, sampling=sampling, seed=seed)
+        texts.append(prompt + sample.text)
+        name = f"step-{step:06d}" + (f"-{number}" if len(settings.prompts) > 1 else "")
+        with storage_errors(folder):
+            (folder / f"{name}.txt").write_text(texts[-1], encoding="utf-8")
+    return texts
 
 
 def shortened(text: str, limit: int = 120) -> str:

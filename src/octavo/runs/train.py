@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,16 @@ from octavo.config import (
 )
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
-from octavo.errors import CheckpointError, ConfigError, CorpusError, InputError
+from octavo.errors import CheckpointError, ConfigError, CorpusError, DivergedError, InputError
 from octavo.generation import Writer
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.advice import idle_options
 from octavo.runs.console import Console
-from octavo.runs.data import Paths, absolute, build_batches, build_dataset, total_steps
-from octavo.runs.finish import finish
+from octavo.runs.data import Paths, absolute, build_batches, build_dataset, in_steps, total_steps
+from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder
+from octavo.runs.hooks import Hook
 from octavo.runs.manifest import run_manifest
 from octavo.runs.run import Run
 from octavo.runs.session import Session
@@ -66,12 +67,14 @@ def train(
     overrides: Iterable[str] | Mapping[str, Any] = (),
     resume: bool = False,
     console: Console | None = None,
+    hooks: Sequence[Hook] = (),
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
     `recipe` is a shipped name, a YAML file or plain data; `text` is a path or several (files or folders; `-` is
     standard input); `out` defaults to the next free `runs/<recipe>`; `overrides` are `key=value` strings or a
-    mapping from dotted keys. With `resume`, the run in `out` goes on from its newest whole checkpoint.
+    mapping from dotted keys. With `resume`, the run in `out` goes on from its newest whole checkpoint. `hooks` is work
+    of your own to do every so many steps (see `octavo.Hook`).
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
     console = console or Console()
@@ -86,7 +89,7 @@ def train(
         folder = RunFolder.create(Path(out) if out is not None else free_name(name))
     with folder.lock():
         try:
-            return _train(folder, resolved, console)
+            return _train(folder, resolved, console, hooks)
         except InputError:
             # Where nothing began, the mended command can use the name.
             if not resume and not folder.manifest.is_file():
@@ -178,7 +181,7 @@ def choose_runtime(
     return Runtime(device=device, precision=precision, threads=threads)
 
 
-def _train(folder: RunFolder, recipe: Recipe, console: Console) -> Run:
+def _train(folder: RunFolder, recipe: Recipe, console: Console, hooks: Sequence[Hook] = ()) -> Run:
     replace_text(folder.config, to_yaml(recipe))  # first: it makes the folder a run
     with storage_errors(folder.path):
         folder.samples.mkdir(exist_ok=True)
@@ -187,9 +190,8 @@ def _train(folder: RunFolder, recipe: Recipe, console: Console) -> Run:
     batches = build_batches(recipe, dataset, console)
     steps = total_steps(recipe, batches)
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
-    Writer(model, dataset.tokenizer).prompt_ids(
-        recipe.sampling.prompt
-    )  # may raise: now, not after the training
+    for prompt in recipe.sampling.prompts:
+        Writer(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
     earlier = read_json(folder.manifest) if folder.manifest.is_file() else None
     if earlier is not None:
         refuse_other_data(earlier, dataset)
@@ -205,7 +207,7 @@ def _train(folder: RunFolder, recipe: Recipe, console: Console) -> Run:
         f"{count:,} parameters, {len(dataset.train.tokens):,} training tokens, "
         f"vocabulary {dataset.tokenizer.vocab_size:,}, {steps:,} steps on {runtime.device} in {runtime.precision}"
     )
-    for sentence in idle_options(recipe, steps):
+    for sentence in idle_options(in_steps(recipe, batches), steps):
         console.say(f"warning: {sentence}")
     session = Session(
         recipe=recipe,
@@ -217,10 +219,15 @@ def _train(folder: RunFolder, recipe: Recipe, console: Console) -> Run:
         runtime=runtime,
         console=console,
         source=source,
+        hooks=hooks,
     )
-    keep_rows(folder, session.progress.step)
+    keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
     if not session.progress.finished:
-        session.run()
+        try:
+            session.run()
+        except DivergedError as error:
+            finish_diverged(folder, recipe, dataset, error, console)
+            raise
     finish(folder, dataset, runtime, console)
     return Run.open(folder.path)
 

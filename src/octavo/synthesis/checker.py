@@ -35,28 +35,69 @@ class Verdict:
     problems: tuple[str, ...]
 
 
-def check(text: str, *, vocabulary: Collection[str] | None = None) -> Verdict:
+def check(
+    text: str,
+    *,
+    vocabulary: Collection[str] | None = None,
+    words: tuple[int, int] = (FEWEST_WORDS, MOST_WORDS),
+) -> Verdict:
     """Check one story.
 
     Args:
         text: the story, without markers of its start and end.
         vocabulary: the closed list of words; by default the storyteller's.
+        words: the fewest and the most that a story may have.
     """
-    words = frozenset(own_vocabulary() if vocabulary is None else vocabulary)
+    known = frozenset(own_vocabulary() if vocabulary is None else vocabulary)
     tokens = TOKEN.findall(text)
-    problems = [*_spelling(text, tokens, words), *_length(tokens), *_ending(tokens), *_neighbours(tokens)]
+    problems = [
+        *_spelling(text),
+        *_unknown(tokens, known),
+        *_length(tokens, words),
+        *_ending(tokens, ENDING),
+        *_neighbours(tokens),
+    ]
     for sentence in _sentences(tokens):
         problems += _sentence(sentence)
+    return _verdict(problems)
+
+
+def check_plain(
+    text: str, *, vocabulary: Collection[str] | None, words: tuple[int, int], ending: str
+) -> Verdict:
+    """Check a story in any language: its words, its length and its end.
+
+    Args:
+        text: the story, cleaned.
+        vocabulary: the closed list of words; None where any may stand.
+        words: the fewest and the most that a story may have.
+        ending: its last sentence; empty for any that is whole.
+    """
+    tokens = TOKEN.findall(text)
+    problems = list(_length(tokens, words))
+    if vocabulary is not None:
+        problems += _unknown(tokens, vocabulary)
+    if ending:
+        problems += _ending(tokens, tuple(TOKEN.findall(ending)))
+    elif not text.rstrip("\"')»”’ ").endswith((".", "?", "!", "…", "。", "؟")):
+        problems.append("The story does not end with a whole sentence.")
+    return _verdict(problems)
+
+
+def _verdict(problems: list[str]) -> Verdict:
     unique = tuple(dict.fromkeys(problems))
     return Verdict(not unique, unique)
 
 
-def _spelling(text: str, tokens: list[str], words: frozenset[str]) -> Iterator[str]:
-    if text != text.lower():
-        yield "There are capital letters; pidgin is lower case."
+def _unknown(tokens: list[str], words: Collection[str]) -> Iterator[str]:
     unknown = sorted({t for t in tokens if t not in MARKS and t.lower() not in words})
     if unknown:
         yield f"Not in the vocabulary: {', '.join(unknown)}."
+
+
+def _spelling(text: str) -> Iterator[str]:
+    if text != text.lower():
+        yield "There are capital letters; pidgin is lower case."
     if re.search(r"(?:^|\s)[.,?]", text):
         yield "A punctuation mark stands alone; it must follow a word directly."
     if re.search(r"[.,?](?=[^\s.,?])", text):
@@ -65,16 +106,17 @@ def _spelling(text: str, tokens: list[str], words: frozenset[str]) -> Iterator[s
         yield "Two punctuation marks stand in a row."
 
 
-def _length(tokens: list[str]) -> Iterator[str]:
+def _length(tokens: list[str], words: tuple[int, int]) -> Iterator[str]:
     count = sum(t not in MARKS for t in tokens)
-    if not FEWEST_WORDS <= count <= MOST_WORDS:
-        yield f"The story has {count} words; it should have {FEWEST_WORDS} to {MOST_WORDS}."
+    if not words[0] <= count <= words[1]:
+        yield f"The story has {count} words; it should have {words[0]} to {words[1]}."
 
 
-def _ending(tokens: list[str]) -> Iterator[str]:
-    ends = [i for i in range(len(tokens)) if tuple(tokens[i : i + 3]) == ENDING]
-    if not ends or ends[-1] != len(tokens) - 3 or (len(tokens) > 3 and tokens[-4] not in (".", "?")):
-        yield "The story does not close with the sentence 'the end.'."
+def _ending(tokens: list[str], ending: tuple[str, ...]) -> Iterator[str]:
+    n = len(ending)
+    ends = [i for i in range(len(tokens)) if tuple(tokens[i : i + n]) == ending]
+    if not ends or ends[-1] != len(tokens) - n or (len(tokens) > n and tokens[-n - 1] not in (".", "?")):
+        yield f"The story does not close with the sentence '{' '.join(ending[:-1])}{ending[-1]}'."
     if len(ends) > 1:
         yield "The story ends more than once."
 

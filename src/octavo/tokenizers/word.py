@@ -1,10 +1,8 @@
 """Words: every word and every punctuation mark is a token (report A).
 
-A word is what stands between white space, less the punctuation at its edges; apostrophes and hyphens inside
-it stay (don't, well-known), and so do points, commas and colons between digits (3.14). Every other mark is
-a token by itself. Spacing is not kept: `decode` sets it anew by the rules at `_CLOSING`, so
-decode(encode(text)) is the text well spaced, and encode(decode(ids)) gives the same ids again, since no two
-tokens are glued that would be read as one.
+What a word is stands in `octavo.corpus.words`; every mark is a token by itself. Spacing is not kept: `decode` sets it
+anew by the rules at `_CLOSING`, so decode(encode(text)) is the text well spaced, and encode(decode(ids)) gives the
+same ids again, since no two tokens are glued that would be read as one.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from octavo.config.parts import register
+from octavo.corpus.words import MARKS, WORD
 from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
     UNKNOWN,
@@ -33,19 +32,9 @@ from octavo.tokenizers.pieces import whole_words
 START, END = "<sos>", "<eos>"
 LINE_BREAK = "\n"
 
-# Everything that is neither white space nor one of these belongs to words. Spelled out instead of \w, which
-# follows Python's version of Unicode and leaves out the combining marks that many scripts write inside words.
-_MARKS = (
-    r"!-/:-@\[-`{-~"  # ASCII
-    r"\u00a1-\u00a9\u00ab-\u00b1\u00b4\u00b6-\u00b8\u00bb\u00bf\u00d7\u00f7"  # Latin-1
-    r"\u2010-\u2027\u2030-\u205e\u20a0-\u20cf"  # dashes, quotes, bullets, currencies
-    r"\u3001-\u3003\u3008-\u301f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # CJK
-)
-_LETTERS = rf"[^\s{_MARKS}]++"
-_WORD = rf"{_LETTERS}(?:(?:['’‐‑-]|(?<=[0-9])[.,:](?=[0-9])){_LETTERS})*+"
 _PATTERNS = {
-    "fold": re.compile(rf"{_WORD}|{UNKNOWN}|[{_MARKS}]"),
-    "keep": re.compile(rf"{_WORD}|{UNKNOWN}|[{_MARKS}]|{LINE_BREAK}"),
+    "fold": re.compile(rf"{WORD}|{UNKNOWN}|[{MARKS}]"),
+    "keep": re.compile(rf"{WORD}|{UNKNOWN}|[{MARKS}]|{LINE_BREAK}"),
 }
 
 # How tokens are spaced: none before a closing mark nor after an opening one; a paired mark is both in turn.

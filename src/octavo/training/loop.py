@@ -40,7 +40,8 @@ class StepInfo:
 def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor, *, scored: int) -> Tensor:
     """Cross-entropy (nats) summed over the targets that are not −1, divided by `scored`."""
     logits = model(inputs)  # (B, T, V)
-    nats = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=-1, reduction="sum")
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, 1)
+    nats = F.cross_entropy(logits, targets.flatten(), ignore_index=-1, reduction="sum")
     return nats / scored
 
 

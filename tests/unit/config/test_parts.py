@@ -123,8 +123,8 @@ def configs(config: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[typ
     seen.add(config)
     yield config
     for field in config.model_fields.values():
-        room = next((item.room for item in field.metadata if isinstance(item, PartOf)), None)
-        inner: list[Any] = list(parts(room).values()) if room else [field.annotation]
+        part = PartOf.of(field)
+        inner: list[Any] = list(parts(part.room).values()) if part else [field.annotation]
         for each in inner:
             if isinstance(each, type) and issubclass(each, BaseModel):
                 yield from configs(each, seen)

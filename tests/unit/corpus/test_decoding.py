@@ -14,8 +14,9 @@ from octavo.errors import ConfigError, CorpusError
 
 
 def read(path: Path, wanted: str = "auto") -> tuple[str, Encoding]:
-    encoding = encoding_of(path, path.name, wanted)
-    return "".join(read_text(path, path.name, encoding)), encoding
+    with path.open("rb") as file:
+        encoding = encoding_of(file, path.name, wanted)
+        return "".join(read_text(file, path.name, encoding)), encoding
 
 
 @pytest.fixture
@@ -66,7 +67,8 @@ def test_cuts_change_neither_characters_nor_line_breaks(
     path.write_bytes(text.encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "PIECE", size)
-        pieces = list(read_text(path, "a.txt", Encoding("utf-8")))
+        with path.open("rb") as file:
+            pieces = list(read_text(file, "a.txt", Encoding("utf-8")))
     assert "".join(pieces) == text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -180,7 +180,8 @@ def test_bad_files_in_a_folder_are_left_out_and_said(folder: Path) -> None:
     read = Read(folder)
     assert len(read.texts) == 3
     assert "left out: empty.txt is empty." in read.said
-    assert "left out: fake.txt is a PDF document, not plain text." in read.said
+    assert any(said.startswith("left out: fake.txt is no PDF that can be opened") for said in read.said)
+    assert read.said[-1] == "3 files read, 2 left out or cut short, with the reasons above"
     for name in ("empty.txt", "fake.txt"):
         with pytest.raises(CorpusError, match=name):
             Read(folder / name)
@@ -191,7 +192,7 @@ def test_paths_that_give_nothing(tmp_path: Path) -> None:
         FilesSource().build()
     with pytest.raises(CorpusError, match=r"There is no file or folder nowhere\.txt"):
         Read("nowhere.txt")
-    with pytest.raises(CorpusError, match=r"no file ends in \.jsonl, "):
+    with pytest.raises(CorpusError, match="no file in it is of a kind that is known"):
         Read(tmp_path)
     (tmp_path / "a.txt").write_bytes(b"")
     with pytest.raises(CorpusError, match="no file in there can be read"):

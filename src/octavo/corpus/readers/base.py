@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any, BinaryIO, ClassVar
 
 from pydantic import Field
 
 from octavo.config.parts import PartConfig, Strict
-from octavo.corpus.decoding import Encoding, encoding_of
+from octavo.corpus.decoding import encoding_of, read_text
 from octavo.corpus.documents import Document, Report
+from octavo.corpus.sandbox import Job, NeedsPassword, extract
+from octavo.corpus.secrets import Passwords
+from octavo.errors import MissingExtra
 
 
 class ReaderOptions(Strict):
@@ -21,9 +24,16 @@ class ReaderOptions(Strict):
     """How the bytes of text files are read: auto (UTF-8, UTF-16 by its mark, else detected and said), or a
     name such as windows-1252."""
     field: str = Field("text", min_length=1)
-    """Name of the field that holds the text in records (.jsonl)."""
+    """Name of the field that holds the text in records (.jsonl), or of the column (.csv, .parquet, hf:)."""
     strip_gutenberg: bool = True
     """Cut off Project Gutenberg's header and licence."""
+    password_variable: str = Field("OCTAVO_PASSWORD", min_length=1)
+    """Environment variable that holds the password of encrypted documents. A password itself is no option,
+    since options are written into the run folder; on a terminal it is asked for."""
+    document_seconds: float = Field(10, gt=0)
+    """Longest time that a document (not plain text) may take to read, and as much again for each megabyte."""
+    document_megabytes: int = Field(2048, ge=256)
+    """Most memory that reading a document may take (not limited on Windows)."""
 
 
 class Reader(ABC):
@@ -36,35 +46,21 @@ class Reader(ABC):
     gives_records: ClassVar[bool]
 
     @abstractmethod
-    def check(self, path: Path, name: str) -> None:
-        """Raise CorpusError if the file cannot be read as this format, as far as can be told before reading
-        it.
+    def read(self, file: BinaryIO, name: str) -> Iterator[Document]:
+        """The documents of an open, seekable file, in order, as they stand in it.
+
+        Raises:
+            CorpusError: it cannot be read; before the first document where that can be told so early.
+            MissingExtra: this format needs a library that is not installed.
         """
 
-    @abstractmethod
-    def read(self, path: Path, name: str) -> Iterator[Document]:
-        """The file's documents, in order, as they stand in it. Raises CorpusError."""
 
-
-class TextReader(Reader):
-    """Base of the readers of formats that are plain text underneath; finds a file's encoding once, and says
-    it.
-    """
-
-    def __init__(self, *, encoding: str, report: Report) -> None:
-        self._wanted = encoding
-        self._report = report
-        self._found: dict[Path, Encoding] = {}
-
-    def check(self, path: Path, name: str) -> None:
-        self._encoding(path, name)
-
-    def _encoding(self, path: Path, name: str) -> Encoding:
-        if path not in self._found:
-            found = self._found[path] = encoding_of(path, name, self._wanted)
-            if found.guessed:
-                self._report(f"{name} is {found.label}, not UTF-8; converted")
-        return self._found[path]
+def decoded(file: BinaryIO, name: str, wanted: str, report: Report) -> Iterator[str]:
+    """A text file as text, with a word about an encoding that had to be guessed. Raises CorpusError."""
+    encoding = encoding_of(file, name, wanted)
+    if encoding.guessed:
+        report(f"{name} is {encoding.label}, not UTF-8; converted")
+    return read_text(file, name, encoding)
 
 
 class ReaderConfig(PartConfig):
@@ -72,10 +68,81 @@ class ReaderConfig(PartConfig):
 
     Attributes:
         suffixes: endings of the file names that it reads, lower case.
+        label: what a file of this format is called in a sentence.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
+    label: ClassVar[str]
 
     @abstractmethod
     def build(self, options: ReaderOptions, report: Report) -> Reader:
         """Make the reader, with those of the options that concern it."""
+
+
+Extract = Callable[[BinaryIO, dict[str, Any], Report], Iterator[tuple[str, Iterator[str]]]]
+"""Takes a document's bytes, its options and who hears of what was left out; gives texts with their names
+(empty where the file has only one text)."""
+
+
+class DocumentConfig(ReaderConfig):
+    """Base of the configs of formats that only a library, or XML inside a zip, can tell the text of. Such files
+    are read by `extract` in a child process.
+
+    Attributes:
+        package: module that it needs, None where Python alone is enough.
+        extra: what to install to have it.
+        records: whether every text in a file is a document.
+    """
+
+    package: ClassVar[str | None] = None
+    extra: ClassVar[str] = "documents"
+    records: ClassVar[bool] = False
+
+    @staticmethod
+    @abstractmethod
+    def extract(file: BinaryIO, options: dict[str, Any], say: Report) -> Iterator[tuple[str, Iterator[str]]]:
+        """See `Extract`; runs in the child."""
+
+    def build(self, options: ReaderOptions, report: Report) -> Reader:
+        """Make the reader."""
+        kind = RecordDocuments if self.records else Documents
+        return kind(type(self), options, report)
+
+
+class Documents(Reader):
+    """Documents read in a child process, so that a bad one is a sentence and never more."""
+
+    gives_records = False
+
+    def __init__(self, config: type[DocumentConfig], options: ReaderOptions, report: Report) -> None:
+        self._config = config
+        self._options = options
+        self._report = report
+        self._passwords = Passwords(options.password_variable)
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[Document]:
+        package = self._config.package
+        if package and find_spec(package) is None:
+            raise MissingExtra(package, self._config.extra, f"Reading {self._config.label}")
+        for password in self._passwords.tries(name):
+            try:
+                texts = extract(file, name, self._job(password), self._report)
+            except NeedsPassword:
+                continue
+            yield from (Document(f"{name}, {part}" if part else name, text) for part, text in texts)
+            return
+
+    def _job(self, password: str | None) -> Job:
+        options = {"field": self._options.field, "password": password}
+        return Job(
+            kind=self._config.model_fields["kind"].default,
+            options=options,
+            seconds=self._options.document_seconds,
+            megabytes=self._options.document_megabytes,
+        )
+
+
+class RecordDocuments(Documents):
+    """The same for formats whose every text is a document."""
+
+    gives_records = True

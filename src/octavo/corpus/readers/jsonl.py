@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
-from octavo.corpus.decoding import read_text
 from octavo.corpus.documents import Document, Report
-from octavo.corpus.readers.base import ReaderConfig, ReaderOptions, TextReader
+from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
 from octavo.errors import CorpusError
 
 
-class JsonLines(TextReader):
+class JsonLines(Reader):
     """Every record is a document; empty lines are passed over."""
 
     gives_records = True
 
     def __init__(self, *, encoding: str, field: str, report: Report) -> None:
-        super().__init__(encoding=encoding, report=report)
+        self._encoding = encoding
+        self._report = report
         self._field = field
 
-    def read(self, path: Path, name: str) -> Iterator[Document]:
-        lines = _lines(read_text(path, name, self._encoding(path, name)))
+    def read(self, file: BinaryIO, name: str) -> Iterator[Document]:
+        lines = _lines(decoded(file, name, self._encoding, self._report))
         for number, line in enumerate(lines, start=1):
             if line and not line.isspace():
                 place = f"{name}, line {number}"
@@ -80,6 +79,7 @@ class JsonLinesConfig(ReaderConfig):
 
     kind: Literal["jsonl"] = "jsonl"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+    label: ClassVar[str] = "JSON lines"
 
     def build(self, options: ReaderOptions, report: Report) -> JsonLines:
         """Make the reader."""

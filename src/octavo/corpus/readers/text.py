@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
-from octavo.corpus.decoding import read_text
 from octavo.corpus.documents import Document, Report
 from octavo.corpus.gutenberg import without_gutenberg
-from octavo.corpus.readers.base import ReaderConfig, ReaderOptions, TextReader
+from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
 
 
-class PlainText(TextReader):
+class PlainText(Reader):
     """A file is one text."""
 
     gives_records = False
 
     def __init__(self, *, encoding: str, strip_gutenberg: bool, report: Report) -> None:
-        super().__init__(encoding=encoding, report=report)
+        self._encoding = encoding
+        self._report = report
         self._strip_gutenberg = strip_gutenberg
 
-    def read(self, path: Path, name: str) -> Iterator[Document]:
-        pieces = read_text(path, name, self._encoding(path, name))
+    def read(self, file: BinaryIO, name: str) -> Iterator[Document]:
+        pieces = decoded(file, name, self._encoding, self._report)
         if self._strip_gutenberg:
             pieces = without_gutenberg(pieces, lambda header, licence: self._say(name, header, licence))
         yield Document(name, pieces)
@@ -41,6 +40,7 @@ class TextConfig(ReaderConfig):
 
     kind: Literal["text"] = "text"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".markdown")
+    label: ClassVar[str] = "plain text"
 
     def build(self, options: ReaderOptions, report: Report) -> PlainText:
         """Make the reader."""

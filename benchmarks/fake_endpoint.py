@@ -1,0 +1,344 @@
+"""A local OpenAI-compatible server that misbehaves on request, counts what it bills, and remembers every call.
+
+Standard library only, one process, HTTP/1.1 with connections kept open. Tests and benchmarks share it:
+
+    with FakeEndpoint(faults={"429": 0.05, "cut": 0.1}) as server:
+        … server.url, server.ledger() …
+
+    python benchmarks/fake_endpoint.py --port 8123      # by hand, for trying the how-to page
+
+Faults, each a share of the calls: 429 (with Retry-After as a number or a date), 500, timeout (no answer), cut (the
+connection ends within the answer), wrong_json, empty, html, length (cut by max_tokens), bad_story (a story that
+does not pass). The draw depends on the seed and the call's number alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import math
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from types import TracebackType
+from typing import Any
+
+from octavo.synthesis.storyteller import Storyteller
+
+Story = Callable[[int, str], str]
+"""The answer to call `n` with a prompt."""
+
+PRICES = {"input": 0.28, "cached_input": 0.028, "output": 0.42}
+
+
+class FakeEndpoint:
+    """The server, in a thread of its own.
+
+    Args:
+        seconds: how long a good answer takes.
+        faults: shares by name.
+        retry_after: the wait that a 429 asks for, drawn between these.
+        most: calls at the same time; more are answered 429.
+        key: the key that calls have to bear; None: any or none.
+        story: what is answered.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: float = 0.0,
+        faults: dict[str, float] | None = None,
+        retry_after: tuple[float, float] = (0.2, 1.0),
+        most: int = 10**6,
+        key: str | None = None,
+        story: Story | None = None,
+        seed: int = 0,
+        port: int = 0,
+    ) -> None:
+        self.seconds, self.faults, self.retry_after = seconds, faults or {}, retry_after
+        self.most, self.key, self.seed, self._port = most, key, seed, port
+        teller = Storyteller(seed)
+        self.story: Story = story or (lambda number, _: teller.story(number).text)
+        self.calls: list[dict[str, Any]] = []
+        self.early: list[float] = []  # seconds by which calls came before their own Retry-After
+        self.billed = 0  # picodollars
+        self.in_flight = self.peak = 0
+        self._not_before: dict[str, float] = {}
+        self._said = ""  # the last Authorization header: a careless server repeats it
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> FakeEndpoint:
+        self._thread.start()
+        if not self._ready.wait(10):
+            raise RuntimeError("the fake endpoint did not start")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    @property
+    def url(self) -> str:
+        """The base URL for a spec."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(
+            asyncio.start_server(self._connection, "127.0.0.1", self._port, backlog=1024)
+        )
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        self._loop.run_forever()
+        server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._one(reader, writer):
+                await writer.drain()
+        except (
+            asyncio.IncompleteReadError,
+            ConnectionError,
+            asyncio.LimitOverrunError,
+            asyncio.CancelledError,
+        ):
+            pass  # the caller left, or the server ends
+        finally:
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One call; whether the connection stays open."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
+            said = headers.get("authorization", "")
+            _answer(
+                writer,
+                401,
+                {"error": {"message": f"Incorrect API key provided: {said}", "code": "invalid_api_key"}},
+            )
+            return True
+        if not first.startswith("POST /v1/chat/completions "):
+            _answer(writer, 404, {"error": {"message": "There is nothing here."}})
+            return True
+        self._said = headers.get("authorization", "")
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            return await self._chat(json.loads(body), writer)
+        finally:
+            self.in_flight -= 1
+
+    async def _chat(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+        number, now = len(self.calls), time.time()
+        said = json.dumps(request["messages"])
+        own = hashlib.sha256(said.encode()).hexdigest()
+        until = self._not_before.pop(own, 0.0)
+        if now < until:
+            self.early.append(until - now)
+        draw = random.Random(f"{self.seed}/{number}")
+        fault = self._fault(draw.random())
+        call = {"number": number, "fault": fault, "at": now, "prompt": own, "request": request, "text": None}
+        self.calls.append(call)
+        if fault == "429" or self.in_flight > self.most:
+            self._throttle(writer, own, draw)
+            return True
+        if fault == "500":
+            _answer(writer, 500, {"error": {"message": f"internal; you said {self._said}"}})
+            return True
+        usage = self._bill(request, said, self.story(number, said))
+        if fault == "timeout":
+            await asyncio.sleep(3600)
+        await asyncio.sleep(self.seconds * draw.uniform(0.9, 1.1))
+        return self._say(request, writer, fault, usage, number, said, draw)
+
+    def _fault(self, share: float) -> str:
+        for name, part in self.faults.items():
+            share -= part
+            if share < 0:
+                return name
+        return ""
+
+    def _throttle(self, writer: asyncio.StreamWriter, own: str, draw: random.Random) -> None:
+        wait = round(draw.uniform(*self.retry_after), 3)
+        now = time.time()
+        if draw.random() < 0.3:
+            date = math.ceil(now + wait)
+            header, until = formatdate(date, usegmt=True), float(date)
+        else:
+            header, until = str(wait), now + wait
+        self._not_before[own] = until
+        _answer(writer, 429, {"error": {"message": "slow down"}}, **{"Retry-After": header})
+
+    def _bill(self, request: dict[str, Any], said: str, text: str) -> dict[str, Any]:
+        """Tokens and their price: four letters a token; the prompt is billed however the answer ends."""
+        prompt, reply = len(said) // 4, min(len(text) // 4 + 1, request.get("max_tokens", 10**6))
+        cached = prompt // 2
+        exact = (
+            (prompt - cached) * PRICES["input"] + cached * PRICES["cached_input"] + reply * PRICES["output"]
+        )
+        self.billed += math.ceil(exact * 10**6 - 1e-6)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": reply,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
+
+    def _say(
+        self,
+        request: dict[str, Any],
+        writer: asyncio.StreamWriter,
+        fault: str,
+        usage: dict[str, Any],
+        number: int,
+        said: str,
+        draw: random.Random,
+    ) -> bool:
+        text = self.story(number, said)
+        if fault == "bad_story":
+            text = f"Sorry, {self._said}, here be Pelican and zeppelin! {text}"
+        self.calls[number]["text"] = text
+        finish = "length" if fault == "length" else "stop"
+        if fault == "length":
+            text = text[: len(text) // 2]
+        if fault == "html":
+            _send(
+                writer, 200, f"<!DOCTYPE html><html>Bad gateway for {self._said}</html>".encode(), "text/html"
+            )
+        elif fault == "wrong_json":
+            wrong = [
+                b'{"choices": [',
+                b'{"choices": []}',
+                b"[1, 2]",
+                b'{"choices": [{"message": {"content": 7}}]}',
+                b"null",
+            ]
+            _send(writer, 200, draw.choice(wrong), "application/json")
+        elif fault == "empty":
+            empty = draw.random() < 0.5
+            answer = b"" if empty else json.dumps(_whole("", "stop", usage)).encode()
+            _send(writer, 200, answer, "application/json")
+        elif request.get("stream"):
+            return _stream(writer, text, finish, usage, cut=fault == "cut", draw=draw)
+        elif fault == "cut":
+            body = json.dumps(_whole(text, finish, usage)).encode()
+            _send(writer, 200, body, "application/json", keep=len(body) // 2)
+            return False
+        else:
+            _answer(writer, 200, _whole(text, finish, usage))
+        return True
+
+    def ledger(self) -> dict[str, Any]:
+        """What the server saw: calls, faults, bill in picodollars, calls before their Retry-After."""
+        faults: dict[str, int] = {}
+        for call in self.calls:
+            faults[call["fault"] or "good"] = faults.get(call["fault"] or "good", 0) + 1
+        return {
+            "calls": len(self.calls),
+            "faults": dict(sorted(faults.items())),
+            "billed": self.billed,
+            "early": len(self.early),
+            "peak": self.peak,
+        }
+
+
+def _whole(text: str, finish: str, usage: dict[str, Any]) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": usage,
+    }
+
+
+def _answer(writer: asyncio.StreamWriter, status: int, data: dict[str, Any], **headers: str) -> None:
+    _send(writer, status, json.dumps(data).encode(), "application/json", headers=headers)
+
+
+def _send(
+    writer: asyncio.StreamWriter,
+    status: int,
+    body: bytes,
+    kind: str,
+    *,
+    keep: int | None = None,
+    headers: dict[str, str] | None = None,
+) -> None:
+    lines = [
+        f"HTTP/1.1 {status} X",
+        f"Date: {formatdate(usegmt=True)}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(body)}",
+    ]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body[:keep])
+
+
+def _stream(
+    writer: asyncio.StreamWriter,
+    text: str,
+    finish: str,
+    usage: dict[str, Any],
+    *,
+    cut: bool,
+    draw: random.Random,
+) -> bool:
+    """Server-sent events; a cut one ends within an event, between two, before the reason, or before [DONE]."""
+    words = text.split(" ")
+    deltas = [
+        " ".join(words[i : i + 8]) + (" " if i + 8 < len(words) else "") for i in range(0, len(words), 8)
+    ]
+    events = [
+        {"choices": [{"index": 0, "delta": {"content": delta}, "finish_reason": None}]} for delta in deltas
+    ]
+    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    events.append({"choices": [], "usage": usage})
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    if cut:
+        body = draw.choice(
+            [body[: len(body) // 2], body, body[: body.rfind('data: {"choices": [{"index": 0, "delta": {}')]]
+        )
+    else:
+        body += "data: [DONE]\n\n"
+    tidy = not cut or draw.random() < 0.5  # a proxy may end a cut stream tidily
+    chunk = f"{len(body.encode()):x}\r\n{body}\r\n" + ("0\r\n\r\n" if tidy else "")
+    head = f"HTTP/1.1 200 OK\r\nDate: {formatdate(usegmt=True)}\r\nContent-Type: text/event-stream\r\n"
+    writer.write((head + "Transfer-Encoding: chunked\r\n\r\n" + chunk).encode())
+    return tidy
+
+
+def main() -> int:
+    """Serve until interrupted, for trying things by hand."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--port", type=int, default=8123)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--bad", type=float, default=0.2, help="share of stories that do not pass")
+    options = parser.parse_args()
+    with FakeEndpoint(
+        seconds=options.seconds, faults={"bad_story": options.bad, "429": 0.02}, port=options.port
+    ) as server:
+        print(f"serving at {server.url}; Ctrl-C ends it", flush=True)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            print(json.dumps(server.ledger()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

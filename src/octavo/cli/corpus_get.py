@@ -1,0 +1,106 @@
+"""octavo corpus get: a well-known text by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from octavo.cli.common import Json, print_json, print_table
+
+if TYPE_CHECKING:
+    from octavo.corpus.downloads import Fetched
+
+
+def get_command(
+    name: Annotated[str | None, Parameter(help="Which text; without one, all are listed.")] = None,
+    *,
+    allow_private: Annotated[
+        bool, Parameter(help="Let mirrors be machines of a private network.", negative="")
+    ] = False,
+    accept_change: Annotated[
+        bool,
+        Parameter(help="Fetch again, and take another edition than the one fetched before.", negative=""),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Fetch a well-known text into the user's cache, verified; or list what there is.
+
+    A text whose SHA-256 is pinned has to match it. Of another the hash is printed and kept at the first download, and
+    later ones have to agree. Mirrors: $OCTAVO_MIRRORS, or `mirrors:` in octavo/config.yaml of the user's settings.
+
+    For example:
+
+    octavo corpus get
+
+    octavo corpus get tinyshakespeare
+
+    octavo train shakespeare-char-cpu --text corpus:tinyshakespeare
+    """
+    if name is None:
+        return _list(json)
+    from octavo.corpus.downloads import fetch
+    from octavo.corpus.mirrors import Mirrors, user_mirrors
+    from octavo.runs.console import Console
+
+    console = Console(quiet=json)
+    own = user_mirrors()
+    with console.working(f"fetching {name}", None):
+        got = fetch(
+            name,
+            mirrors=Mirrors(own.bases, own.allow_private or allow_private),
+            accept_change=accept_change,
+            report=console.say,
+            progress=console.read,
+        )
+    _show(got, json)
+    return 0
+
+
+def _show(got: Fetched, json: bool) -> None:
+    if json:
+        print_json(
+            {
+                "name": got.entry.name,
+                "path": str(got.path),
+                "bytes": got.bytes,
+                "sha256": got.sha256,
+                "pinned": got.pinned,
+                "new": got.new,
+                "licence": got.entry.licence,
+                "address": got.entry.address,
+            }
+        )
+        return
+    print(f"{got.path}\n{got.bytes:,} bytes, SHA-256 {got.sha256}")
+    print(
+        "verified against the catalogue"
+        if got.pinned
+        else "not pinned: this hash is kept, and later downloads have to agree"
+    )
+    print(f"licence: {got.entry.licence}\nuse it: --text corpus:{got.entry.name}")
+
+
+def _list(json: bool) -> int:
+    from octavo.corpus.catalogue import catalogue
+
+    entries = list(catalogue().values())
+    if json:
+        here = [{**each.model_dump(), "here": each.path().is_file()} for each in entries]
+        print_json(here)
+        return 0
+    rows = [
+        [
+            each.name,
+            each.size,
+            "pinned" if each.sha256 else "first use",
+            "yes" if each.path().is_file() else "",
+        ]
+        for each in entries
+    ]
+    print_table(rows, head=["name", "size", "SHA-256", "here"])
+    for each in entries:
+        print(f"\n{each.name}: {each.title}\n    {each.address}\n    {each.licence}")
+        if each.sha256:
+            print(f"    SHA-256 {each.sha256}")
+    return 0

@@ -1,0 +1,74 @@
+"""octavo corpus leaks: is what a model is judged on in what it learns from?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from octavo.cli.common import Json, Overrides, Text, print_json, split_overrides
+from octavo.cli.corpus_common import RecipeOption, Steps
+from octavo.errors import InputError
+
+SHOWN = 20
+
+
+def leaks_command(
+    *overrides: Overrides,
+    text: Text = None,
+    against: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Text that models are judged on; without it, the text's own validation split.",
+            consume_multiple=True,
+            negative="",
+        ),
+    ] = None,
+    recipe: RecipeOption = None,
+    steps: Steps = None,
+    words: Annotated[int, Parameter(help="Words in a run.")] = 13,
+    least: Annotated[float, Parameter(help="Share of a document's runs from which on it is named.")] = 0.5,
+    json: Json = False,
+) -> int:
+    """Name the documents that models are judged on and that stand in the training text: repeated whole, or by runs
+    of words.
+
+    For example:
+
+    octavo corpus leaks --text stories.txt split=documents validation=0.1
+
+    octavo corpus leaks --text train.txt --against valid.txt
+
+    octavo corpus leaks --recipe pidgin-demo
+    """
+    text, settings = split_overrides(text, overrides)
+    from octavo.runs.console import Console
+    from octavo.runs.corpus import corpus_recipe, leaks_between
+
+    if words < 1 or not 0 < least <= 1:
+        raise InputError(
+            f"--words is {words} and --least {least:g}; at least 1 word, and a share up to 1, are needed."
+        )
+    training = corpus_recipe(text, recipe, steps, settings)
+    judged = corpus_recipe(against, None, steps, settings) if against else None
+    found = leaks_between(training, judged, Console(quiet=json), words=words, least=least)
+    if json:
+        print_json(found.describe())
+        return 0
+    sample = f", one in {found.sampled} looked at" if found.sampled > 1 else ""
+    print(f"{found.documents:,} judged documents against {found.training_documents:,} training documents")
+    print(f"runs of {found.words} words that both have: {found.share:.2%}{sample}")
+    if found.too_short:
+        print(
+            f"{found.too_short:,} judged documents are too short for a run; only a whole repetition tells there"
+        )
+    for leak in found.leaks[:SHOWN]:
+        how = "repeated whole" if leak.exact else f"{leak.share:.0%} of its runs"
+        print(f"\n{leak.document}: {how}\n    most like {leak.like}")
+        if leak.example:
+            print(f"    both say: {leak.example}")
+    if len(found.leaks) > SHOWN:
+        print(f"\n… and {len(found.leaks) - SHOWN:,} more (--json lists all)")
+    if not found.leaks:
+        print("no judged document stands in the training text")
+    return 0

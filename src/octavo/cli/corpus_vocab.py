@@ -1,0 +1,82 @@
+"""octavo corpus vocab: report A's vocabulary from data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from octavo.cli.common import Json, Overrides, Text, print_json, print_table, split_overrides
+from octavo.cli.corpus_common import RecipeOption, Steps
+
+
+def vocab_command(
+    *overrides: Overrides,
+    text: Text = None,
+    size: Annotated[int | None, Parameter(help="How many words and marks.")] = None,
+    coverage: Annotated[
+        float | None, Parameter(help="Or as few as make up this share of the text, such as 0.99.")
+    ] = None,
+    recipe: RecipeOption = None,
+    steps: Steps = None,
+    case: Annotated[bool, Parameter(help="Keep Cat apart from cat.", negative="")] = False,
+    out: Annotated[Path | None, Parameter(help="A file for the words, one a line.")] = None,
+    picture: Annotated[Path | None, Parameter(help="A file for the curve, .svg.")] = None,
+    json: Json = False,
+) -> int:
+    """The most frequent words and marks of a text, and how many documents pass under vocabularies of other sizes.
+
+    Without --size and --coverage the knee of that curve is taken: where more words begin to bring few documents.
+    The file fits the word tokenizer (tokenizer.words=FILE) and the cleaning step closed_vocabulary.
+
+    For example:
+
+    octavo corpus vocab --text stories.txt --steps pidgin --picture curve.svg
+
+    octavo corpus vocab --text stories.txt --steps pidgin --coverage 0.99 --out vocabulary.txt
+    """
+    text, settings = split_overrides(text, overrides)
+    from octavo.corpus.vocabulary import chosen_size, count_vocabulary
+    from octavo.runs.console import Console
+    from octavo.runs.corpus import corpus_recipe, write_picture, write_words
+    from octavo.runs.data import build_source
+
+    wanted = corpus_recipe(text, recipe, steps, settings)
+    console = Console(quiet=json)
+    with console.working("counting", None):
+        found = count_vocabulary(build_source(wanted, console), lowercase=not case, progress=console.read)
+    chosen = chosen_size(found, size, coverage)
+    curve = found.curve(chosen)
+    if out:
+        write_words(out, found.words[:chosen])
+    if picture:
+        from octavo.report.corpus_plots import kept_plot
+
+        write_picture(picture, kept_plot(curve, chosen))
+    if json:
+        shown = {"size": chosen, "knee": found.knee, "documents": len(found.needed), "exact": found.exact}
+        print_json({**shown, "distinct": len(found.words), "curve": curve, "words": found.words[:chosen]})
+        return 0
+    _print_curve(curve, chosen, found.knee)
+    if out:
+        print(f"\n{out}: {chosen:,} words and marks, the most frequent first")
+    elif not picture:
+        print("\n--out FILE writes the words, --picture FILE.svg the curve")
+    return 0
+
+
+def _print_curve(curve: list[dict[str, Any]], chosen: int, knee: int | None) -> None:
+    names = {chosen: "← chosen", knee: "knee"}
+    names = {**names, chosen: "← chosen, knee"} if chosen == knee else names
+    rows = [
+        [
+            f"{row['size']:,}",
+            f"{row['coverage']:.2%}",
+            f"{row['documents']:,}",
+            f"{row['share']:.1%}",
+            names.get(row["size"], ""),
+        ]
+        for row in curve
+    ]
+    print_table(rows, head=["words", "of the text", "documents that pass", "share", ""])

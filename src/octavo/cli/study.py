@@ -1,0 +1,130 @@
+"""octavo study: experiments that end in a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from octavo.cli.common import Json, Text, print_json, print_table, split_overrides
+
+study_command = App(
+    name="study",
+    help="Experiments: a baseline, named changes and seeds become runs, a report and a verdict for each change.\n\n"
+    "octavo study list shows the shipped ones.",
+    help_format="plaintext",
+)
+
+StudyName = Annotated[str, Parameter(help="A shipped study's name, or a YAML file.")]
+Settings = Annotated[
+    str, Parameter(help="Settings of the study's own file: seeds=5, budget.steps=200, set.training.batch=8.")
+]
+Folder = Annotated[Path, Parameter(help="A study's folder.")]
+
+
+@study_command.command(name="run")
+def run_command(
+    study: StudyName,
+    *settings: Settings,
+    text: Text = None,
+    out: Annotated[Path | None, Parameter(help="The study's folder; default: studies/NAME.")] = None,
+    jobs: Annotated[
+        int | None, Parameter(help="Runs side by side; default: as many as cores and memory allow.")
+    ] = None,
+    cluster: Annotated[
+        str | None, Parameter(help="Send the runs to the Ray cluster at this address (extra: cluster).")
+    ] = None,
+    dry_run: Annotated[bool, Parameter(help="Say what it would cost, and stop.", negative="")] = False,
+    quiet: Annotated[bool, Parameter(help="No progress.", negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Run a study, or go on with one: what is done is kept.
+
+    For example:
+
+    octavo study run heads-cpu --text shakespeare.txt --out studies/heads --dry-run
+
+    octavo study run heads-cpu --text shakespeare.txt --out studies/heads
+
+    octavo study run mine.yaml --text shakespeare.txt --out studies/mine seeds=5 budget.steps=200
+    """
+    from octavo.runs.console import Console
+    from octavo.study.run import price_study, run_study
+
+    text, overrides = split_overrides(text, settings)
+    if dry_run:
+        facts = price_study(study, text, overrides=overrides, jobs=jobs, console=Console(quiet=True))
+        print_json(facts) if json else _print_price(facts)
+        return 0
+    results = run_study(
+        study, text, out, overrides=overrides, jobs=jobs, cluster=cluster, console=Console(quiet=quiet)
+    )
+    return _report(results.folder, json)
+
+
+@study_command.command(name="report")
+def report_command(folder: Folder, *, json: Json = False) -> int:
+    """Judge a study again and write its report anew; also while it is not finished.
+
+    For example:
+
+    octavo study report studies/heads
+    """
+    return _report(folder, json)
+
+
+@study_command.command(name="list")
+def list_command(*, json: Json = False) -> int:
+    """List the shipped studies."""
+    from octavo.config import parse_yaml
+    from octavo.study.shipped import study_names, study_text
+
+    described = {name: parse_yaml(study_text(name), name).get("description", "") for name in study_names()}
+    if json:
+        print_json([{"name": name, "description": text} for name, text in described.items()])
+    else:
+        for name, text in described.items():
+            print(f"{name}\n    {text.strip()}")
+    return 0
+
+
+def _report(folder: Path, json: bool) -> int:
+    from dataclasses import asdict
+
+    from octavo.study.report import write_study_report
+    from octavo.study.results import collect
+    from octavo.study.verdict import judge_study
+
+    page = write_study_report(folder)
+    judged = judge_study(collect(folder))
+    if json:
+        print_json({"folder": str(folder), "report": str(page), **asdict(judged)})
+        return 0
+    for verdict in judged.verdicts:
+        print(f"{verdict.change}: {verdict.sentence}")
+    for note in judged.notes:
+        print(f"note: {note}")
+    print(f"report: {page}")
+    return 0
+
+
+def _print_price(facts: dict[str, Any]) -> None:
+    from octavo.runs.plan import duration
+
+    rows = [
+        (
+            row["variant"],
+            str(row["runs"]),
+            f"{row['parameters']:,}",
+            f"{row['steps']:,}",
+            f"{row['step_seconds'] * 1000:,.1f} ms",
+            duration(row["seconds"]),
+        )
+        for row in facts["variants"]
+    ]
+    print_table(rows, head=("", "runs", "parameters", "steps", "one step", "one run"))
+    print(
+        f"\n{facts['runs']} runs, {facts['side_by_side']} side by side: about {duration(facts['hours'] * 3600)}, "
+        f"{facts['disk_bytes'] / 1e6:,.0f} MB on disk"
+    )

@@ -1,0 +1,182 @@
+"""How what a model wrote is shown: samples, tables of prompts, corrections, and who answers a name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from octavo.cli.common import print_json, print_table
+from octavo.tokenizers.base import printable
+
+if TYPE_CHECKING:
+    from octavo.correction import Correction, Corrector
+    from octavo.evaluation.names import NameAnswer, Share
+    from octavo.generation import Sample
+    from octavo.runs.console import Console
+    from octavo.runs.prompts import Written
+    from octavo.runs.run import Run
+
+
+def show_speakers(
+    run: Run,
+    name: str,
+    samples: int | None,
+    text: list[str] | None,
+    json: bool,
+    console: Console,
+    how: dict[str, Any],
+) -> None:
+    """Ask who answers a name, and print it."""
+    from octavo.runs.speakers import SAMPLES, ask_name
+
+    answer = ask_name(run, name, count=samples or SAMPLES, text=text, console=console, **how)
+    if json:
+        print_json(answer.as_dict())
+    else:
+        print_answer(answer)
+
+
+def show_prompts(
+    run: Run,
+    path: Path,
+    samples: int,
+    corrector: Corrector | None,
+    json: bool,
+    console: Console,
+    how: dict[str, Any],
+) -> None:
+    """Write samples for each prompt of a file, keep them in the run folder, and print them."""
+    from octavo.generation.prompts import read_prompts
+    from octavo.runs.prompts import correct_all, save_prompts, write_all
+
+    written = write_all(run, read_prompts(path), count=samples, console=console, **how)
+    failed = correct_all(written, corrector, console) if corrector else None
+    about = {"step": run.step, **{name: value for name, value in how.items() if value not in (None, ())}}
+    saved = save_prompts(run, path.stem, written, about)
+    if json:
+        rows = [{"prompt": one.prompt, "samples": one.as_dicts()} for one in written]
+        print_json({"name": path.stem, "file": saved and str(saved), **about, "prompts": rows})
+    else:
+        print_prompts(written)
+        if saved:
+            print(f"\nkept in {saved}")
+    if failed:
+        raise failed
+
+
+def show_samples(
+    run: Run,
+    path: Path,
+    prompt: str,
+    count: int,
+    corrector: Corrector | None,
+    json: bool,
+    how: dict[str, Any],
+) -> None:
+    """Write samples of one prompt and print them; what is generated is printed even where its correction fails."""
+    from octavo.runs.prompts import Written, correct_all
+
+    written = Written(prompt, run.samples(prompt, count=count, **how))
+    failed = correct_all([written], corrector) if corrector else None
+    if json:
+        pairs = zip(written.as_dicts(), written.samples, strict=True)
+        rows = [row | {"tokens": _tokens(run, sample)} for row, sample in pairs]
+        about = {"run": str(path), "step": run.step, "prompt": prompt, "seed": how["seed"]}
+        print_json({**about, "samples": rows})
+    else:
+        print_samples(written)
+    if failed:
+        raise failed
+
+
+def stream(run: Run, prompt: str, how: dict[str, Any]) -> None:
+    """Print one sample as it is written."""
+    pieces = run.stream(prompt, **how)
+    first = next(pieces, "")  # before the prompt is echoed, so that an error stands alone
+    print(prompt + first, end="", flush=True)
+    for piece in pieces:
+        print(piece, end="", flush=True)
+    print()
+
+
+def _tokens(run: Run, sample: Sample) -> list[dict[str, Any]]:
+    pairs = zip(sample.ids, sample.log_probabilities, strict=True)
+    return [
+        {"id": id, "text": run.tokenizer.token_text(id), "log_probability": log_probability}
+        for id, log_probability in pairs
+    ]
+
+
+def print_samples(written: Written) -> None:
+    """The samples of one prompt under each other, with their corrections as diffs."""
+    for number, sample in enumerate(written.samples):
+        if len(written.samples) > 1:
+            print(f"--- {number + 1} of {len(written.samples)}")
+        if written.corrections:
+            print_correction(written.corrections[number])
+        else:
+            print(written.prompt + sample.text)
+
+
+def print_prompts(prompts: Sequence[Written]) -> None:
+    """A table with one row for each sample; corrections follow it."""
+    from rich.box import ASCII
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False)
+    table = Table(show_lines=True, box=None if console.is_terminal else ASCII, padding=(0, 2, 0, 0))
+    table.add_column("prompt", style="bold")
+    table.add_column("sample", justify="right")
+    table.add_column("text", overflow="fold")
+    for written in prompts:
+        for number, sample in enumerate(written.samples, 1):
+            shown = printable(written.prompt) if number == 1 else ""
+            table.add_row(Text(shown), str(number), Text(sample.text.strip("\n")))
+    console.print(table)
+    for written in prompts:
+        for number, correction in enumerate(written.corrections or (), 1):
+            print(f"--- {printable(written.prompt)}, sample {number}, corrected")
+            print_correction(correction)
+
+
+def print_correction(correction: Correction) -> None:
+    """The diff, every change with its rule, and what it did: in colour on a terminal, in brackets elsewhere."""
+    from octavo.correction.diff import coloured_diff, listed, plain_diff, summary
+
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console(highlight=False).print(coloured_diff(correction), soft_wrap=True)
+    else:
+        print(plain_diff(correction))
+    print()
+    for line in listed(correction):
+        print(f"  {line}")
+    print(summary(correction))
+
+
+def print_answer(answer: NameAnswer) -> None:
+    """The share of the name's company among those who answer, beside its controls."""
+    print(f"{answer.name}'s company: {', '.join(answer.company) or 'nobody'}\n")
+    rows = [_row(f"after {answer.name}", answer.asked)]
+    rows += [_row(f"after {one.prompt}" if one.prompt else "after no prompt", one) for one in answer.controls]
+    rows.append(("in the text itself", f"{answer.in_text:.1%}", "", "", ""))
+    print_table(rows, head=("share of its company", "share", "95 % interval", "speeches", "p"))
+    most = ", ".join(f"{name} {count}" for name, count in list(answer.answering.items())[:12])
+    print(f"\nwho answers: {most or 'nobody whom the text knows'}")
+
+
+def _row(what: str, share: Share) -> tuple[str, str, str, str, str]:
+    between = "" if share.interval is None else f"{share.interval[0]:.1%} to {share.interval[1]:.1%}"
+    shown = "–" if share.share is None else f"{share.share:.1%}"
+    return (
+        what,
+        shown,
+        between,
+        f"{share.company} of {share.company + share.others}",
+        "" if share.p is None else f"{share.p:.4f}",
+    )

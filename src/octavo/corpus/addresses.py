@@ -1,0 +1,115 @@
+"""Which addresses a download may use: http and https only, and no machine of a private network unless allowed.
+
+The name is resolved here and the connection is made to the address that was looked at, so that a second look-up
+cannot give another one (DNS rebinding). Redirects go through the same check, one by one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from octavo.errors import CorpusError
+
+_SCHEMES = ("http", "https")
+
+
+class AddressError(CorpusError):
+    """An address that may not be used."""
+
+
+class UnknownHost(CorpusError):
+    """A name that cannot be resolved: no such machine, or no network."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What to connect to.
+
+    Attributes:
+        url: the address, with the name of the machine replaced by the number that was looked at.
+        headers: the name, for the machine that serves several.
+        extensions: the name, for the certificate.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+
+
+def check_address(url: str, *, allow_private: bool) -> Checked:
+    """Look at an address before it is used.
+
+    Raises:
+        AddressError: another scheme, a name and password in it, or a machine of a private network.
+        UnknownHost: the name cannot be resolved.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise AddressError(f"{url} is not an address: {error}.") from error
+    if parts.scheme not in _SCHEMES or not host:
+        raise AddressError(
+            f"{url} is not used: an address has to begin with http:// or https://.",
+            remedy="Fetch the file with another program and give it with --text PATH.",
+        )
+    if parts.username or parts.password:
+        raise AddressError(f"The address at {host} is not used: it has a user's name or password in it.")
+    if _proxied(parts.scheme, host):  # the proxy looks the name up; a number can be judged all the same
+        _refuse_private(_numbers(host), host, allow_private)
+        return Checked(url)
+    numbers = _numbers(host) or _resolved(host, port or (443 if parts.scheme == "https" else 80))
+    _refuse_private(numbers, host, allow_private)
+    number = numbers[0]
+    shown = f"[{number}]" if number.version == 6 else str(number)
+    there = f"{shown}:{port}" if port else shown
+    return Checked(
+        urlunsplit((parts.scheme, there, parts.path, parts.query, "")),
+        {"Host": parts.netloc},
+        {"sni_hostname": host},
+    )
+
+
+_Number = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _proxied(scheme: str, host: str) -> bool:
+    return scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+
+
+def _numbers(host: str) -> list[_Number]:
+    try:
+        return [ipaddress.ip_address(host)]
+    except ValueError:
+        return []
+
+
+def _resolved(host: str, port: int) -> list[_Number]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise UnknownHost(
+            f"{host} cannot be reached: its name cannot be resolved. This machine may be offline.",
+            remedy="Try again with a network, or fetch the file elsewhere and give it with --text PATH.",
+        ) from error
+    unique = dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found)
+    numbers = [ipaddress.ip_address(each) for each in unique]
+    return sorted(numbers, key=lambda number: number.version)  # version 4 works in more places
+
+
+def _refuse_private(numbers: list[_Number], host: str, allow_private: bool) -> None:
+    if allow_private:
+        return
+    for number in numbers:
+        inner = getattr(number, "ipv4_mapped", None) or getattr(number, "sixtofour", None) or number
+        if not inner.is_global or inner.is_multicast:
+            raise AddressError(
+                f"{host} ({number}) is not used: it is a machine of a private network, not of the internet.",
+                remedy="If it is your own mirror, allow it: --allow-private (or OCTAVO_ALLOW_PRIVATE=1).",
+            )

@@ -1,0 +1,94 @@
+"""The texts that can be fetched by name, and where on this machine they are kept."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from octavo.config import Strict, parse_yaml
+from octavo.corpus.cache import default_cache
+from octavo.errors import CorpusError
+
+NAMED = "corpus:"
+"""A path that begins so is the name of a text of the catalogue."""
+
+
+class Entry(Strict):
+    """A text of the catalogue."""
+
+    name: str
+    """What it is called."""
+    title: str
+    """What it is."""
+    address: str
+    """Where it comes from."""
+    file: str
+    """What its file is called here."""
+    licence: str
+    """What may be done with it."""
+    about: float = Field(gt=0)
+    """Its size in megabytes, roughly."""
+    bytes: int | None = Field(None, ge=1)
+    """Its size, where it is pinned."""
+    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
+    """Its hash, where it is pinned."""
+
+    @property
+    def size(self) -> str:
+        """For the reader."""
+        return f"{self.bytes:,} bytes" if self.bytes else f"about {self.about:g} MB"
+
+    def path(self, cache: Path | None = None) -> Path:
+        """Where it is kept when it was fetched."""
+        return (cache or default_cache()) / "corpora" / self.file
+
+    def remembered(self, cache: Path | None = None) -> dict[str, Any]:
+        """What is known of the file that was fetched: address, bytes, sha256; empty when it never was."""
+        path = self.path(cache)
+        try:
+            return dict(json.loads(path.with_name(path.name + ".json").read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            return {}
+
+
+@cache
+def catalogue() -> dict[str, Entry]:
+    """All texts by name, in alphabetical order."""
+    text = resources.files("octavo.corpus").joinpath("catalogue.yaml").read_text(encoding="utf-8")
+    tree = parse_yaml(text, "The catalogue")
+    return {name: Entry(name=name, **tree[name]) for name in sorted(tree)}
+
+
+def entry(name: str) -> Entry:
+    """One text of the catalogue. Raises CorpusError that names the nearest."""
+    known = catalogue()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        raise CorpusError(
+            f"There is no text '{name}' in the catalogue." + (f" Did you mean '{near[0]}'?" if near else ""),
+            remedy="octavo corpus get    lists all",
+        )
+    return known[name]
+
+
+def named_path(given: str) -> Path:
+    """The file of `corpus:NAME`. Raises CorpusError when there is no such text, or it was not fetched yet."""
+    wanted = entry(given.removeprefix(NAMED))
+    path = wanted.path()
+    if not path.is_file():
+        raise CorpusError(
+            f"The text '{wanted.name}' is not on this machine yet.", remedy=f"octavo corpus get {wanted.name}"
+        )
+    expected = wanted.remembered().get("bytes")
+    if expected is not None and path.stat().st_size != expected:
+        raise CorpusError(
+            f"The text '{wanted.name}' has {path.stat().st_size:,} bytes where {expected:,} were fetched.",
+            remedy=f"octavo corpus get {wanted.name}    fetches it again",
+        )
+    return path

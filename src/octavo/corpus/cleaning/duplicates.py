@@ -1,0 +1,125 @@
+"""Steps that drop documents which repeat an earlier one, exactly or nearly."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, cast
+
+from pydantic import Field
+
+from octavo.config.parts import register
+from octavo.corpus.cleaning.base import Dropped, Step, StepConfig
+from octavo.corpus.words import WORDS
+from octavo.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from datasketch import LeanMinHash
+
+
+def digest(text: str, ignoring: Literal["spaces", "case_and_marks"] = "spaces") -> bytes:
+    """16 bytes that are the same for texts which differ in nothing but what is ignored."""
+    bare = "".join(text.split()) if ignoring == "spaces" else " ".join(WORDS.findall(text.casefold()))
+    return hashlib.blake2b(bare.encode(), digest_size=16).digest()
+
+
+class _ExactDuplicates(Step):
+    def __init__(self, ignoring: Literal["spaces", "case_and_marks"]) -> None:
+        super().__init__()
+        self._ignoring: Literal["spaces", "case_and_marks"] = ignoring
+        self._seen: dict[bytes, int] = {}
+
+    def clean(self, text: str, number: int) -> str:
+        key = digest(text, self._ignoring)
+        if key in self._seen:
+            raise Dropped("repeats an earlier document", f"document {self._seen[key]:,}")
+        self._seen[key] = number
+        return text
+
+
+@register("cleaning")
+class ExactDuplicates(StepConfig):
+    """Documents that repeat an earlier one word for word are dropped. Keeps about 150 bytes for each document."""
+
+    kind: Literal["exact_duplicates"] = "exact_duplicates"
+    ignoring: Literal["spaces", "case_and_marks"] = "spaces"
+    """What makes no difference: white space; or also case and punctuation marks."""
+
+    def build(self) -> Step:
+        return _ExactDuplicates(self.ignoring)
+
+
+class NearDuplicates:
+    """An index of texts that finds those which are nearly the same: MinHash over runs of words (Broder 1997), looked
+    up by bands (locality-sensitive hashing). The same texts in the same order give the same answers everywhere.
+
+    Args:
+        likeness: least share of common runs of words among all of two texts (Jaccard), estimated.
+        words: length of a run.
+        permutations: hash functions; the estimate's error is about 1 / √permutations at most.
+    """
+
+    def __init__(self, *, likeness: float, words: int, permutations: int) -> None:
+        try:
+            from datasketch import LeanMinHash, MinHash, MinHashLSH  # slow to import
+        except ImportError as error:
+            raise MissingExtra("datasketch", "data", "Finding near duplicates") from error
+        self._lean = LeanMinHash
+        self._likeness, self._words = likeness, words
+        self._blank = MinHash(num_perm=permutations, seed=1)
+        self._index = MinHashLSH(threshold=likeness, num_perm=permutations)
+        self._kept: dict[int, tuple[int, LeanMinHash]] = {}
+
+    def earlier(self, text: str, number: int) -> tuple[int, float] | None:
+        """The earlier text that is most like this one, and how like it is; None adds this one to the index."""
+        sketch = self._blank.copy()
+        sketch.update_batch(list(self._runs(text)))
+        lean = self._lean(sketch)
+        like = [
+            (self._kept[place][1].jaccard(lean), -place)
+            for place in cast("list[int]", self._index.query(lean))
+        ]
+        share, place = max(like, default=(0.0, 0))
+        if share >= self._likeness:
+            return self._kept[-place][0], share
+        place = len(self._kept)  # not `number`: portions of one document share it
+        self._index.insert(place, lean)
+        self._kept[place] = number, lean
+        return None
+
+    def _runs(self, text: str) -> Iterator[bytes]:
+        words = WORDS.findall(text.casefold())
+        for start in range(max(1, len(words) - self._words + 1)):
+            yield " ".join(words[start : start + self._words]).encode()
+
+
+class _NearDuplicates(Step):
+    def __init__(self, index: NearDuplicates) -> None:
+        super().__init__()
+        self._index = index
+
+    def clean(self, text: str, number: int) -> str:
+        found = self._index.earlier(text, number)
+        if found:
+            first, share = found
+            raise Dropped("nearly an earlier document", f"{share:.0%} like document {first:,}")
+        return text
+
+
+@register("cleaning")
+class NearDuplicatesStep(StepConfig):
+    """Documents that are nearly the same as an earlier one are dropped, by MinHash (extra: data). The index keeps some
+    kilobytes for each document that stays: the one step whose memory grows with the corpus."""
+
+    kind: Literal["near_duplicates"] = "near_duplicates"
+    likeness: float = Field(0.8, gt=0, lt=1)
+    """Share of common runs of words among all of both documents, from which on they count as the same."""
+    words: int = Field(5, ge=1)
+    """Words in a run."""
+    permutations: int = Field(128, ge=16, le=1024)
+    """Hash functions: more estimate the likeness better, and cost more time and memory."""
+
+    def build(self) -> Step:
+        return _NearDuplicates(
+            NearDuplicates(likeness=self.likeness, words=self.words, permutations=self.permutations)
+        )

@@ -1,0 +1,1 @@
+"""PDF: characters with places in, paragraphs in reading order out."""

@@ -1,0 +1,116 @@
+"""What a verdict is made of: facts about a run in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from octavo.config import Recipe
+from octavo.evaluation.curve import Curve
+
+Weight = Literal["good", "note", "bad"]
+Evidence = Mapping[str, float | str | None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the figures say.
+
+    Attributes:
+        kind: its name for programs: diverged, over-fit, too large, under-fit, learning, plateau, unclear,
+            short context, end mark, memorization, repetition, likeness, drift, baselines.
+        sentence: for people; it holds the figures that matter most.
+        evidence: all figures that it rests on, by name.
+        weight: whether this is as it should be (good), worth knowing (note), or in the way (bad).
+        remedy: what to do, in words; empty where nothing needs to be done.
+        settings: the same as `key=value`, to be put behind `octavo train`; may be empty.
+    """
+
+    kind: str
+    sentence: str
+    evidence: Evidence
+    weight: Weight = "note"
+    remedy: str = ""
+    settings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For evaluation.json."""
+        return asdict(self) | {"evidence": dict(self.evidence), "settings": list(self.settings)}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known about a run when it ends. Whatever is missing is not judged."""
+
+    recipe: Recipe
+    steps: int
+    """Steps that were asked for."""
+    vocab_size: int
+    train_tokens: int
+    rows: Sequence[Mapping[str, Any]] = ()
+    """Of metrics.jsonl."""
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    """What evaluation.json holds (losses, baselines, positions, ends, memorization, diversity)."""
+    diverged: str | None = None
+    """The sentence that the run broke off with."""
+
+    @cached_property
+    def training(self) -> Curve:
+        """Loss on the batches."""
+        return Curve.of(self.rows, "train")
+
+    @cached_property
+    def validation(self) -> Curve:
+        """Loss on the validation split."""
+        return Curve.of(self.rows, "validation")
+
+    @property
+    def passes(self) -> float:
+        """How often the training text was seen."""
+        seen = max((row.get("tokens") or 0 for row in self.rows if row.get("event") == "train"), default=0)
+        return seen / max(1, self.train_tokens)
+
+    @property
+    def train_end(self) -> float | None:
+        """Training loss at the end: the median of the last twentieth."""
+        curve = self.training
+        return curve.level(curve.steps[-1], 0.05 * curve.steps[-1]) if len(curve) else None
+
+    def setting(self, key: str, factor: float) -> str:
+        """`key=value` with the recipe's own number times a factor."""
+        value: Any = self.recipe
+        for name in key.split("."):
+            value = getattr(value, name)
+        return f"{key}={value * factor:.3g}" if isinstance(value, float) else f"{key}={round(value * factor)}"
+
+    @property
+    def longer(self) -> tuple[str, ...]:
+        """The settings for twice the training."""
+        if self.recipe.training.epochs is not None:
+            return (self.setting("training.epochs", 2),)
+        return (f"training.steps={2 * self.steps}",)
+
+    @property
+    def closer(self) -> tuple[str, ...]:
+        """The settings for evaluations close enough to judge a curve by."""
+        return (f"evaluation.every={max(1, self.steps // 20)}",)
+
+    @property
+    def firmer(self) -> tuple[str, ...]:
+        """The settings against learning by heart."""
+        dropout = self.recipe.model.dropout
+        dry = not (dropout.attention or dropout.projection or dropout.feed_forward)
+        return ("model.dropout=0.2",) if dry else ("training.patience=3",)
+
+
+def remedy_lines(findings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """By sentence, the line that says what to do about it; of several that ask for the same settings, the first."""
+    lines, told = {}, set()
+    for finding in findings:
+        settings = " ".join(finding["settings"])
+        if finding["remedy"] and settings not in told:
+            lines[finding["sentence"]] = f"  → {finding['remedy']}" + (f": {settings}" if settings else "")
+            told |= {settings} - {""}
+    return lines

@@ -1,0 +1,148 @@
+"""The score of a split piece by piece: the same stretches of text whatever the tokenizer, for pairing and bootstrap.
+
+A unit is a document, or several neighbours where there are more than `MOST` of them. A split of few documents is cut
+into stretches of equal bytes instead. A token belongs to the unit that it begins in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from octavo.config import PartConfig
+from octavo.dataset import Split
+from octavo.evaluation.score import Score
+from octavo.tokenizers import Tokenizer
+
+FEW = 30  # documents; below that, they are too unlike each other to stand for the text
+MOST = 1000
+STRETCHES = 100
+SHORTEST = 64  # bytes of a stretch
+
+
+@dataclass(frozen=True)
+class UnitScores:
+    """Sums over the tokens of each unit, float64 and int64 (units,) each."""
+
+    nats: np.ndarray
+    bytes: np.ndarray
+    tokens: np.ndarray
+    correct: np.ndarray
+
+    @property
+    def total(self) -> Score:
+        """All units together: the score of the whole split."""
+        return Score(
+            nats=float(self.nats.sum()), tokens=int(self.tokens.sum()), correct=int(self.correct.sum())
+        )
+
+    def as_dict(self) -> dict[str, list[float] | list[int]]:
+        """As plain data."""
+        return {name: getattr(self, name).tolist() for name in ("nats", "bytes", "tokens", "correct")}
+
+
+@torch.no_grad()
+def unit_scores(
+    model: nn.Module,
+    split: Split,
+    tokenizer: Tokenizer,
+    batches: PartConfig,
+    *,
+    context: int,
+    batch: int,
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> UnitScores:
+    """Score a model on a whole split, as `score` does, unit by unit.
+
+    Args:
+        batches: the recipe's way to make batches; what it evaluates on is what is scored.
+        context, batch: T and sequences at once.
+    """
+    owner, sizes = units_of(split, tokenizer)
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    nats = np.zeros(len(sizes))
+    tokens, correct = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64)
+    for arrays, places in _with_places(split, tokenizer, batches, context=context, batch=batch):
+        inputs, targets = (torch.from_numpy(part).to(device) for part in arrays)
+        with autocast():
+            logits = model(inputs).float().flatten(0, 1)  # (B·T, V)
+        scored = places >= 0
+        flat = targets.flatten()
+        loss = F.cross_entropy(logits, flat, ignore_index=-1, reduction="none").double().cpu().numpy()
+        right = (logits.argmax(dim=-1) == flat).cpu().numpy()
+        unit = owner[places[scored]]
+        np.add.at(nats, unit, loss[scored])
+        np.add.at(tokens, unit, 1)
+        np.add.at(correct, unit, right[scored])
+    model.train(was_training)
+    return UnitScores(nats=nats, bytes=sizes, tokens=tokens, correct=correct)
+
+
+def _with_places(
+    split: Split, tokenizer: Tokenizer, batches: PartConfig, *, context: int, batch: int
+) -> Iterable[tuple[tuple[np.ndarray, np.ndarray], np.ndarray]]:
+    """The evaluation's batches, each with the places in the split of its targets, flat, −1 where there is none.
+
+    The places come from the same batches, made once more of numbers that say where they stand.
+    """
+    size = {"context": context, "batch": batch}
+    last = len(split.tokens) - 1
+    shared = tokenizer.start is not None and tokenizer.start == tokenizer.end
+    # One mark that starts and ends documents is known by standing at the very end, here as there.
+    mark = last if shared and int(split.tokens[-1]) == tokenizer.end else None
+    scored = batches.evaluation(
+        split.tokens, split.starts, start_id=tokenizer.start, end_id=tokenizer.end, **size
+    )
+    numbered = batches.evaluation(np.arange(last + 1), split.starts, start_id=mark, end_id=mark, **size)
+    for arrays, (_, places) in zip(scored, numbered, strict=True):
+        yield arrays, places.reshape(-1)
+
+
+def units_of(split: Split, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """The unit of every token (N,), and the bytes of every unit; the bytes sum to the split's."""
+    starts, documents = split.starts.astype(np.int64), split.documents
+    begins = byte_offsets(split, tokenizer)
+    if documents >= FEW and len(starts) == documents:
+        count = min(documents, MOST)
+        edges = starts[np.arange(count) * documents // count]
+        places = np.arange(len(split.tokens))
+        owner = np.maximum(np.searchsorted(edges, places, side="right") - 1, 0)
+        at = begins[edges]
+        at[0] = 0
+        return owner, np.diff(np.append(at, split.bytes))
+    count = max(1, min(STRETCHES, split.bytes // SHORTEST))
+    at = np.arange(count + 1) * split.bytes // count
+    owner = np.clip(np.searchsorted(at, begins, side="right") - 1, 0, count - 1)
+    return owner, np.diff(at)
+
+
+def byte_offsets(split: Split, tokenizer: Tokenizer) -> np.ndarray:
+    """Where in the split's text each token begins, int64 (N,).
+
+    Found by decoding. Where that does not give the text back (unknown words, lower case), offsets are stretched to
+    its length. A document's end mark stands for the line break after it.
+    """
+    tokens = np.asarray(split.tokens)
+    edges = np.unique(np.append(split.starts.astype(np.int64), [0, len(tokens)]))
+    ends = split.documents > 1 and len(split.starts) == split.documents
+    begins = np.empty(len(tokens), np.int64)
+    at = 0
+    for first, stop in pairwise(edges.tolist()):
+        decoder = tokenizer.decoder()
+        for place, token in enumerate(tokens[first:stop].tolist(), first):
+            begins[place] = at
+            at += len(decoder.push(token).encode())
+        at += len(decoder.finish().encode()) + ends
+    if at != split.bytes and at:
+        begins = (begins * (split.bytes / at)).astype(np.int64)
+    return begins

@@ -1,0 +1,201 @@
+"""Texts by themselves, without a run: opened, cleaned into a file, checked for leaks between their parts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.config import Recipe, apply_override, check, cleaning_steps, parse_yaml, recipe_text
+from octavo.corpus import Document, Source
+from octavo.corpus.cache import default_cache
+from octavo.corpus.leaks import LeakCheck, find_leaks
+from octavo.dataset.splitting import split_text
+from octavo.dataset.store import aside
+from octavo.dataset.text import Text, ingest, read_range
+from octavo.errors import InputError, StorageError
+from octavo.runs.console import Console
+from octavo.runs.data import Paths, absolute, build_source
+
+SEPARATOR = "<|endoftext|>"
+
+
+def corpus_recipe(
+    text: Paths | None, recipe: str | Path | None, steps: str | Path | None, overrides: Sequence[str] = ()
+) -> Recipe:
+    """A recipe of which only the corpus, its cleaning and split matter: files or folders, or the corpus of a recipe;
+    cleaned by the recipe's steps, or by those named (a shipped list or a file).
+
+    Raises InputError without a text.
+    """
+    tree: dict[str, Any] = {}
+    if recipe is not None:
+        found = parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
+        wanted = ("seed", "corpus", "cleaning", "split", "validation")
+        tree = {key: found[key] for key in wanted if key in found}
+    if text is not None:
+        corpus = tree.get("corpus")
+        files = corpus if isinstance(corpus, dict) and corpus.get("kind", "files") == "files" else {}
+        tree["corpus"] = {**files, "kind": "files", "paths": absolute(text)}
+    if steps is not None:
+        tree["cleaning"] = cleaning_steps(steps)
+    for override in overrides:
+        apply_override(tree, override)
+    checked = check(tree)
+    if checked.corpus.kind == "files" and not checked.corpus.paths:
+        raise InputError(
+            "Which text?",
+            remedy="give files or folders: --text PATH (or - for standard input, or corpus:NAME)",
+        )
+    return checked
+
+
+@dataclass(frozen=True)
+class Written:
+    """What cleaning wrote.
+
+    Attributes:
+        documents, characters: that stand in the file.
+        seconds: what it took.
+        cleaning: what every step did.
+    """
+
+    path: Path
+    documents: int
+    characters: int
+    seconds: float
+    cleaning: dict[str, Any]
+
+
+def write_cleaned(recipe: Recipe, out: Path, console: Console, *, lines: bool = False) -> Written:
+    """Write a recipe's cleaned documents: `.jsonl` as one object with a `text` on a line, else as text with a line
+    `<|endoftext|>` between documents, or with `lines` each document on a line of its own.
+
+    Raises StorageError where the file cannot be written; it is whole or not there.
+    """
+    started = time.monotonic()
+    source = build_source(recipe, console)
+    records = out.suffix.lower() == ".jsonl"
+    documents = characters = 0
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+        try:
+            with (
+                os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file,
+                console.working("cleaning", None),
+            ):
+                for document in source.documents():
+                    between = f"\n{SEPARATOR}\n" if documents and not records and not lines else ""
+                    text = "".join(document.pieces)
+                    if lines:
+                        text = " ".join(text.split()) + "\n"
+                    elif records:
+                        text = json.dumps({"text": text}, ensure_ascii=False) + "\n"
+                    file.write(between + text)
+                    documents += 1
+                    characters += len(text)
+                    console.read(characters, source.total_bytes)
+            Path(name).chmod(0o644)
+            Path(name).replace(out)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error.strerror}.") from error
+    return Written(out, documents, characters, time.monotonic() - started, source.cleaning())
+
+
+class _Named(Source):
+    """Another source, whose documents' names are kept by their content."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.names: dict[bytes, str] = {}
+
+    @property
+    def total_bytes(self) -> int | None:
+        return self._source.total_bytes
+
+    def describe(self) -> dict[str, Any]:
+        return self._source.describe()
+
+    def documents(self) -> Iterator[Document]:
+        for number, document in enumerate(self._source.documents(), 1):
+            yield Document(document.name, self._noting(document, number))
+
+    def _noting(self, document: Document, number: int) -> Iterator[str]:
+        content = hashlib.sha256()
+        for piece in document.pieces:
+            content.update("".join(piece.split()).encode())
+            yield piece
+        self.names.setdefault(content.digest(), f"{document.name}, document {number:,}")
+
+
+class _Part(Source):
+    """One part of a split text, its documents with the names that they had."""
+
+    def __init__(self, text: Text, names: dict[bytes, str]) -> None:
+        self._text, self._names = text, names
+
+    @property
+    def total_bytes(self) -> int:
+        return self._text.bytes
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "part"}
+
+    def documents(self) -> Iterator[Document]:
+        for start, stop in zip(self._text.starts.tolist(), self._text.stops.tolist(), strict=True):
+            content = hashlib.sha256()
+            for piece in read_range(self._text.path, start, stop):
+                content.update("".join(piece.split()).encode())
+            name = self._names.get(content.digest(), "a part of a document that the split cuts in two")
+            yield Document(name, read_range(self._text.path, start, stop))
+
+
+def leaks_between(
+    training: Recipe, judged: Recipe | None, console: Console, *, words: int, least: float
+) -> LeakCheck:
+    """Look for what is judged in what is learned from: between two corpora, or with `judged` None between the two
+    parts into which the recipe's split cuts its corpus.
+    """
+    source = build_source(training, console)
+    if judged is not None:
+        with console.working("comparing", None):
+            return find_leaks(
+                source, build_source(judged, console), words=words, least=least, progress=console.read
+            )
+    named = _Named(source)
+    with aside(default_cache()) as folder, console.working("comparing", None):
+        text = ingest(named, folder / "corpus.txt", console.read)
+        parts, _ = split_text(text, training.split, training.validation, folder, console.say)
+        if len(text.starts) == 1:
+            console.say("the text is one document, so its two parts can share only runs of words")
+        learned, kept = (_Part(parts[name], named.names) for name in ("train", "validation"))
+        return find_leaks(learned, kept, words=words, least=least, progress=console.read)
+
+
+def write_words(path: Path, words: Sequence[str]) -> None:
+    """A word list, one a line. Raises StorageError where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def write_picture(path: Path, svg: str) -> None:
+    """An SVG picture. Raises InputError for another ending, StorageError where it cannot be written."""
+    if path.suffix.lower() != ".svg":
+        raise InputError(f"{path} does not end in .svg; pictures are written as SVG.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error

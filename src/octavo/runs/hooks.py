@@ -1,0 +1,80 @@
+"""Periodic work around the training loop: what is done after which steps. Callers add their own.
+
+A hook is called in the order of the list, after the step's update. It may read all of the session (`session.model`,
+`session.dataset`, `session.progress`, `session.write_row(…)` for a line of metrics.jsonl); one that leaves the weights
+and the optimizers alone leaves the run what it is, bit for bit. What it raises ends the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from octavo.training.loop import StepInfo
+
+if TYPE_CHECKING:
+    from octavo.runs.session import Session
+
+
+@dataclass
+class Progress:
+    """The run's own numbers, saved with every checkpoint."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    best_loss: float = math.inf
+    best_step: int = 0
+    evaluations_since_best: int = 0
+    finished: bool = False
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Progress:
+        """From a checkpoint's state.json."""
+        finite: dict[str, Any] = {key: math.inf if value is None else value for key, value in state.items()}
+        return cls(**finite)
+
+    def state(self) -> dict[str, Any]:
+        """As it is saved; JSON has no infinity."""
+        return {key: None if value == math.inf else value for key, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Hook:
+    """Work to do after every `every`-th step.
+
+    Attributes:
+        every: steps from one time to the next; 0: only as the other two say.
+        work: gets the session and what the step did.
+        first: also after the very first step.
+        last: also after the last step, an early stop's too.
+
+    For example, `octavo.train(recipe, text, hooks=[Hook(every=100, work=lambda session, info: print(info.loss))])`.
+    """
+
+    every: int
+    work: Callable[[Session, StepInfo], None]
+    first: bool = False
+    last: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.every >= 0, f"a hook every {self.every} steps"
+
+    def due(self, progress: Progress) -> bool:
+        """Whether it is to be done after this step."""
+        return (
+            bool(self.every and progress.step % self.every == 0)
+            or (self.first and progress.step == 1)
+            or (self.last and progress.finished)
+        )
+
+
+@dataclass(frozen=True)
+class BestHook(Hook):
+    """Done after each new best as well."""
+
+    def due(self, progress: Progress) -> bool:
+        """Whether it is to be done after this step."""
+        return super().due(progress) or progress.best_step == progress.step

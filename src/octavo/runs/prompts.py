@@ -1,0 +1,148 @@
+"""Samples for many prompts as a table in the run folder, which the run's report shows."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.correction import Correction, Corrector
+from octavo.correction.words import WORD
+from octavo.errors import InputError, OctavoError, TokenizerError
+from octavo.generation import Sample, Writer
+from octavo.runs.console import Console
+from octavo.runs.run import Run
+from octavo.training.checkpoint import replace_text, storage_errors
+
+FOLDER = "prompts"
+
+
+@dataclass
+class Written:
+    """What a model wrote after one prompt, as generated; and, where asked for, each sample's correction."""
+
+    prompt: str
+    samples: list[Sample]
+    corrections: list[Correction] | None = None
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The samples for JSON. `text` is always as generated; `correction` stands beside it, its places counted
+        from the prompt's end."""
+        rows: list[dict[str, Any]] = [{"text": one.text, "finish": one.finish} for one in self.samples]
+        for row, correction in zip(rows, self.corrections or (), strict=False):
+            found = correction.as_dict()
+            for change in found["changes"] + found["left"]:
+                change["start"] -= len(self.prompt)
+                change["end"] -= len(self.prompt)
+            row["correction"] = found | {"corrected": found["corrected"].removeprefix(self.prompt)}
+        return rows
+
+
+def write_all(
+    run: Run, prompts: Sequence[str], *, count: int, console: Console | None = None, **how: Any
+) -> list[Written]:
+    """`count` samples for each prompt, each as `run.samples` would write them.
+
+    Raises TokenizerError, before anything is written, that lists every prompt that the vocabulary does not cover.
+    """
+    console = console or Console(quiet=True)
+    writer, problems = Writer(run.model, run.tokenizer), []
+    for prompt in prompts:
+        try:
+            writer.prompt_ids(prompt)
+        except InputError as error:
+            problems.append(f"{prompt!r}: {error.what}")
+    if problems:
+        raise TokenizerError(
+            "\n  · ".join([f"{len(problems)} of {len(prompts)} prompts cannot be read:", *problems]),
+            remedy="take them out of the file, or write them in what the vocabulary has",
+        )
+    written = []
+    with console.working("writing", len(prompts)):
+        for number, prompt in enumerate(prompts, 1):
+            written.append(Written(prompt, run.samples(prompt, count=count, **how)))
+            console.advance(number, f"prompt {number} of {len(prompts)}")
+    return written
+
+
+def correct_all(
+    written: Sequence[Written], corrector: Corrector, console: Console | None = None
+) -> OctavoError | None:
+    """Add each sample's correction. The prompt is left as it is, and so is a last word that the limit of tokens cut.
+
+    Where the corrector fails, what it has not seen stays without a correction, and its error is returned: the text
+    as generated is not lost with it.
+    """
+    console = console or Console(quiet=True)
+    with console.working("correcting", len(written)):
+        for number, one in enumerate(written, 1):
+            corrections = []
+            for sample in one.samples:
+                text = one.prompt + sample.text
+                stop = last_whole_word(text) if sample.finish == "length" else len(text)
+                try:
+                    corrections.append(
+                        corrector.correct(text, start=len(one.prompt), stop=max(stop, len(one.prompt)))
+                    )
+                except OctavoError as error:
+                    return error
+            one.corrections = corrections
+            console.advance(number, f"corrected {number} of {len(written)}")
+    return None
+
+
+def last_whole_word(text: str) -> int:
+    """Where the word begins that a text breaks off in; its end where it ends between words."""
+    *_, last = (None, *WORD.finditer(text))
+    return len(text) if last is None or last.end() < len(text.rstrip("'’")) else last.start()
+
+
+def save_prompts(run: Run, name: str, written: Sequence[Written], about: dict[str, Any]) -> Path | None:
+    """Write prompts/NAME.json and prompts/NAME.md into the run folder, and its report anew, if it has one.
+
+    Returns the Markdown's path; None for a checkpoint that stands alone. Raises StorageError.
+    """
+    if run.folder is None:
+        return None
+    folder = run.folder.path / FOLDER
+    rows = [{"prompt": one.prompt, "samples": one.as_dicts()} for one in written]
+    with storage_errors(folder):
+        folder.mkdir(exist_ok=True)
+        document = json.dumps({"name": name, **about, "prompts": rows}, indent=1, ensure_ascii=False)
+        replace_text(folder / f"{name}.json", document + "\n")
+        replace_text(folder / f"{name}.md", markdown(name, written, about))
+        refresh_report(run)
+    return folder / f"{name}.md"
+
+
+def refresh_report(run: Run) -> None:
+    """Write the run's report anew from the run folder, if it has one."""
+    from octavo.report import ReportData, write_report
+
+    if run.folder is not None and run.report is not None:
+        write_report(run.folder.path, ReportData.from_run(run.folder.path))
+
+
+def markdown(name: str, written: Sequence[Written], about: dict[str, Any]) -> str:
+    """The table of samples as Markdown."""
+    said = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items() if value is not None)
+    lines = [f"# Prompts: {cell(name)}", "", said, "", "| prompt | sample | text |", "| --- | --- | --- |"]
+    for one in written:
+        for number, sample in enumerate(one.samples, 1):
+            shown = cell(one.prompt) if number == 1 else ""
+            lines.append(f"| {shown} | {number} | {cell(sample.text)} |")
+            if one.corrections:
+                changed = one.corrections[number - 1].corrected.removeprefix(one.prompt)
+                lines.append(f"| | {number}, corrected | {cell(changed)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cell(text: str) -> str:
+    """A text as a cell of a Markdown table, whatever stands in it."""
+    text = html.escape(text, quote=False)
+    for mark in "\\|`*_[]#~":
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("\r", "").replace("\n", "<br>")

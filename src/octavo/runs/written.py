@@ -1,0 +1,162 @@
+"""What a model writes at the end of its run, judged: one sampling pass for copies, repetition, ends and stories."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from octavo.config import Recipe
+from octavo.dataset import Dataset
+from octavo.evaluation.diversity import diversity, measured, unit_of
+from octavo.evaluation.memorization import Copying, copying
+from octavo.evaluation.writing import COPIED
+from octavo.generation import Sample, Sampling, Writer
+from octavo.model.accounting import parameters
+from octavo.model.gpt import GPT
+from octavo.runs.judge import sampling_of
+from octavo.synthesis.checker import check as check_pidgin
+from octavo.training.checkpoint import storage_errors
+
+JUDGED_STORIES = 200
+FEWEST, MOST = 4, 16
+"""Samples of a model of other texts."""
+
+LENGTH = 512
+"""Tokens of such a sample at most; report D's stories fit."""
+
+BUDGET = 2.5e11
+"""Floating-point operations for all of them, so that a large model does not write for longer than it is worth."""
+
+COMPARED = 64
+"""Samples that are looked up in the training text at most."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Samples of a model, drawn with its recipe's settings from the document start; held-out text cut to the same
+    sizes, its control."""
+
+    samples: list[Sample]
+    sampling: Sampling
+    tokens: int
+    held_out: list[str]
+
+    @property
+    def texts(self) -> list[str]:
+        """Of the samples."""
+        return [sample.text for sample in self.samples]
+
+    @property
+    def sides(self) -> dict[str, list[str]]:
+        """The samples that have a control, and the control."""
+        return {"generated": self.texts[: len(self.held_out)], "held_out": self.held_out}
+
+    def save(self, path: Path) -> None:
+        """A line of JSON for each sample, so that everything said about them can be checked."""
+        lines = [
+            json.dumps({"text": sample.text, "finish": sample.finish}, ensure_ascii=False)
+            for sample in self.samples
+        ]
+        with storage_errors(path.parent):
+            path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+def write(model: GPT, dataset: Dataset, recipe: Recipe) -> Written:
+    """Let a model write. How much follows from the recipe alone, so that a repeated run is judged on the same text."""
+    sampling = sampling_of(recipe.sampling)
+    tokens = min(LENGTH, max(2 * model.context, LENGTH // 2))
+    operations = 2.0 * tokens * parameters(recipe.model, vocab_size=dataset.tokenizer.vocab_size)
+    count = max(FEWEST, min(MOST, int(BUDGET / operations)))
+    if recipe.corpus.kind == "storyteller":
+        tokens, count = model.context, JUDGED_STORIES
+    if sampling.temperature == 0:
+        count = 1  # they would all be the same
+    samples = Writer(model, dataset.tokenizer).samples(
+        "", tokens=tokens, sampling=sampling, count=count, seed=recipe.seed
+    )
+    return Written(samples, sampling, tokens, held_out_like(samples, dataset))
+
+
+def held_out_like(samples: Sequence[Sample], dataset: Dataset) -> list[str]:
+    """Held-out texts as long as the first of the samples, spread evenly over the validation split: as many as do not
+    overlap. Of several documents their beginnings, so that they are cut as the samples are."""
+    split, lengths = dataset.validation, [len(sample.ids) for sample in samples]
+    tokens = np.asarray(split.tokens)
+    lengths *= FEWEST if len(lengths) == 1 else 1  # one alone has no scatter to compare with
+    if split.documents >= FEWEST:
+        count = min(len(lengths), split.documents)
+        chosen = np.arange(count) * split.documents // count
+        edges = np.append(split.starts.astype(np.int64), len(tokens))
+        begins, stops = edges[chosen], edges[chosen + 1]
+    else:
+        count = max(1, min(len(lengths), len(tokens) // max(lengths)))
+        begins = np.arange(count) * len(tokens) // count
+        stops = np.full(count, len(tokens))
+    return [
+        dataset.tokenizer.decode(tokens[begin : min(int(stop), int(begin) + length)])
+        for begin, stop, length in zip(begins, stops, lengths, strict=False)
+    ]
+
+
+def judged(written: Written, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
+    """All figures of the texts, for evaluation.json."""
+    found: dict[str, Any] = {
+        "memorization": memorized(written, dataset.train.text_path),
+        "diversity": varied(written),
+    }
+    if recipe.corpus.kind == "storyteller":
+        found["stories"] = judged_stories(written)
+    return found
+
+
+def memorized(written: Written, train_text: Path) -> dict[str, Any]:
+    """The memorization meter: shares copied by length, the longest copied run, and the same of the held-out texts."""
+    found, searched = copying({name: texts[:COMPARED] for name, texts in written.sides.items()}, train_text)
+    return {
+        "searched": searched,
+        "difference_error": difference_error(found["generated"], found["held_out"]),
+        **{name: one.as_dict() for name, one in found.items()},
+    }
+
+
+def difference_error(own: Copying, control: Copying) -> float | None:
+    """Standard error of the difference of two shares, from their scatter between texts."""
+    errors = [measured(one.by_text[COPIED])["error"] for one in (own, control)]
+    return None if None in errors else math.hypot(*(error or 0.0 for error in errors))
+
+
+def varied(written: Written) -> dict[str, Any]:
+    """Repetition, variety and drift, and the same of the held-out texts."""
+    unit = unit_of(written.held_out)
+    figures = {name: diversity(texts, unit=unit).as_dict() for name, texts in written.sides.items()}
+    return {"unit": unit, **figures}
+
+
+def ended(written: Written, dataset: Dataset) -> dict[str, Any]:
+    """How many samples came to an end of their own, and how many held-out documents are as short."""
+    split, count = dataset.validation, len(written.samples)
+    stops = np.append(split.starts.astype(np.int64)[1:], len(split.tokens))
+    lengths = stops - split.starts.astype(np.int64)
+    return {
+        "samples": count,
+        "samples_ended": sum(sample.finish == "end" for sample in written.samples) / count,
+        "held_out_ended": float((lengths <= written.tokens).mean()),
+    }
+
+
+def judged_stories(written: Written) -> dict[str, Any]:
+    """How many of the stories that the model wrote the pidgin checker passes, and what is wrong with the others."""
+    verdicts = [check_pidgin(text) for text in written.texts]
+    problems = [verdict.problems[0] for verdict in verdicts if not verdict.ok]
+    return {
+        "written": len(verdicts),
+        "passed": sum(verdict.ok for verdict in verdicts),
+        "sampling": asdict(written.sampling),
+        "problems": problems[:20],
+    }

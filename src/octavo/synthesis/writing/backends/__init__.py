@@ -1,0 +1,1 @@
+"""Who can write a corpus: each file registers one kind of writer."""

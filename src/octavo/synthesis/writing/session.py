@@ -1,0 +1,210 @@
+"""From a spec to a written corpus: the folder, the cap, the writers; and the comparison of prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from octavo.config import parse_yaml
+from octavo.errors import ConfigError, InputError
+from octavo.synthesis.writing.calls import Backend
+from octavo.synthesis.writing.checks import Judge, words_of
+from octavo.synthesis.writing.estimate import Estimate, estimate
+from octavo.synthesis.writing.export import export
+from octavo.synthesis.writing.figures import figures
+from octavo.synthesis.writing.money import PICO, Budget, Hours, Prices
+from octavo.synthesis.writing.page import write_page
+from octavo.synthesis.writing.progress import Progress
+from octavo.synthesis.writing.prompts import Prompt
+from octavo.synthesis.writing.spec import WritingSpec, check_spec, spec_yaml
+from octavo.synthesis.writing.store import Store, locked, spent_in, write_aside
+from octavo.synthesis.writing.writer import Writing
+
+STORE = "stories.sqlite"
+"""The database in a corpus' folder."""
+
+_FIXED = ("rules", "diversity", "seed")  # what may not change between two sessions of one corpus
+
+Tell = Callable[[Progress], None]
+Say = Callable[[str], None]
+
+
+class WritingJob:
+    """A corpus that is to be written into a folder.
+
+    Args:
+        spec: what is asked, of whom, by which rules.
+        out: the folder; one that exists is gone on with.
+        stories: wanted in all, with those that are there.
+        max_usd: the cap in dollars on all calls of this corpus, of all sessions; None for none.
+        max_hours: no calls after so many hours of this session.
+        off_peak: calls at these hours only, such as 10:00-18:30@America/Denver.
+
+    Raises InputError (ConfigError) for what cannot work: a cap without prices, prices without a cap, a key that is
+    not set.
+    """
+
+    def __init__(
+        self,
+        spec: WritingSpec,
+        out: str | Path,
+        *,
+        stories: int,
+        max_usd: float | None = None,
+        max_hours: float | None = None,
+        off_peak: str | None = None,
+    ) -> None:
+        if stories < 1:
+            raise InputError(f"{stories} stories were asked for; it has to be at least one.")
+        if max_usd is not None and not 0 <= max_usd < 10**6:
+            raise InputError(f"The cap is {max_usd} dollars; it has to be from 0 to a million.")
+        if max_hours is not None and max_hours <= 0:
+            raise InputError(f"{max_hours} hours were given; there has to be some time.")
+        self.spec, self.out, self.stories, self.max_hours = spec, Path(out), stories, max_hours
+        self.max_usd = max_usd
+        self.cap = None if max_usd is None else int(max_usd * PICO)
+        self.hours = Hours.parse(off_peak) if off_peak else None
+        self.words = words_of(spec.rules)
+        self.prompt = Prompt(spec.prompt, spec, self.words)
+        self._check_money()
+
+    @property
+    def store(self) -> Path:
+        """The database."""
+        return self.out / STORE
+
+    def _check_money(self) -> None:
+        prices = {
+            name: getattr(writer, "prices", Prices(input=0, output=0))
+            for name, writer in self.spec.writers.items()
+        }
+        unknown = [name for name, price in prices.items() if price is None]
+        if self.cap is not None and unknown:
+            raise ConfigError(
+                f"A cap in dollars cannot be kept: the spec has no prices for {', '.join(unknown)}.",
+                remedy=f"writers.{unknown[0]}.prices='{{input: 0.28, output: 0.42}}'    (dollars for a million tokens)",
+            )
+        if self.cap is None and any(price and (price.input or price.output) for price in prices.values()):
+            raise ConfigError(
+                "This writer costs money, and no cap is set.", remedy="say how much at most: --max-usd 2"
+            )
+
+    def estimate(self) -> Estimate:
+        """The price of the stories that are missing, by the dearest writer."""
+        prices = [
+            p for writer in self.spec.writers.values() if (p := getattr(writer, "prices", None)) is not None
+        ]
+        dearest = max(prices, key=lambda price: price.input + price.output, default=None)
+        return estimate(self.spec, self.prompt, dearest, self.stories, self.store)
+
+    def run(
+        self,
+        *,
+        tell: Tell = lambda _: None,
+        say: Say = lambda _: None,
+        stop: Callable[[], bool] = lambda: False,
+        backends: dict[str, Backend] | None = None,
+    ) -> dict[str, Any]:
+        """Write until the stories are there, the cap or the hours are reached, or `stop` says so; then export and
+        report.
+
+        Returns the figures, with `ended`: stories, budget, hours or stopped. Raises WritersGone when no writer
+        answers; what was written until then is kept and exported.
+        """
+        if backends is None:
+            backends = {name: writer.build(seed=self.spec.seed) for name, writer in self.spec.writers.items()}
+        with locked(self.out):
+            store = Store(self.store, near_duplicates=self.spec.rules.near_duplicates)
+            try:
+                self._same_corpus(store)
+                writing = Writing(
+                    spec=self.spec,
+                    prompt=self.prompt,
+                    judge=Judge(self.spec.rules, self.words),
+                    store=store,
+                    backends=backends,
+                    stories=self.stories,
+                    budget=Budget(self.cap, store.spent()),
+                    deadline=time.monotonic() + self.max_hours * 3600 if self.max_hours else float("inf"),
+                    off_peak=self.hours,
+                )
+                say(
+                    f"{self.out}: {writing.progress.stories:,} stories are there, {self.stories:,} are wanted"
+                )
+                try:
+                    ended = asyncio.run(writing.run(tell, stop))
+                finally:
+                    report = self.publish()
+            finally:
+                store.close()
+            return {"ended": ended, "out": str(self.out), **writing.progress.facts(), "report": report}
+
+    def publish(self) -> dict[str, Any]:
+        """Write corpus.txt, corpus.jsonl and the report from the store; returns the report's figures."""
+        export(self.store, self.out)
+        found = {"name": self.spec.name, **figures(self.store, self.words)}
+        write_page(self.out / "report", found)
+        return found
+
+    def _same_corpus(self, store: Store) -> None:
+        """One corpus, one set of rules: refuse to go on with others."""
+        mine = {name: self.spec.model_dump(mode="json")[name] for name in _FIXED}
+        before = store.fact("spec")
+        if before is None:
+            store.keep_fact("spec", mine)
+        elif differing := [name for name in _FIXED if before.get(name) != mine[name]]:
+            raise ConfigError(
+                f"{self.out} was begun with another spec: {', '.join(differing)} differ.",
+                remedy="go on with the spec.yaml in that folder, or write into a new one with --out",
+            )
+        write_aside(self.out / "spec.yaml", lambda file: file.write(spec_yaml(self.spec)))
+
+
+def compare_prompts(job: WritingJob, *, say: Say = lambda _: None, **run: Any) -> dict[str, Any]:
+    """Have `job.stories` stories written with each prompt of the spec's `compare`, and put their figures side by side.
+
+    Each prompt has its own folder under `compare/`; the cap holds for all of them together.
+    """
+    if len(job.spec.compare) < 2:
+        raise ConfigError(
+            "To compare, the spec has to name at least two prompts.", remedy="compare: [pidgin, pidgin-short]"
+        )
+    parts = []
+    for name in job.spec.compare:
+        spec = check_spec({**parse_yaml(spec_yaml(job.spec), "the spec"), "prompt": name})
+        folder = job.out / "compare" / Path(name).name
+        part = WritingJob(spec, folder, stories=job.stories, max_usd=job.max_usd, max_hours=job.max_hours)
+        part.hours = job.hours
+        parts.append(part)
+    rows = []
+    for part in parts:
+        if job.cap is not None:  # the cap is for all of them together
+            part.cap = max(0, job.cap - sum(spent_in(other.store) for other in parts if other is not part))
+        say(f"the prompt {part.prompt.name}")
+        result = part.run(say=say, **run)
+        report = result["report"]
+        keys = (
+            "stories",
+            "calls",
+            "replies",
+            "yield",
+            "cost_usd",
+            "cost_per_story_usd",
+            "distinct",
+            "near_duplicates",
+        )
+        more = {
+            "words": report["words"],
+            "coverage": report["vocabulary"].get("coverage"),
+            "rejects": report["rejects"],
+        }
+        rows.append(
+            {"prompt": part.prompt.name, "ended": result["ended"], **{k: report[k] for k in keys}, **more}
+        )
+        if result["ended"] == "stopped":
+            break
+    spent = sum(spent_in(part.store) for part in parts) / PICO
+    return {"stories_each": job.stories, "spent_usd": spent, "prompts": rows}

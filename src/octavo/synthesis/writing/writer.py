@@ -1,0 +1,310 @@
+"""Has a corpus written: as many calls in flight as the writers allow, each paid for before it is sent, every reply
+checked.
+
+    reserve the most it can cost → write the call down → send → check → write the outcome down → settle the cost
+
+Every step before an arrow is durable before the next, so the process may die anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from octavo.errors import OctavoError
+from octavo.synthesis.writing.calls import Backend, CallFailed, Reply, Request
+from octavo.synthesis.writing.checks import Judge
+from octavo.synthesis.writing.journal import Journal
+from octavo.synthesis.writing.money import Budget, Hours, Tokens
+from octavo.synthesis.writing.pacing import Pace, backoff
+from octavo.synthesis.writing.progress import Progress
+from octavo.synthesis.writing.prompts import Prompt, call_seed, seeds_of
+from octavo.synthesis.writing.spec import WritingSpec
+from octavo.synthesis.writing.store import Call, Outcome, Store
+from octavo.synthesis.writing.work import Draft, Work
+
+LOST_WAIT = 2.0
+"""Seconds that a writer is left alone after a process died during a call to it, if it never asked for more."""
+
+TICK = 0.25
+"""Seconds between two looks at the clock, at the user, and at the hours."""
+
+NEVER_REACHED = 5
+"""Failures of a writer that never answered, after which it is given up."""
+
+
+@dataclass
+class Desk:
+    """One writer at work."""
+
+    name: str
+    backend: Backend
+    pace: Pace
+    closed: str = ""  # why it gets no more calls
+    good: int = 0
+    failed_in_row: int = 0
+    last_good: float = field(default_factory=time.monotonic)
+
+
+class WritersGone(OctavoError):
+    """No writer is left that answers."""
+
+
+class Writing:
+    """One session of writing into a store.
+
+    Args:
+        spec, prompt, judge, store: what is asked, how, by which measure, and where it goes.
+        backends: the writers by name.
+        stories: wanted in all.
+        budget: the cap, with what was spent before.
+        deadline: no call after this monotonic time.
+        off_peak: calls at these hours only.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: WritingSpec,
+        prompt: Prompt,
+        judge: Judge,
+        store: Store,
+        backends: dict[str, Backend],
+        stories: int,
+        budget: Budget,
+        deadline: float = float("inf"),
+        off_peak: Hours | None = None,
+    ) -> None:
+        self.spec, self.prompt, self.judge, self.store = spec, prompt, judge, store
+        self.budget, self.deadline, self.off_peak = budget, deadline, off_peak
+        gates = store.recover(time.time(), LOST_WAIT)
+        now, today = time.monotonic(), time.time()
+        self.desks = [
+            Desk(
+                name,
+                backend,
+                Pace(backend.in_flight, not_before=now + max(0.0, gates.get(name, 0.0) - today)),
+            )
+            for name, backend in backends.items()
+        ]
+        accepted = store.accepted()
+        self.work = Work(max(0, stories - accepted), *store.open_numbers())
+        priced = any(b.prices is not None and (b.prices.input or b.prices.output) for b in backends.values())
+        self.progress = Progress(stories, accepted, budget, priced)
+        self._random = Random()  # jitter alone: nothing that is written depends on it
+        self._changed = asyncio.Event()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._journal = Journal(store)
+        self._broke = False
+
+    async def run(self, tell: Callable[[Progress], None], stop: Callable[[], bool]) -> str:
+        """Write until the stories are there; returns why it ended: stories, budget, hours or stopped.
+
+        Raises WritersGone, and StorageError; calls in flight are waited for in either case, for they are paid.
+        """
+        try:
+            reason = await self._until_done(tell, stop)
+            if self._calls:
+                self.progress.note = "waiting for the last replies"
+                await self._drain(tell)
+            return "stories" if not self.work.missing else reason
+        finally:
+            for call in self._calls:
+                call.cancel()
+            await asyncio.gather(*self._calls, return_exceptions=True)
+            await self._journal.close()
+            for desk in self.desks:
+                await desk.backend.close()
+
+    async def _until_done(self, tell: Callable[[Progress], None], stop: Callable[[], bool]) -> str:
+        while self.work.missing:
+            now = time.monotonic()
+            if stop():
+                return "stopped"
+            if now >= self.deadline:
+                return "hours"
+            if all(desk.closed for desk in self.desks):
+                await self._drain(tell)
+                raise WritersGone(
+                    "No writer answers.\n  · " + "\n  · ".join(f"{d.name}: {d.closed}" for d in self.desks)
+                )
+            hours_away = self.off_peak.wait(time.time()) if self.off_peak else 0.0
+            self.progress.note = f"the cheap hours begin in {hours_away / 3600:.1f} h" if hours_away else ""
+            wake = min(now + hours_away, now + TICK) if hours_away else self._send_all(now)
+            if self._broke and not self._calls:
+                return "budget"
+            tell(self.progress)
+            await self._wait(wake - now)
+        return "stories"
+
+    async def _drain(self, tell: Callable[[Progress], None]) -> None:
+        while self._calls:
+            tell(self.progress)
+            await self._wait(TICK)
+
+    async def _wait(self, seconds: float) -> None:
+        self._changed.clear()
+        done = [call for call in self._calls if call.done()]
+        for call in done:
+            self._calls.discard(call)
+            call.result()  # an error of ours or of the disk ends the session
+        if done:
+            return
+        try:
+            await asyncio.wait_for(self._changed.wait(), max(0.001, min(seconds, TICK)))
+        except TimeoutError:
+            return
+
+    def _send_all(self, now: float) -> float:
+        """Send what can be sent now; returns when there may be more to send."""
+        wake = now + TICK
+        self._broke = False
+        for desk in self.desks:
+            while not desk.closed and not self._broke and desk.pace.free(now):
+                draft = self.work.take(now)
+                if draft is None:
+                    break
+                if not draft.messages:
+                    draft.messages = self.prompt.first(draft.number)
+                request = self._request(draft)
+                reserved = desk.backend.prices.most(request.most_tokens()) if desk.backend.prices else 0
+                if not self.budget.reserve(reserved):
+                    self._broke = True
+                    self.work.back(draft, draft.due)
+                    break
+                desk.pace.in_flight += 1
+                self.progress.in_flight += 1
+                task = asyncio.create_task(self._call(desk, draft, request, reserved))
+                task.add_done_callback(lambda _: self._changed.set())
+                self._calls.add(task)
+            wake = min(wake, max(desk.pace.next_time(now), now))
+        return max(now + 0.005, min(wake, max(self.work.next_time(), now)))
+
+    def _request(self, draft: Draft) -> Request:
+        seed = call_seed(self.spec, draft.number, draft.attempt)
+        return Request(draft.messages, self.spec.max_tokens, self.spec.temperature, seed)
+
+    async def _call(self, desk: Desk, draft: Draft, request: Request, reserved: int) -> None:
+        """One call from its reservation to its settlement. What breaks off in between keeps the reservation."""
+        cost = reserved
+        try:
+            call = Call(
+                number=draft.number,
+                attempt=draft.attempt,
+                writer=desk.name,
+                model=desk.backend.model,
+                prompt=self.prompt.name,
+                prompt_hash=self.prompt.hash,
+                seed=request.seed,
+                sent=time.time(),
+                reserved=reserved,
+            )
+            row = await self._journal.do(lambda: self.store.send(call))
+            draft.attempt += 1
+            begin = time.monotonic()
+            try:
+                reply = await desk.backend.write(request)
+            except CallFailed as failure:
+                cost = await self._failed(desk, draft, failure, Sent(row, call, begin))
+            else:
+                cost = await self._answered(desk, draft, reply, Sent(row, call, begin))
+        finally:
+            self.budget.settle(reserved, cost)
+            desk.pace.in_flight -= 1
+            self.progress.in_flight -= 1
+
+    async def _failed(self, desk: Desk, draft: Draft, failure: CallFailed, sent: Sent) -> int:
+        now = time.monotonic()
+        draft.failures += 1
+        desk.failed_in_row += 1
+        self.progress.failures[failure.kind] += 1
+        if failure.kind == "throttled":
+            desk.pace.complaint(sent.begin, now)
+        gate = None
+        if failure.wait is not None:
+            desk.pace.stay_away(now + failure.wait)
+            gate = (desk.name, time.time() + failure.wait, failure.wait)
+        cost = sent.cost(desk, failure.tokens) if failure.billed or failure.tokens else 0
+        outcome = Outcome(
+            call=sent.row,
+            number=draft.number,
+            seconds=now - sent.begin,
+            cost=cost,
+            tokens=_counted(failure.tokens),
+            outcome=failure.kind,
+            problems=(str(failure),),
+            gate=gate,
+        )
+        await self._journal.do(lambda: self.store.settle(outcome))
+        pause = backoff(draft.failures, self.spec.backoff, self._random)
+        self.work.back(draft, now + max(pause, failure.wait or 0.0))  # with another writer, too
+        desk.closed = desk.closed or self._why_closed(desk, failure, now)
+        return cost
+
+    def _why_closed(self, desk: Desk, failure: CallFailed, now: float) -> str:
+        if failure.kind == "refused" or (
+            not desk.good and desk.failed_in_row >= NEVER_REACHED and failure.wait is None
+        ):
+            return str(failure)
+        silent = now - max(desk.last_good, desk.pace.not_before)
+        if desk.failed_in_row >= NEVER_REACHED and silent > self.spec.give_up_after:
+            return f"no good answer for {silent:.0f} seconds; the last was: {failure}"
+        return ""
+
+    async def _answered(self, desk: Desk, draft: Draft, reply: Reply, sent: Sent) -> int:
+        now = time.monotonic()
+        draft.failures = desk.failed_in_row = 0
+        desk.good += 1
+        desk.last_good = now
+        desk.pace.good()
+        desk.pace.stay_away(now + desk.backend.quota)
+        self.progress.replies += 1
+        candidate, problems = self.judge.judge(reply, seeds_of(self.spec, draft.number))
+        cost = sent.cost(desk, reply.tokens)
+        outcome = Outcome(
+            call=sent.row,
+            number=draft.number,
+            seconds=now - sent.begin,
+            cost=cost,
+            tokens=_counted(reply.tokens),
+            reply=reply.text,
+            problems=problems,
+            candidate=candidate,
+            give_up=draft.tries + 1 >= self.spec.rules.tries,
+        )
+        problems = await self._journal.do(lambda: self.store.settle(outcome))
+        if not problems:
+            self.work.done(story=True)
+            self.progress.story()
+        elif outcome.give_up:
+            self.work.done(story=False)
+        else:
+            draft.tries += 1
+            draft.messages = self.prompt.again(self.prompt.first(draft.number), reply.text, problems)
+            self.work.back(draft, now)
+        return cost
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A call under way: its row in the store, what was written there, and when it went out (monotonic)."""
+
+    row: int
+    call: Call
+    begin: float
+
+    def cost(self, desk: Desk, tokens: Tokens | None) -> int:
+        """What it cost; all that was reserved where nobody counted its tokens. Never more than was reserved is
+        expected, but what a server says it used is believed."""
+        if desk.backend.prices is None:
+            return 0
+        if tokens is None:
+            return self.call.reserved
+        return desk.backend.prices.at(tokens, self.call.sent, time.time())
+
+
+def _counted(tokens: Tokens | None) -> tuple[int, int, int] | None:
+    return None if tokens is None else (tokens.prompt, tokens.cached, tokens.reply)

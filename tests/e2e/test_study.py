@@ -1,0 +1,137 @@
+"""octavo study: from a file to results, stopped and gone on with; what is refused, and how."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from e2e.asking import refused
+from e2e.forked import Octavo, Result
+from octavo.study.results import RESULTS, collect
+
+STUDY = """\
+baseline: recipe.yaml
+seeds: 2
+noise: 0
+budget: {steps: 20}
+changes:
+  - name: no residual
+    hypothesis: It learns more slowly.
+    set: {model.residual: false}
+  - name: far too fast
+    hypothesis: It diverges.
+    expect: fails
+    set: {training.optimizer: {kind: sgd, learning_rate: 1.0e+30}}
+"""
+
+
+@pytest.fixture(scope="module")
+def studying(octavo: Octavo) -> Octavo:
+    (octavo.folder / "study.yaml").write_text(STUDY)
+    return octavo
+
+
+def run(octavo: Octavo, out: Path | str, *more: str, study: str = "study.yaml") -> Result:
+    return octavo("study", "run", study, "--text", "text.txt", "--out", out, *more)
+
+
+@pytest.fixture(scope="module")
+def whole(studying: Octavo) -> Path:
+    """A study that was never stopped; read it, don't write."""
+    out = studying.folder / "whole"
+    done = run(studying, out)
+    assert done.code == 0, done.err
+    assert "6/6" in done.err and "failed: Step" in done.err
+    assert done.out.splitlines()[-1].startswith("report: ")
+    return out
+
+
+def test_the_rows_of_a_study(whole: Path) -> None:
+    rows = json.loads((whole / RESULTS).read_text())["runs"]
+    assert [(row["change"], row["status"]) for row in rows] == [
+        *[("baseline", "done")] * 2, *[("no residual", "done")] * 2, *[("far too fast", "failed")] * 2,
+    ]  # fmt: skip
+    assert rows[0]["metric"] == rows[0]["bits_per_byte"] > 0
+    assert "diverged" in rows[4]["reason"]
+    assert (whole / "report" / "index.html").is_file() and (whole / "report" / "report.md").is_file()
+
+
+def test_what_is_done_is_not_done_again(studying: Octavo, whole: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in whole.glob("runs/*/*/outcome.json")}
+    again = run(studying, whole)
+    assert again.code == 0 and "runs to do" not in again.err
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_study_repeats_from_what_it_left(studying: Octavo, whole: Path) -> None:
+    out = studying.folder / "repeated"
+    done = studying("study", "run", whole / "study.yaml", "--out", out, "--jobs", "1")
+    assert done.code == 0, done.err
+    first, second = (json.loads((folder / RESULTS).read_text())["runs"] for folder in (whole, out))
+    assert first == second
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_study_that_is_stopped_goes_on(studying: Octavo, whole: Path, number: int) -> None:
+    out = studying.folder / f"stopped-{number}"
+    command = studying.start("study", "run", "study.yaml", "--text", "text.txt", "--out", out)
+    end = time.monotonic() + 100
+    while not list(out.glob("runs/baseline/seed-*/metrics.jsonl")):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.kill(command.pid, number)
+    stopped = command.wait()
+    if number == signal.SIGTERM:
+        refused_or_done = stopped.code == 130 and "the same command goes on" in stopped.err
+        assert refused_or_done, stopped
+    done = run(studying, out)
+    assert done.code == 0, done.err
+    assert (out / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
+
+
+def test_the_price_comes_before_anything_runs(studying: Octavo) -> None:
+    out = studying.folder / "priced"
+    asked = run(studying, out, "--dry-run", "--json", "seeds=3", "budget.steps=50")
+    assert asked.code == 0, asked.err
+    facts = json.loads(asked.out)
+    assert facts["runs"] == 9 and facts["hours"] > 0 and facts["disk_bytes"] > 0
+    assert [row["steps"] for row in facts["variants"]] == [50, 50, 50]
+    assert not out.exists()
+
+
+def test_bad_studies_are_refused_before_the_first_run(studying: Octavo, whole: Path) -> None:
+    (studying.folder / "bad.yaml").write_text(
+        "baseline: recipe.yaml\nchanges:\n"
+        "  - {name: a, hypothesis: x, set: {model.residul: false}}\n"
+        "  - {name: b, hypothesis: x, set: {model.residual: true}}\n"
+        "  - {name: b, hypothesis: x, set: {model.layers: 2}}\n"
+    )
+    out = studying.folder / "never"
+    refused(
+        run(studying, out, study="bad.yaml"), "3 problems", "model.residual?", "alters nothing", "same name"
+    )
+    refused(run(studying, out, "seds=3"), "did you mean seeds?")
+    refused(run(studying, out, "set.model.context=100000"), "the baseline:", "context of 100,000")
+    refused(run(studying, out, "--jobs", "0"), "at least one")
+    refused(studying("study", "run", "no-such-study"), "octavo study list")
+    refused(studying("study", "run", "study.yaml", "--out", out), "a text is needed")
+    assert not out.exists()
+    refused(run(studying, whole, "set.training.batch=5"), "holds runs of another study", "training.batch=4")
+    refused(run(studying, studying.folder), "not empty, and not a study")
+    refused(studying("study", "report", "no-such-folder"), "does not exist")
+
+
+def test_the_shipped_studies_are_listed(studying: Octavo) -> None:
+    listed = studying("study", "list", "--json")
+    assert {"heads-cpu", "residual-connections-cpu"} <= {each["name"] for each in json.loads(listed.out)}
+
+
+def test_a_report_of_a_study_that_has_only_begun(studying: Octavo, whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_bytes((whole / "study.yaml").read_bytes())
+    assert collect(tmp_path).runs == ()

@@ -1,0 +1,126 @@
+"""Archives and documents made to do harm: a sentence each, nothing written outside, good files untouched."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from octavo.corpus import archives
+from octavo.corpus.readers.html import HtmlConfig
+from octavo.corpus.sources import FilesSource
+from octavo.errors import CorpusError
+from unit.corpus.making import docx, pdf, zipped
+
+
+class Read:
+    def __init__(self, path: Path, **options: object) -> None:
+        self.said: list[str] = []
+        source = FilesSource.model_validate({"paths": (str(path),), **options}).build(report=self.said.append)
+        self.texts = ["".join(document.pieces) for document in source.documents()]
+
+
+@pytest.mark.parametrize("name", ["../out.txt", "/out.txt", "a/../../out.txt", "..\\out.txt", "C:\\out.txt"])
+def test_names_that_lead_out_are_passed_over(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    folder.mkdir(parents=True)
+    (folder / "a.zip").write_bytes(zipped({name: "escaped", "good.txt": "good"}))
+    before = sorted(tmp_path.rglob("*"))
+    read = Read(folder)
+    assert read.texts == ["good"]
+    assert any("its name leads out of the archive" in said for said in read.said)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_are_passed_over(kind: bytes, tmp_path: Path) -> None:
+    out = BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        link = tarfile.TarInfo("a.txt")
+        link.type, link.linkname = kind, "/etc/passwd"
+        archive.addfile(link)
+        good = tarfile.TarInfo("b.txt")
+        good.size = 4
+        archive.addfile(good, BytesIO(b"good"))
+    (tmp_path / "a.tar").write_bytes(out.getvalue())
+    read = Read(tmp_path / "a.tar")
+    assert read.texts == ["good"]
+    assert any("it is a link or a device" in said for said in read.said)
+
+
+def test_a_bomb_in_an_archive_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "ALWAYS", 1 << 20)
+    (tmp_path / "a.zip").write_bytes(zipped({"bomb.txt": b" " * (4 << 20), "good.txt": "good"}))
+    read = Read(tmp_path / "a.zip")
+    assert read.texts == ["good"]
+    assert any("it unpacks to more than 200 times its size" in said for said in read.said)
+
+
+def test_a_compressed_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "ALWAYS", 1 << 20)
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b" " * (8 << 20)))
+    with pytest.raises(CorpusError, match="an archive made to do harm"):
+        Read(tmp_path / "a.txt.gz")
+
+
+def test_archives_are_opened_only_so_deep(tmp_path: Path) -> None:
+    data: str | bytes = "deep"
+    for level in range(7):
+        data = zipped({"a.zip" if level else "a.txt": data})
+    (tmp_path / "a.zip").write_bytes(bytes(data))
+    (tmp_path / "good.txt").write_text("good")
+    read = Read(tmp_path)
+    assert read.texts == ["good"]
+    assert any("is an archive in 4 archives" in said for said in read.said)
+
+
+def test_entities_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.docx").write_bytes(
+        zipped({"word/document.xml": '<!DOCTYPE x [<!ENTITY a "ha">]><x>&a;</x>'})
+    )
+    with pytest.raises(CorpusError, match=r"a\.docx declares XML entities"):
+        Read(tmp_path / "a.docx")
+
+
+def test_every_cut_of_a_document_gives_text_or_a_sentence(tmp_path: Path) -> None:
+    good = {"a.docx": docx("<w:p><w:r><w:t>fox</w:t></w:r></w:p>" * 50), "a.pdf": pdf([[(50, 700, "fox")]])}
+    for name, data in good.items():
+        for share in (0.1, 0.4, 0.7, 0.95):
+            path = tmp_path / f"{share}{name}"
+            path.write_bytes(data[: int(len(data) * share)])
+    (tmp_path / "good.txt").write_text("good")
+    read = Read(tmp_path)
+    assert read.texts[-1] == "good" and set(read.texts) <= {"good", "fox"}
+
+
+def test_a_document_that_hangs_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<html>" + "<div>" * 200_000)
+    with pytest.raises(CorpusError, match="was not read within") as caught:
+        Read(tmp_path / "a.html", document_seconds=1)
+    assert "document_seconds" in (caught.value.remedy or "")
+    (tmp_path / "a.html").write_text("<html>fine")
+    assert Read(tmp_path / "a.html").texts == ["fine"]  # by a new child
+
+
+def test_memory_is_limited(tmp_path: Path) -> None:
+    pytest.importorskip("resource")
+    with (tmp_path / "a.html").open("wb") as file:
+        file.write(b"<html>" + b"<p>word" * 20_000_000)
+    with pytest.raises(CorpusError, match=r"needs more than 256 MB|was not read within"):
+        Read(tmp_path / "a.html", document_megabytes=256)
+
+
+def test_a_reader_that_breaks_is_a_sentence(tmp_path: Path) -> None:
+    from octavo.corpus import sandbox_child
+
+    class Broken:
+        def read(self) -> bytes:
+            raise ZeroDivisionError("strange")
+
+    out = BytesIO()
+    job = {"kind": HtmlConfig.model_fields["kind"].default, "options": {}, "megabytes": 256}
+    sandbox_child.answer(job, Broken(), out)  # type: ignore[arg-type]
+    assert b"is damaged: ZeroDivisionError: strange." in out.getvalue()

@@ -1,0 +1,90 @@
+"""Data sets by name, against a hub that stands here."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from octavo.corpus import hub, library
+from octavo.corpus.sources import FilesSource
+from octavo.errors import CorpusError
+
+httpx2 = pytest.importorskip("httpx2")
+pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+
+def parquet(*texts: str) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"text": list(texts)}), out)
+    return out.getvalue()
+
+
+FILES = {"/0.parquet": parquet("one", "two"), "/1.parquet": parquet("three"), "/v.parquet": parquet("held")}
+LISTING = {
+    "default": {
+        "train": ["https://hub.test/0.parquet", "https://hub.test/1.parquet"],
+        "validation": ["https://hub.test/v.parquet"],
+    }
+}
+
+
+def answer(request: object) -> object:
+    path = request.url.path
+    if path == "/api/datasets/ada/tales/parquet":
+        return httpx2.Response(200, json=LISTING)
+    if path in FILES:
+        return httpx2.Response(200, content=FILES[path])
+    return httpx2.Response(404)
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        library, "HubDataset", lambda address: hub.HubDataset(address, httpx2.MockTransport(answer))
+    )
+
+
+def texts(address: str) -> list[str]:
+    source = FilesSource(paths=(address,)).build()
+    assert source.total_bytes is None
+    return ["".join(document.pieces) for document in source.documents()]
+
+
+def test_a_data_set_is_read_file_by_file() -> None:
+    assert texts("hf:ada/tales") == ["one", "two", "three"]
+    assert texts("hf:ada/tales:default/validation") == ["held"]
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("hf:tales", "does not name a data set"),
+        ("hf:ada/none", "no such data set"),
+        ("hf:ada/tales:big", "no config 'big'; it has 'default'"),
+        ("hf:ada/tales:default/test", "no split 'test'; it has 'train', 'validation'"),
+    ],
+)
+def test_what_is_not_there(address: str, what: str) -> None:
+    with pytest.raises(CorpusError, match=what) as caught:
+        texts(address)
+    assert caught.value.remedy
+
+
+def test_offline_is_a_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(request: object) -> object:
+        raise httpx2.ConnectError("no route")
+
+    monkeypatch.setattr(
+        library, "HubDataset", lambda address: hub.HubDataset(address, httpx2.MockTransport(offline))
+    )
+    with pytest.raises(CorpusError, match=r"does not answer \(ConnectError\)") as caught:
+        texts("hf:ada/tales")
+    assert "Check the network" in (caught.value.remedy or "")
+
+
+def test_names_stay_names_when_paths_are_made_absolute(tmp_path: Path) -> None:
+    from octavo.runs.data import absolute
+
+    assert absolute(["hf:ada/tales"]) == ["hf:ada/tales"]

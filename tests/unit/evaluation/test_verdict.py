@@ -1,0 +1,232 @@
+"""Verdicts: what was planted in a curve is found, and what was not is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from octavo.config import check, parse_yaml, recipe_text
+from octavo.evaluation.curve import Curve
+from octavo.evaluation.finding import Facts, Finding
+from octavo.evaluation.verdict import verdicts
+
+PLAIN = check({})
+BASELINES = {
+    "uniform": {"loss": 4.17, "bits_per_byte": 6.0},
+    "unigram": {"loss": 3.3, "bits_per_byte": 4.8},
+    "bigram": {"loss": 2.5, "bits_per_byte": 3.6},
+    "ngram": {"loss": 1.6, "bits_per_byte": 2.3, "order": 5},
+    "gzip": {"loss": None, "bits_per_byte": 3.3},
+    "xz": {"loss": None, "bits_per_byte": 3.1},
+}
+
+
+def rows(event: str, steps: np.ndarray, losses: np.ndarray, **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"event": event, "step": int(step), "loss": float(loss), **more}
+        for step, loss in zip(steps, losses, strict=True)
+    ]
+
+
+def facts(
+    found: list[dict[str, Any]], *, recipe: dict[str, Any] | None = None, tokens: int = 1_000_000, **more: Any
+) -> Facts:
+    steps = max((row["step"] for row in found), default=1)
+    return Facts(
+        recipe=check(recipe) if recipe else PLAIN,
+        steps=steps,
+        vocab_size=65,
+        train_tokens=tokens,
+        rows=found,
+        **more,
+    )
+
+
+def kinds(given: Facts) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in verdicts(given)}
+
+
+def power_law(steps: np.ndarray, floor: float, rate: float) -> np.ndarray:
+    return floor + 3.0 * (1 + steps / 50.0) ** -rate
+
+
+EVALUATED = np.arange(1, 41) * 50
+LOGGED = np.arange(1, 201) * 10
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    count=st.integers(2, 60),
+    rate=st.floats(0.2, 0.8),
+    noise=st.floats(0, 0.008),
+    floor=st.floats(0.8, 2),
+)
+@settings(max_examples=100)
+def test_a_falling_curve_is_never_called_over_fit(
+    seed: int, count: int, rate: float, noise: float, floor: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    steps = np.arange(1, count + 1) * 50
+    validation = power_law(steps, floor, rate) * (1 + noise * rng.standard_normal(count))
+    logged = np.arange(1, 5 * count + 1) * 10
+    training = power_law(logged, floor - 0.1, rate) * (1 + 0.03 * rng.standard_normal(len(logged)))
+    found = kinds(facts(rows("train", logged, training) + rows("validation", steps, validation)))
+    assert not {"over-fit", "too large", "diverged"} & set(found)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    turn=st.integers(4, 30),
+    rise=st.floats(0.1, 1.0),
+    noise=st.floats(0, 0.006),
+)
+@settings(max_examples=100)
+def test_a_planted_turn_is_found_at_its_step(seed: int, turn: int, rise: float, noise: float) -> None:
+    rng = np.random.default_rng(seed)
+    at = EVALUATED[turn]
+    before = power_law(EVALUATED, 1.4, 0.6)
+    after = before[turn] + rise * (EVALUATED - at) / (EVALUATED[-1] - at)
+    validation = np.where(at >= EVALUATED, before, after) * (1 + noise * rng.standard_normal(len(EVALUATED)))
+    training = power_law(LOGGED, 0.3, 0.5) * (1 + 0.02 * rng.standard_normal(len(LOGGED)))
+    given_rows = rows("train", LOGGED, training) + rows("validation", EVALUATED, validation)
+    finding = kinds(facts(given_rows))["over-fit"]
+    best = int(validation.argmin())
+    assert finding.evidence["best_step"] == EVALUATED[best]
+    assert finding.evidence["best_loss"] == validation[best]
+    assert f"step {EVALUATED[best]:,}" in finding.sentence and f"{validation[best]:.4f}" in finding.sentence
+    # As far from the planted turn as the noise can hide the rise and the fall, no farther.
+    assert (before if best <= turn else after)[best] <= before[turn] * (1 + 8 * noise) + 1e-9
+    assert "learning" not in kinds(facts(given_rows))
+
+
+@given(seed=st.integers(0, 10_000), noise=st.floats(0.0005, 0.005))
+def test_a_level_end_is_a_plateau_and_a_falling_one_is_learning(seed: int, noise: float) -> None:
+    rng = np.random.default_rng(seed)
+    scatter = 1 + noise * rng.standard_normal(len(EVALUATED))
+    level = np.where(EVALUATED < 800, 2.0 + (800 - EVALUATED) / 800, 2.0)
+    assert "learning" not in kinds(facts(rows("validation", EVALUATED, level * scatter)))
+    falling = kinds(facts(rows("validation", EVALUATED, (3.0 - EVALUATED / 2000) * scatter)))["learning"]
+    assert falling.evidence["fall_per_1000_steps"] == pytest.approx(0.5, abs=0.3)
+    assert falling.settings == ("training.steps=4000",)
+
+
+def test_a_plateau_says_when_the_learning_rate_made_it() -> None:
+    level = np.full(len(EVALUATED), 2.0)
+    flat = rows("validation", EVALUATED, level)
+    rates = np.linspace(1e-3, 1e-5, len(LOGGED))
+    trained = rows("train", LOGGED, np.full(len(LOGGED), 2.0))
+    sinking = [{**row, "learning_rate": rate} for row, rate in zip(trained, rates, strict=True)]
+    assert kinds(facts(flat + sinking))["plateau"].settings == ("training.steps=4000",)
+    steady = [{**row, "learning_rate": 1e-3} for row in trained]
+    assert any(
+        option.startswith("model.width=") for option in kinds(facts(flat + steady))["plateau"].settings
+    )
+
+
+def test_two_evaluations_are_too_few_and_it_says_so() -> None:
+    finding = kinds(facts(rows("validation", np.array([100, 200]), np.array([3.0, 2.5]))))["unclear"]
+    assert finding.settings == ("evaluation.every=10",)
+
+
+def test_nothing_is_judged_where_there_is_nothing() -> None:
+    assert verdicts(facts([])) == []
+
+
+def test_divergence_names_a_smaller_learning_rate() -> None:
+    broken = facts(rows("train", LOGGED[:3], np.full(3, 3.0)), diverged="Step 4 diverged: the loss is nan.")
+    finding = verdicts(broken)[0]
+    assert (finding.kind, finding.weight) == ("diverged", "bad")
+    assert finding.settings == ("training.optimizer.learning_rate=0.000333",)
+    risen = np.concatenate([np.linspace(4, 2, 100), np.full(100, 3.5)])
+    assert "diverged" in kinds(facts(rows("train", LOGGED, risen)))
+
+
+def over_fitting() -> list[dict[str, Any]]:
+    validation = np.where(EVALUATED < 1000, 3 - EVALUATED / 1000, 2 + (EVALUATED - 1000) / 1000)
+    return rows("train", LOGGED, 3 - LOGGED / 800) + rows("validation", EVALUATED, validation)
+
+
+def test_report_e_table_1_is_too_large_for_the_script_and_gets_a_model_like_table_2() -> None:
+    recipe = parse_yaml(recipe_text("shakespeare-char-cpu"), "recipe")
+    recipe["model"] = {
+        "layers": 8, "heads": 8, "width": 384, "context": 256, "dropout": 0.3, "head_bias": True,
+        "feed_forward": {"kind": "relu", "width": 1536},
+    }  # fmt: skip
+    script = facts(over_fitting(), recipe=recipe, tokens=110_000, evaluation={"parameters": 14_335_553})
+    finding = kinds(script)["too large"]
+    assert 1_000_000 < finding.evidence["suitable_parameters"] <= 20 * 110_000
+    changed = dict(option.split("=") for option in finding.settings)
+    assert {"model.layers", "model.width", "model.feed_forward.width"} <= set(changed)
+    # The settings give what they promise.
+    from octavo.config import apply_override
+    from octavo.model.accounting import parameters
+
+    for option in finding.settings:
+        apply_override(recipe, option)
+    counted = parameters(check(recipe).model, vocab_size=65)
+    assert counted == finding.evidence["suitable_parameters"]
+
+
+def test_a_model_of_fitting_size_is_not_called_too_large() -> None:
+    found = kinds(facts(over_fitting(), tokens=1_000_000, evaluation={"parameters": 800_000}))
+    assert "over-fit" in found and "too large" not in found
+
+
+def test_a_vocabulary_too_large_for_any_model_is_said() -> None:
+    large = Facts(
+        recipe=check({}), steps=2000, vocab_size=50_257, train_tokens=1000, rows=over_fitting(),
+        evaluation={"parameters": 10_000_000},
+    )  # fmt: skip
+    assert "smaller vocabulary" in kinds(large)["too large"].remedy
+
+
+@pytest.mark.parametrize(
+    ("loss", "bits", "words", "weight"),
+    [
+        (4.5, 6.5, "points to a bug", "bad"),
+        (3.6, 5.2, "(unigram)", "bad"),
+        (2.9, 4.2, "(bigram)", "bad"),
+        (2.0, 2.9, "5-grams", "bad"),
+        (1.5, 3.2, "xz needs fewer bits", "note"),
+        (1.5, 2.2, "Not a bug, and not untrained", "good"),
+    ],
+)
+def test_garbage_is_placed_between_the_baselines(loss: float, bits: float, words: str, weight: str) -> None:
+    known = {"val_loss": loss, "bits_per_byte": bits, "baselines": BASELINES}
+    finding = kinds(facts([], evaluation=known))["baselines"]
+    assert words in finding.sentence
+    assert finding.weight == weight
+
+
+def test_garbage_of_an_over_fitted_model_is_not_called_too_little_training() -> None:
+    known = {"val_loss": 2.0, "bits_per_byte": 2.9, "baselines": BASELINES}
+    finding = kinds(facts(over_fitting(), evaluation=known))["baselines"]
+    assert "over-fitting" in finding.sentence and finding.settings == ("model.dropout=0.2",)
+
+
+def test_under_fit_needs_a_training_loss_above_the_n_gram_too() -> None:
+    known = {"val_loss": 2.0, "bits_per_byte": 2.9, "baselines": BASELINES}
+    poor = rows("train", LOGGED, 2.2 + 100 / LOGGED)
+    assert "under-fit" in kinds(facts(poor, evaluation=known))
+    heart = rows("train", LOGGED, 1.0 + 100 / LOGGED)
+    assert "under-fit" not in kinds(facts(heart, evaluation=known))
+
+
+def test_a_curve_keeps_the_last_of_a_step_and_no_infinities() -> None:
+    steps = np.array([10, 20, 20, 30])
+    curve = Curve.of(rows("train", steps, np.array([4.0, 9.0, 3.0, np.nan])), "train")
+    assert curve.losses.tolist() == [4.0, 3.0]
+    assert curve.steps.tolist() == [10, 20]
+
+
+def test_the_noise_of_a_curve_is_that_of_its_values() -> None:
+    rng = np.random.default_rng(0)
+    steps = np.arange(400.0)
+    noisy = Curve(steps, 3 - steps / 400 + 0.02 * rng.standard_normal(400))
+    assert noisy.noise == pytest.approx(0.02, rel=0.2)
+    trend = noisy.trend()
+    assert trend is not None and abs(trend.slope + 1 / 400) < 4 * trend.error

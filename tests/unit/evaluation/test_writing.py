@@ -1,0 +1,133 @@
+"""Findings on what a model writes, and where it predicts: only what stands out against the control is said."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from octavo.config import check
+from octavo.evaluation.finding import Facts, Finding
+from octavo.evaluation.places import Places
+from octavo.evaluation.score import score
+from octavo.evaluation.verdict import verdicts
+
+
+def found(recipe: dict[str, Any] | None = None, **evaluation: Any) -> dict[str, Finding]:
+    facts = Facts(
+        recipe=check(recipe or {}), steps=100, vocab_size=65, train_tokens=1000, evaluation=evaluation
+    )
+    return {finding.kind: finding for finding in verdicts(facts)}
+
+
+def meter(own: float, control: float, error: float = 0.01) -> dict[str, Any]:
+    def one(share: float, length: int) -> dict[str, Any]:
+        return {"characters": 5000, "shares": {"50": share}, "longest": {"length": length}}
+
+    return {"generated": one(own, 700), "held_out": one(control, 40), "difference_error": error}
+
+
+def figures(own: float, control: float, error: float = 0.01) -> dict[str, Any]:
+    sides = {"generated": own, "held_out": control}
+    return {"unit": "word"} | {
+        side: {name: {"mean": mean, "error": error} for name in ("repeated", "alike", "thread")}
+        | {"texts": 16}
+        for side, mean in sides.items()
+    }
+
+
+def test_reciting_is_what_goes_beyond_the_control() -> None:
+    finding = found(memorization=meter(0.4, 0.02))["memorization"]
+    assert finding.weight == "bad" and finding.settings == ("model.dropout=0.2",)
+    assert "40%" in finding.sentence and "held-out text: 2%" in finding.sentence
+    assert "700 characters" in finding.sentence
+    for own, control, error in ((0.4, 0.38, 0.01), (0.4, 0.1, 0.2), (0.0, 0.0, 0.0)):
+        assert found(memorization=meter(own, control, error))["memorization"].weight == "good"
+
+
+def test_repetition_likeness_and_drift_need_a_difference_beyond_the_noise() -> None:
+    far = found(diversity=figures(0.31, 0.04))
+    assert "31% of the 4-grams (words)" in far["repetition"].sentence
+    assert "held-out text 4%" in far["repetition"].sentence
+    assert "likeness" in far and "drift" not in far
+    assert not found(diversity=figures(0.31, 0.28)) and not found(diversity=figures(0.31, 0.04, 0.1))
+    lost = found(diversity=figures(0.01, 0.3))["drift"]
+    assert lost.evidence["held_out"] == 0.3
+    assert not found(diversity=figures(0.01, 0.015))  # text of this kind has no thread to lose
+
+
+def test_a_single_sample_is_measured_by_the_scatter_of_the_control() -> None:
+    greedy = figures(0.9, 0.04)
+    greedy["generated"]["repeated"]["error"] = None
+    finding = found({"sampling": {"temperature": 0.0}}, diversity=greedy)["repetition"]
+    assert finding.settings == ("sampling.temperature=0.8",)
+    assert finding.evidence["standard_error"] == pytest.approx(math.hypot(0.04, 0.01))
+
+
+def ends(**more: Any) -> dict[str, Any]:
+    known = {"documents": 50, "probability": 0.5, "elsewhere": 0.001, "rate": 0.005}
+    return known | {"samples": 16, "samples_ended": 0.9, "held_out_ended": 0.95} | more
+
+
+def test_the_end_mark() -> None:
+    assert not found(ends=ends())
+    never = found(ends=ends(probability=0.006))["end mark"]
+    assert never.weight == "bad" and never.settings == ("batches=documents",)
+    seldom = found(ends=ends(samples_ended=0.1))["end mark"]
+    assert "10% of its samples" in seldom.sentence
+    assert not found(ends=ends(samples_ended=0.1, held_out_ended=0.1))
+    assert not found(ends=ends(probability=0.006, documents=3))
+
+
+def test_the_context_is_short_where_the_loss_still_falls() -> None:
+    falling = {"rows": 500, "middle": 1.60, "end": 1.57, "gain": 0.03, "error": 0.004}
+    finding = found(val_loss=1.6, positions=falling)["short context"]
+    assert finding.settings == ("model.context=128",)
+    assert finding.evidence["promised"] == pytest.approx(0.03 * math.log(2) / math.log(7 / 5))
+    assert not found(val_loss=1.6, positions=falling | {"error": 0.02})
+    assert not found(val_loss=1.6, positions=falling | {"gain": 0.004, "error": 0.0001})
+    documents = {"batches": "documents"}
+    assert not found(documents, val_loss=1.6, positions=falling, documents_cut=0.02)
+    assert "40%" in found(documents, val_loss=1.6, documents_cut=0.4)["short context"].sentence
+
+
+class ByPosition(nn.Module):
+    """Of two tokens, the probability of the first depends on the position alone."""
+
+    def __init__(self, probabilities: list[float]) -> None:
+        super().__init__()
+        chances = torch.tensor(probabilities)
+        self.logits = nn.Parameter(torch.stack([chances, 1 - chances], dim=1).log())
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.logits.expand(len(tokens), -1, -1)
+
+
+def test_places_sum_what_the_batches_hold() -> None:
+    chances = [0.1, 0.1, 0.2, 0.2, 0.4, 0.4, 0.8, 0.8]
+    targets = np.zeros((3, 8), np.int64)
+    targets[1, 3] = 1
+    targets[2, 5:] = -1  # not whole: left out of the positions
+    places = Places(context=8, end=1)
+    total = score(ByPosition(chances), [(np.zeros_like(targets), targets)], places=places)
+    assert total.tokens == 21
+    positions, document_ends = places.positions(), places.document_ends()
+    assert positions is not None and document_ends is not None
+    assert positions["rows"] == 2
+    assert positions["middle"] == pytest.approx(-math.log(0.4), rel=1e-5)
+    assert positions["end"] == pytest.approx(-math.log(0.8), rel=1e-5)
+    assert positions["gain"] == pytest.approx(math.log(2), rel=1e-5)
+    assert positions["error"] == pytest.approx(0, abs=1e-4)
+    assert document_ends["documents"] == 1
+    assert document_ends["probability"] == pytest.approx(0.8, rel=1e-5)
+    assert document_ends["rate"] == pytest.approx(1 / 21)
+
+
+def test_places_without_documents_or_whole_windows_are_none() -> None:
+    places = Places(context=8, end=None)
+    score(ByPosition([0.5] * 4), [(np.zeros((1, 4), np.int64), np.zeros((1, 4), np.int64))], places=places)
+    assert places.positions() is None and places.document_ends() is None
