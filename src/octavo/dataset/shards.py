@@ -18,7 +18,7 @@ _GATHERED = 1 << 20  # tokens written at once
 
 def token_dtype(vocab_size: int) -> np.dtype:
     """The type that token ids are stored in. Raises TokenizerError when none is wide enough."""
-    for name in ("<u2", "<u4"):
+    for name in ("<u1", "<u2", "<u4"):
         if vocab_size <= 1 << 8 * np.dtype(name).itemsize:
             return np.dtype(name)
     raise TokenizerError(
@@ -54,7 +54,7 @@ def write_shards(
     with tokens_path(folder, part).open("wb", buffering=0) as file:
         tokens = 0
         for ids in _gathered(_documents(text, tokenizer, starts, progress)):
-            file.write(ids.astype(dtype).data)
+            file.write(ids.astype(dtype, copy=False).data)
             tokens += len(ids)
     if not tokens:
         raise CorpusError(

@@ -117,10 +117,11 @@ def _byte_offset(text: Text, start: int, characters: int) -> int:
             if not chunk.size:
                 return start
             # Every byte of a character but its first is 10xxxxxx.
-            firsts = np.flatnonzero((chunk & 0xC0) != 0x80)
-            if characters < firsts.size:
-                return start + int(firsts[characters])
-            characters -= firsts.size
+            firsts = (chunk & 0xC0) != 0x80
+            inside = np.count_nonzero(firsts)
+            if characters < inside:
+                return start + int(np.flatnonzero(firsts)[characters])
+            characters -= inside
             start += chunk.size
 
 

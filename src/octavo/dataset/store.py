@@ -36,7 +36,7 @@ class Split:
     """One part of a dataset.
 
     Attributes:
-        tokens: the ids, (N,), uint16 or uint32, mapped from disk.
+        tokens: the ids, (N,), uint8, uint16 or uint32, mapped from disk.
         starts: where each document begins in them, (documents,), uint64.
         bytes: size of the part's text in UTF-8; what bits per byte divide by.
         characters: of that text.

@@ -95,7 +95,7 @@ def test_the_folder_and_its_manifest(tmp_path: Path) -> None:
     assert manifest["duplicates_removed"] == 1
     assert manifest["tokenizer_fingerprint"] == dataset.tokenizer.fingerprint()
     assert manifest["splits"]["train"]["tokens"] == len(dataset.train.tokens)
-    assert (manifest["dtype"], manifest["split"], manifest["validation"]) == ("<u2", "documents", 0.1)
+    assert (manifest["dtype"], manifest["split"], manifest["validation"]) == ("|u1", "documents", 0.1)
     assert list((tmp_path / "datasets").iterdir()) == [dataset.folder]  # nothing is left beside it
 
 
@@ -250,6 +250,7 @@ def test_any_documents_come_back(texts: list[str], tmp_path_factory: pytest.Temp
 
 
 def test_token_types() -> None:
+    assert token_dtype(256) == np.uint8 and token_dtype(257) == np.uint16
     assert token_dtype(65_536) == np.uint16 and token_dtype(65_537) == np.uint32
     assert token_dtype(1 << 32) == np.uint32
     with pytest.raises(TokenizerError, match="vocabulary of 4,294,967,297 tokens is too large"):

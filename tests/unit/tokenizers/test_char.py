@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,3 +76,19 @@ def test_tiny_shakespeare_has_65_characters(test_data):
 
 def test_ten_characters_of_report_e():
     assert len(build("Thank you!").encode("Thank you!")) == 10
+
+
+@given(st.text(alphabet="abAB \n.é€", min_size=1), st.text(alphabet="abcAB \n.é", max_size=40))
+def test_the_table_of_bytes_gives_what_the_slow_way_gives(corpus: str, text: str) -> None:
+    tokenizer = Char().build(lambda: iter([corpus]), documents=False)
+    slow = Char().build(lambda: iter([corpus]), documents=False)
+    slow._ascii = b""  # as for a vocabulary that is too large for the table
+    try:
+        expected = slow.encode(text).tolist()
+    except UnknownTextError as error:
+        with pytest.raises(UnknownTextError) as caught:
+            tokenizer.encode(text)
+        assert caught.value.counts == error.counts
+    else:
+        ids = tokenizer.encode(text)
+        assert ids.dtype == np.int32 and ids.tolist() == expected
