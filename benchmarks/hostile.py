@@ -75,9 +75,9 @@ def _links() -> Iterator[tuple[str, bytes]]:
         yield f"link{number}.zip", out.getvalue()
 
 
-def _bombs() -> Iterator[tuple[str, bytes]]:
-    zeros = bytes(80 << 20)
-    spaces = b" " * (80 << 20)
+def _bombs(size: int) -> Iterator[tuple[str, bytes]]:
+    zeros = bytes(size)
+    spaces = b" " * size
     yield "bomb.zip", packed([("a.txt", zeros), ("good.txt", b"inside")])
     yield "bomb.txt.gz", gzip.compress(spaces)
     yield "bomb.txt.bz2", bz2.compress(spaces)
@@ -90,7 +90,7 @@ def _bombs() -> Iterator[tuple[str, bytes]]:
     pax = _entry("pax", tarfile.XHDTYPE)
     pax.size = 4 << 30  # a header that claims four gigabytes
     yield "header.tar", pax.tobuf(tarfile.PAX_FORMAT)
-    yield "header.tar.gz", gzip.compress(pax.tobuf(tarfile.USTAR_FORMAT) + bytes(50 << 20))
+    yield "header.tar.gz", gzip.compress(pax.tobuf(tarfile.USTAR_FORMAT) + bytes(size))
 
 
 def _nested() -> Iterator[tuple[str, bytes]]:
@@ -164,10 +164,10 @@ def _false_sizes() -> Iterator[tuple[str, bytes]]:
     yield "many.zip", packed([(f"{n}.bin", b"") for n in range(20_000)], zipfile.ZIP_STORED)
 
 
-def hostile_files(pdfs: list[Path], count: int = 200) -> Iterator[tuple[str, bytes]]:
-    """Names and contents; `pdfs` are real ones to damage."""
+def hostile_files(pdfs: list[Path], count: int = 200, bomb: int = 80 << 20) -> Iterator[tuple[str, bytes]]:
+    """Names and contents; `pdfs` are real ones to damage, `bomb` the bytes that a bomb unpacks to."""
     number = 0
-    for kind in (_traversal(), _links(), _bombs(), _nested(), _entities(), _false_sizes()):
+    for kind in (_traversal(), _links(), _bombs(bomb), _nested(), _entities(), _false_sizes()):
         for name, data in kind:
             number += 1
             yield name, data

@@ -71,6 +71,7 @@ def main() -> None:
         "tracebacks": sum(how.startswith("broken") for how in ends),
         "seconds_each": spread(list(seconds.values())),
         "slowest": max(seconds, key=lambda name: seconds[name]),
+        "seconds_one_by_one": sum(seconds.values()),
         "good_files_whole": all(texts.get(name) == text for name, text in GOOD.items()),
         "seconds_as_a_folder": together,
     }

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 Text = Annotated[
     list[str] | None,
     Parameter(
-        help="Files or folders of text (.txt, .md, .jsonl); - for standard input.",
+        help="Files or folders: text, PDF, DOCX, EPUB, HTML, tables, archives; corpus:NAME; - for standard input.",
         consume_multiple=True,
         negative="",
     ),

@@ -9,14 +9,20 @@ from __future__ import annotations
 import ipaddress
 import socket
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from octavo.errors import CorpusError
 
+if TYPE_CHECKING:
+    from httpx2 import Client, Response
+
+REDIRECTS = 5
 _SCHEMES = ("http", "https")
+_AUTHORIZATION = "Authorization"
 
 
 class AddressError(CorpusError):
@@ -74,6 +80,41 @@ def check_address(url: str, *, allow_private: bool) -> Checked:
         {"Host": parts.netloc},
         {"sni_hostname": host},
     )
+
+
+@contextmanager
+def answered(
+    client: Client, address: str, headers: Mapping[str, str], *, allow_private: bool
+) -> Iterator[Response]:
+    """The answer of an address after all redirects, each of them checked; a key goes to the first machine only.
+
+    Raises:
+        AddressError: see `check_address`; or it leads on too often, or from https to http.
+        UnknownHost: the name cannot be resolved.
+    """
+    first = address
+    for _ in range(REDIRECTS + 1):
+        there = check_address(address, allow_private=allow_private)
+        stranger = urlsplit(address).netloc != urlsplit(first).netloc
+        sent = {key: value for key, value in headers.items() if not (stranger and key == _AUTHORIZATION)}
+        with client.stream(
+            "GET", there.url, headers={**sent, **there.headers}, extensions=dict(there.extensions)
+        ) as response:
+            if response.status_code not in (301, 302, 303, 307, 308):
+                yield response
+                return
+            onward = _onward(address, response.headers.get("Location", ""))
+        if address.startswith("https:") and onward.startswith("http:"):
+            raise AddressError(f"{address} leads on to an address without encryption; that is not followed.")
+        address = onward
+    raise AddressError(f"{first} leads on more than {REDIRECTS} times.")
+
+
+def _onward(address: str, location: str) -> str:
+    try:
+        return urljoin(address, location)
+    except ValueError as error:
+        raise AddressError(f"{address} leads on to {location!r}, which is not an address.") from error
 
 
 _Number = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
 
-from octavo.corpus.addresses import AddressError, Checked, UnknownHost, check_address
+from octavo.corpus.addresses import UnknownHost, answered
 from octavo.corpus.cache import default_cache
 from octavo.corpus.catalogue import Entry, entry
 from octavo.corpus.documents import Report
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from httpx2 import Client, Response
 
 ATTEMPTS = 5  # at one address, each going on where the last was cut
-REDIRECTS = 5
 _SECONDS = 30.0  # without a byte
 _SLACK = 2.0  # a text that is not pinned may be so many times as large as the catalogue says
 
@@ -182,7 +180,7 @@ class _Part:
             headers["Range"] = f"bytes={have}-"
             if tag:
                 headers["If-Range"] = tag  # a file that was changed meanwhile comes whole
-        with self._response(client, headers) as response:
+        with answered(client, self._address, headers, allow_private=self._allow_private) as response:
             start = self._start(response, have)
             total = _length(response)
             total = None if total is None else start + total
@@ -197,26 +195,6 @@ class _Part:
                     self._progress(file.tell(), total)
             if total is not None and self._have < total:
                 raise _Cut(f"{total - self._have:,} bytes are missing")
-
-    @contextmanager
-    def _response(self, client: Client, headers: dict[str, str]) -> Iterator[Response]:
-        """The answer after all redirects, each checked."""
-        address = self._address
-        for _ in range(REDIRECTS + 1):
-            there: Checked = check_address(address, allow_private=self._allow_private)
-            with client.stream(
-                "GET", there.url, headers={**headers, **there.headers}, extensions=dict(there.extensions)
-            ) as response:
-                if response.status_code not in (301, 302, 303, 307, 308):
-                    yield response
-                    return
-                onward = _onward(address, response.headers.get("Location", ""))
-            if address.startswith("https:") and onward.startswith("http:"):
-                raise AddressError(
-                    f"{address} leads on to an address without encryption; that is not followed."
-                )
-            address = onward
-        raise Unusable(f"{self._address} leads on more than {REDIRECTS} times.")
 
     def _start(self, response: Response, have: int) -> int:
         """From which byte on the answer is; raises when there is none."""
@@ -276,13 +254,6 @@ class _Part:
         aside.replace(noted)
         self._file.replace(path)
         self._tag.unlink(missing_ok=True)
-
-
-def _onward(address: str, location: str) -> str:
-    try:
-        return urljoin(address, location)
-    except ValueError as error:
-        raise AddressError(f"{address} leads on to {location!r}, which is not an address.") from error
 
 
 def _plain(error: Exception) -> str:

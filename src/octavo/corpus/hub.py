@@ -6,6 +6,7 @@ read, and forgotten, so a data set of any size needs room for its largest file o
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
+from octavo.corpus.addresses import answered
+from octavo.corpus.mirrors import user_mirrors
 from octavo.errors import CorpusError, MissingExtra
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ PREFIX = "hf:"
 _NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+)(?:/(?P<split>[\w.-]+))?)?\Z")
 _SECONDS = 30.0
 _LARGEST = 64 << 30  # bytes of one file
+_LISTING = 64 << 20  # bytes of the hub's list of files
 _FORM = "Write it as hf:owner/name, hf:owner/name:config or hf:owner/name:config/split."
 
 
@@ -53,22 +57,20 @@ class HubDataset:
         self._transport = transport
 
     @contextmanager
-    def _client(self) -> Iterator[httpx2.Client]:
+    def _get(self, url: str) -> Iterator[httpx2.Response]:
+        """What an address answers; where it leads is checked, and the token goes to no other machine."""
         import httpx2
 
-        token = os.environ.get("HF_TOKEN")
         headers = {"Accept-Encoding": "identity"}  # sizes are those of the file
-        if token:
+        token = os.environ.get("HF_TOKEN")
+        if token and urlsplit(url).netloc == urlsplit(self._hub).netloc:
             headers["Authorization"] = f"Bearer {token}"
-        with httpx2.Client(
-            headers=headers,
-            timeout=_SECONDS,
-            follow_redirects=True,
-            max_redirects=5,
-            transport=self._transport,
-        ) as client:
+        private = user_mirrors().allow_private
+        with httpx2.Client(timeout=_SECONDS, follow_redirects=False, transport=self._transport) as client:
             try:
-                yield client
+                with answered(client, url, headers, allow_private=private) as answer:
+                    answer.raise_for_status()
+                    yield answer
             except httpx2.HTTPStatusError as error:
                 raise self._refused(error.response.status_code) from error
             except httpx2.HTTPError as error:
@@ -90,9 +92,7 @@ class HubDataset:
 
     def files(self) -> list[str]:
         """Addresses of the Parquet files of the chosen config and split, in order. Raises CorpusError."""
-        with self._client() as client:
-            answer = client.get(f"{self._hub}/api/datasets/{quote(self._name)}/parquet")
-            answer.raise_for_status()
+        with self._get(f"{self._hub}/api/datasets/{quote(self._name)}/parquet") as answer:
             listing = _listing(answer)
         config = self._config or ("default" if "default" in listing else next(iter(listing), ""))
         splits = listing.get(config)
@@ -111,15 +111,12 @@ class HubDataset:
     @contextmanager
     def opened(self, url: str) -> Iterator[BinaryIO]:
         """One file, fetched whole. Raises CorpusError."""
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise CorpusError(f"{self.address}: the hub names a file at no web address: {url[:100]!r}.")
         # A folder of its own, since Windows does not let another process open a temporary file.
         with (
             tempfile.TemporaryDirectory(prefix="octavo-") as folder,
             Path(folder, "data").open("w+b") as file,
         ):
-            with self._client() as client, client.stream("GET", url) as answer:
-                answer.raise_for_status()
+            with self._get(url) as answer:
                 wanted = int(answer.headers.get("Content-Length") or 0)
                 size = 0
                 for chunk in answer.iter_bytes():
@@ -138,9 +135,14 @@ class HubDataset:
 
 def _listing(answer: httpx2.Response) -> dict[str, dict[str, list[str]]]:
     """What the hub says: config, split, addresses; checked, since it comes from elsewhere."""
+    data = b""
+    for chunk in answer.iter_bytes():
+        data += chunk
+        if len(data) > _LISTING:
+            break
     try:
-        found: Any = answer.json()
-    except ValueError:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(
         isinstance(splits, dict)

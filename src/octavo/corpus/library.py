@@ -21,7 +21,7 @@ Refuse = Callable[[str, CorpusError], None]
 """Hears the name of a file that cannot be read, and why."""
 
 # Names say these as well as content does: a text about HTML may begin with a tag.
-_TEXTS = {"text", "jsonl", "csv"}
+_TEXTS = {"text", "jsonl", "json", "csv"}
 
 
 @dataclass(frozen=True)

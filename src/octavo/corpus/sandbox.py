@@ -5,7 +5,7 @@ child: it is sent a job, answers with text or a sentence, and is reused for the 
 hung is replaced. The child may write no file at all. A document's text is kept aside until it is whole, so that a
 file is taken entirely or not at all.
 
-On Windows there is no limit on memory, only on time.
+On Windows there is no limit on memory, and time is the clock's.
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ from dataclasses import dataclass
 from typing import IO, Any, BinaryIO
 
 from octavo.corpus.documents import Report
+from octavo.corpus.limits import AVAILABLE, allowed, in_all
 from octavo.errors import CorpusError
 
 FRAME = struct.Struct("<cI")  # what follows: its kind and its bytes
 DOCUMENT, TEXT, SAID, FAILED, DONE = b"D", b"T", b"S", b"F", b"."
 SENT_BYTES = 256 << 20  # a member of an archive is sent to the child through a pipe, up to this size
 _IN_MEMORY = 8 << 20  # bytes of text that are held in memory before they go to an anonymous temporary file
+_BUSY = (
+    2  # times the processor's time that a file may take by the clock, on a machine that does other work too
+)
 _JOBS = 500  # files after which a child is replaced anyway, for what its libraries may have leaked
 
 
@@ -159,14 +163,14 @@ def extract(file: BinaryIO, name: str, job: Job, report: Report) -> Iterator[tup
     size = file.seek(0, os.SEEK_END)
     if size > SENT_BYTES and not isinstance(getattr(file, "name", None), str):
         raise CorpusError(
-            f"{name} has {size / 1e6:,.0f} MB, too much for a document inside an archive.",
+            f"{name} has {size / 1e6:,.0f} MB; a document inside an archive may have {SENT_BYTES / 1e6:,.0f} MB.",
             remedy="Take it out of the archive and give it by itself.",
         )
-    seconds = job.seconds * (1 + size / 1e6)
+    most = in_all(job.seconds, size) * (_BUSY if AVAILABLE else 1)
     kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
     with _keeper.lock:
         child = _keeper.get()
-        timer = threading.Timer(seconds, child.expire)
+        timer = threading.Timer(most, child.expire)
         timer.daemon = True
         timer.start()
         try:
@@ -182,6 +186,7 @@ def extract(file: BinaryIO, name: str, job: Job, report: Report) -> Iterator[tup
             raise
         except (Crashed, OSError) as error:
             status = _keeper.drop()
+            seconds = most if child.timed_out else allowed(job.seconds, size)
             raise _crash(name, child.timed_out, status, seconds, job) from error
         except BaseException:
             _keeper.drop()

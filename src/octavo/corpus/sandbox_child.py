@@ -12,32 +12,12 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from octavo.config.parts import parts
+from octavo.corpus.limits import got_on, hold
 from octavo.corpus.readers.base import DocumentConfig
 from octavo.corpus.sandbox import DOCUMENT, DONE, FAILED, FRAME, SAID, TEXT, NeedsPassword
 from octavo.errors import CorpusError
 
 _PIECE = 1 << 18  # characters in one frame
-
-
-def limit(seconds: float, megabytes: int) -> None:
-    """Hold this process to its limits; no file can be written at all. Only on POSIX."""
-    try:
-        import resource
-    except ImportError:
-        return
-    used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-    wanted = {
-        resource.RLIMIT_AS: megabytes << 20,
-        resource.RLIMIT_CPU: int(used + seconds) + 2,  # also ends a child whose parent is gone
-        resource.RLIMIT_FSIZE: 0,
-        resource.RLIMIT_CORE: 0,
-    }
-    for kind, most in wanted.items():
-        hard = resource.getrlimit(kind)[1]
-        try:
-            resource.setrlimit(kind, (most if hard < 0 else min(most, hard), hard))
-        except (ValueError, OSError):  # macOS refuses limits on address space
-            continue
 
 
 def answer(job: dict[str, Any], file: BinaryIO, out: IO[bytes]) -> None:
@@ -52,7 +32,9 @@ def answer(job: dict[str, Any], file: BinaryIO, out: IO[bytes]) -> None:
         assert issubclass(config, DocumentConfig)
         for name, pieces in config.extract(file, job["options"], lambda sentence: send(SAID, sentence)):
             send(DOCUMENT, name)
+            got_on()
             for piece in pieces:
+                got_on()
                 for start in range(0, len(piece), _PIECE):
                     send(TEXT, piece[start : start + _PIECE])
         send(DONE)
@@ -79,10 +61,10 @@ def main() -> None:
         job = json.loads(line)
         if "path" in job:
             with Path(job["path"]).open("rb") as file:
-                limit(job["seconds"] * (1 + Path(job["path"]).stat().st_size / 1e6), job["megabytes"])
+                hold(job["seconds"], job["megabytes"], Path(job["path"]).stat().st_size)
                 answer(job, file, out)
         else:
-            limit(job["seconds"] * (1 + job["size"] / 1e6), job["megabytes"])
+            hold(job["seconds"], job["megabytes"], job["size"])
             answer(job, io.BytesIO(source.read(job["size"])), out)
 
 

@@ -28,7 +28,7 @@ from octavo.errors import CorpusError, MissingExtra
 
 _HEAD = 1 << 20  # characters in which `auto` looks for the separator
 _DESCRIBED = 100  # files that a manifest lists by name
-_SENTENCES = 200  # that are said about single files; the summary counts all of them
+_SENTENCES = 200  # that are said about single files; of the others the number
 
 
 def _silent(sentence: str) -> None:
@@ -64,14 +64,18 @@ class Files(Source):
         self._separator_text = separator
         self._report = report
         self._said: set[str] = set()
+        self._unsaid = 0  # sentences of this pass that were too many
         self._spool = Spool()
         self._library = Library(options, self._say)
         self.left_out: dict[str, str] = {}
 
     def _say(self, sentence: str) -> None:
-        if sentence not in self._said and len(self._said) < _SENTENCES:
+        if sentence not in self._said:
             self._said.add(sentence)
-            self._report(sentence)
+            if len(self._said) <= _SENTENCES:
+                self._report(sentence)
+            else:
+                self._unsaid += 1
 
     @cached_property
     def _files(self) -> list[FoundFile]:
@@ -93,10 +97,12 @@ class Files(Source):
             "more_files": max(0, len(self._files) - _DESCRIBED),
             "bytes": sum(file.size for file in self._files),
             "left_out": left_out[:_DESCRIBED],
+            "more_left_out": max(0, len(left_out) - _DESCRIBED),
         }
 
     def documents(self) -> Iterator[Document]:
         self.left_out = {}
+        self._unsaid = 0
         missing: list[MissingExtra] = []
         read = 0
         opened = self._opened(missing)
@@ -119,6 +125,8 @@ class Files(Source):
                 f"{', '.join(self._paths)}: no file in there can be read as text.",
                 remedy="Convert the files to plain text (.txt, UTF-8).",
             )
+        if self._unsaid:
+            self._report(f"and {self._unsaid:,} more sentences about single files, which are not shown")
         if self.left_out:
             count = len(self.left_out)
             self._report(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 import tarfile
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
-from octavo.corpus import archives
+from octavo.corpus import archives, limits, sandbox
 from octavo.corpus.readers.html import HtmlConfig
 from octavo.corpus.sources import FilesSource
 from octavo.errors import CorpusError
@@ -124,3 +127,80 @@ def test_a_reader_that_breaks_is_a_sentence(tmp_path: Path) -> None:
     job = {"kind": HtmlConfig.model_fields["kind"].default, "options": {}, "megabytes": 256}
     sandbox_child.answer(job, Broken(), out)  # type: ignore[arg-type]
     assert b"is damaged: ZeroDivisionError: strange." in out.getvalue()
+
+
+# One or two of each kind, of the two hundred of benchmarks/hostile_reading.py.
+FEW = """out0.zip out1.tar out3.tar.gz link0.tar link0.zip bomb.txt.xz matryoshka.zip header.tar deep20.zip deep200.tar
+deep.docx deep.jsonl deep.rtf entity0.docx entity1.odt entity1.epub directory.zip damaged000 damaged100
+damaged130""".split()
+
+
+def test_a_few_of_the_hostile_files_beside_good_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "ALWAYS", 1 << 19)
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    from hostile import hostile_files
+
+    folder = tmp_path / "inside" / "texts"
+    folder.mkdir(parents=True)
+    (tmp_path / "real.pdf").write_bytes(
+        pdf([[(50, 700 - 12 * n, f"Line {n} of a page.") for n in range(40)]])
+    )
+    made = [
+        each
+        for each in hostile_files([tmp_path / "real.pdf"], bomb=4 << 20)
+        if each[0].startswith(tuple(FEW))
+    ]
+    assert len(made) == 22
+    for name, data in made:
+        (folder / name).write_bytes(data)
+    good = {"aaa.txt": "first", "mmm.txt": "middle", "zzz.txt": "last"}
+    for name, text in good.items():
+        (folder / name).write_text(text)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.chdir(folder)
+
+    alone = [FilesSource(paths=(name,)).build() for name, _ in made]
+    for source in alone:
+        with suppress(CorpusError):  # a sentence; anything else is an error here
+            for document in source.documents():
+                for _ in document.pieces:
+                    pass
+    source = FilesSource(paths=(str(folder),)).build()
+    texts = {document.name: "".join(document.pieces) for document in source.documents()}
+    assert {name: texts.get(name) for name in good} == good
+    assert not any("escaped" in text or "root:" in text for text in texts.values())
+    assert sorted(tmp_path.rglob("*")) == before and not Path("/tmp/escaped.txt").exists()
+    assert len(source.left_out) > 10
+
+
+def test_a_document_in_an_archive_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "SENT_BYTES", 1_000_000)
+    page = "<html><body>" + "".join(f"<p>{number}</p>" for number in range(120_000))
+    (tmp_path / "a.zip").write_bytes(zipped({"big.html": page, "good.html": "<html><p>good"}))
+    read = Read(tmp_path / "a.zip")
+    assert read.texts == ["good"]
+    assert any("a document inside an archive may have 1 MB" in said for said in read.said)
+
+
+def test_a_document_that_gets_on_may_take_longer() -> None:
+    pytest.importorskip("resource")
+    code = """if True:
+        import resource
+        from octavo.corpus import limits
+        def left():
+            return resource.getrlimit(resource.RLIMIT_CPU)[0]
+        limits._used = lambda: 0.5
+        limits.hold(8, 4096, 1_000)
+        print(left())
+        for now in (5.0, 31.0):
+            limits._used = lambda: now
+            limits.got_on()
+            print(left())
+    """
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["9", "13", "33"]  # 8 more each time, 32 in all
+
+
+def test_time_grows_with_the_file_after_a_megabyte() -> None:
+    assert limits.allowed(8, 10) == limits.allowed(8, 1_000_000) == 8
+    assert limits.allowed(8, 3_000_000) == 24 and limits.in_all(8, 3_000_000) == 96

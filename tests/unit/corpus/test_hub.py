@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,25 @@ def answer(request: object) -> object:
     return httpx2.Response(404)
 
 
+ADDRESSES = {"intranet.test": "10.0.0.7"}  # all other names are of the internet
+
+
+def look_up(host: str, port: int, **_: object) -> list[object]:
+    return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (ADDRESSES.get(host, "93.184.216.34"), port))]
+
+
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "HF_ENDPOINT",
+        "OCTAVO_ALLOW_PRIVATE",
+        "HF_TOKEN",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(
         library, "HubDataset", lambda address: hub.HubDataset(address, httpx2.MockTransport(answer))
     )
@@ -70,6 +88,50 @@ def test_what_is_not_there(address: str, what: str) -> None:
     with pytest.raises(CorpusError, match=what) as caught:
         texts(address)
     assert caught.value.remedy
+
+
+def served(monkeypatch: pytest.MonkeyPatch, leads_to: str) -> list[object]:
+    """A hub whose files lead on to another address; what is asked of it."""
+    asked: list[object] = []
+
+    def leading(request: object) -> object:
+        asked.append(request)
+        if request.url.path == "/0.parquet" and len(asked) == 2:
+            return httpx2.Response(302, headers={"Location": leads_to})
+        return answer(request)
+
+    monkeypatch.setattr(
+        library, "HubDataset", lambda address: hub.HubDataset(address, httpx2.MockTransport(leading))
+    )
+    return asked
+
+
+@pytest.mark.parametrize("to", ["https://intranet.test/x", "https://127.0.0.1/x", "https://[::1]/x"])
+def test_it_does_not_lead_into_a_private_network(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = served(monkeypatch, to)
+    with pytest.raises(CorpusError, match="a machine of a private network"):
+        texts("hf:ada/tales")
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("to", ["http://cdn.test/0.parquet", "file:///etc/passwd"])
+def test_it_leads_to_encrypted_addresses_only(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    served(monkeypatch, to)
+    with pytest.raises(CorpusError, match=r"without encryption|has to begin with http"):
+        texts("hf:ada/tales")
+
+
+def test_the_token_goes_to_the_hub_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    asked = served(monkeypatch, "https://cdn.test/0.parquet")
+    assert texts("hf:ada/tales") == ["one", "two", "three"]
+    hosts = [(request.headers["Host"], "Authorization" in request.headers) for request in asked]
+    assert hosts == [
+        ("huggingface.co", True),
+        ("hub.test", False),  # named by the hub's list
+        ("cdn.test", False),
+        ("hub.test", False),
+    ]
 
 
 def test_offline_is_a_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

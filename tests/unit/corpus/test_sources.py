@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from octavo.config.parts import parts
+from octavo.corpus.readers import json_list
 from octavo.corpus.readers.base import ReaderConfig
 from octavo.corpus.sources import FilesSource
 from octavo.errors import CorpusError
@@ -249,8 +251,100 @@ def test_no_two_readers_claim_a_suffix() -> None:
     assert len(suffixes) == len(set(suffixes)) and {".txt", ".md", ".jsonl"} <= set(suffixes)
 
 
-def test_real_texts(test_data: Path) -> None:
-    [shakespeare] = Read(test_data / "tinyshakespeare.txt").texts
-    assert (len(shakespeare), len(set(shakespeare))) == (1_115_394, 65)
-    stories = Read(test_data / "tinystories" / "train_2MiB.txt").texts
-    assert len(stories) == 2317 and not any("<|endoftext|>" in story for story in stories)
+def test_nothing_is_left_unsaid(tmp_path: Path) -> None:
+    for number in range(230):
+        (tmp_path / f"{number:03}.txt").write_bytes(b"")
+    (tmp_path / "good.txt").write_text("good")
+    read = Read(tmp_path)
+    assert read.texts == ["good"]
+    assert len(read.source.left_out) == 230
+    assert read.said[-2] == f"and {231 - 200} more sentences about single files, which are not shown"
+    assert read.said[-1] == "1 files read, 230 left out or cut short, with the reasons above"
+    described = read.source.describe()
+    assert (len(described["left_out"]), described["more_left_out"]) == (100, 130)
+
+
+def test_shakespeare(test_data: Path) -> None:
+    """One document of 1,115,394 characters, 65 distinct; every word of it counted."""
+    [text] = Read(test_data / "tinyshakespeare.txt").texts
+    assert text == (test_data / "tinyshakespeare.txt").read_text(encoding="utf-8")
+    assert (len(text), len(set(text))) == (1_115_394, 65)
+    assert len(text.split()) == 202_651 and len(set(text.split())) == 25_670
+    by_blank_lines = Read(test_data / "tinyshakespeare.txt", documents="blank_lines").texts
+    assert len(by_blank_lines) == 7222 and by_blank_lines[0].startswith("First Citizen:\nBefore we proceed")
+
+
+def test_stories_by_marker(test_data: Path) -> None:
+    path = test_data / "tinystories" / "train_2MiB.txt"
+    stories = Read(path).texts
+    expected = [story.strip() for story in path.read_bytes().decode(errors="ignore").split("<|endoftext|>")]
+    assert stories == expected and len(stories) == 2317
+    assert stories[0].startswith("One day, a little girl named Lily found a needle")
+    assert stories[-1].endswith("She said it was")  # the last one is cut
+    assert sum(map(len, stories)) == sum(map(len, expected))
+
+
+def test_stories_by_blank_line(test_data: Path) -> None:
+    path = test_data / "tinystories" / "valid.txt"
+    stories = Read(path, documents="blank_lines").texts
+    parts_of = re.split(r"\n[^\S\n]*(?=\n)", path.read_text(encoding="utf-8"))
+    assert stories == [part.strip() for part in parts_of if part.strip()]
+    assert len(stories) == 4302 and stories[0].startswith("Spot. Spot saw the shiny car and said")
+    [whole] = Read(path).texts
+    assert whole == path.read_text(encoding="utf-8")
+
+
+def test_the_play(test_data: Path) -> None:
+    """UTF-8 with its mark, line breaks of another system, and a publisher's header and licence."""
+    read = Read(test_data / "plays" / "an_ideal_husband.txt")
+    [text] = read.texts
+    assert text.startswith("Transcribed from the 1912 Methuen") and "AN IDEAL HUSBAND" in text[:1000]
+    assert "\r" not in text and "\ufeff" not in text
+    assert "Gutenberg" not in text and text.endswith("THE NORTHUMBERLAND PRESS, NEWCASTLE-UPON-TYNE\n")
+    assert (len(text), len(set(text)), text.count("LORD GORING")) == (178_741, 86, 394)
+    assert any("Project Gutenberg header" in said for said in read.said)
+
+
+def test_json_files(test_data: Path, tmp_path: Path) -> None:
+    path = test_data / "instructions" / "instruction_1100.json"
+    records = json.loads(path.read_text(encoding="utf-8"))
+    outputs = Read(path, field="output").texts
+    assert outputs == [record["output"].strip() for record in records if record["output"].strip()]
+    with pytest.raises(
+        CorpusError, match=r"record 1 has no field 'text'; it has 'instruction', 'input', 'output'"
+    ):
+        Read(path)
+    here = tmp_path / "a.json"
+    for content, texts in {
+        '["one", "two\\r\\n"]': ["one", "two"],
+        '{"text": "one"}': ["one"],
+        '{"text": "one"}\n{"text": "two"}\n': ["one", "two"],
+        '[\n{"text": "one"},\n{"text": ""},\n{"text": "two"}]': ["one", "two"],
+    }.items():
+        here.write_text(content)
+        assert Read(here).texts == texts, content
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("[1]", "record 1 is not a JSON object but int"),
+        ('{"text": ["a"]}', "the field 'text' holds no text but list"),
+        ('[{"text": "a"},', "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ('["\\ud800"]', "half a character"),
+    ],
+)
+def test_json_files_that_hold_no_texts(content: str, what: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(CorpusError, match=what) as caught:
+        Read(tmp_path / "a.json")
+    assert caught.value.remedy
+
+
+def test_a_json_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_list, "LARGEST", 10)
+    (tmp_path / "a.json").write_text('["long enough"]')
+    with pytest.raises(CorpusError, match="a JSON file of more than 0 MB is not read") as caught:
+        Read(tmp_path / "a.json")
+    assert "JSON lines" in (caught.value.remedy or "")

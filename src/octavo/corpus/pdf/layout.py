@@ -16,6 +16,7 @@ from octavo.corpus.pdf.lines import SOFT_HYPHEN, Line
 _MARGIN_LINES = 3  # lines at the top and at the bottom of a page that may be running heads
 _REPEATED = 2  # pages on which a head has to stand again
 _COLUMN_LINES = 6  # lines that each column must have
+_CELL = 4  # words that a table's cells have on average, at most
 _ENDS = tuple(".!?:;…。！？؟۔")
 _CLOSING = "\"'”’»)]“"
 _BULLET = re.compile(r"[•‣▪◦●∙·*–—-]\s|\(?\d{1,3}[.)]\s|\[\d{1,3}\]\s")
@@ -46,7 +47,7 @@ def without_heads(pages: Sequence[list[Line]]) -> list[list[Line]]:
     for page, edge in zip(pages, edges, strict=True):
         gone = [line for line in edge if is_head(line)]
         kept.append([line for line in page if not any(line is head for head in gone)])
-    return kept
+    return kept if any(kept) else list(pages)
 
 
 def _place(line: Line) -> tuple[str, int]:
@@ -128,6 +129,8 @@ def _joined_parts(lines: Iterable[Line]) -> list[Line]:
                 line.x1,
                 max(before.y1, line.y1),
                 size,
+                before.font,
+                before.gaps + line.gaps,
             )
         else:
             done.append(line)
@@ -159,7 +162,7 @@ def paragraphs(pages: Iterable[list[Line]], words: set[str]) -> list[str]:
     before: tuple[list[Line], int] | None = None  # the last block of the text, and its last paragraph
     for page in pages:
         for block in _blocks(page):
-            listed = _is_list(block)
+            listed = _is_list(block) or _is_table(block)
             note = max(line.size for line in block) < 0.9 * body
             at = before[1] if before else -1
             for number, line in enumerate(block):
@@ -189,6 +192,12 @@ def _body_size(pages: Sequence[list[Line]]) -> float:
 def _is_list(block: list[Line]) -> bool:
     """Whether every line is a sentence of its own."""
     return len(block) > 3 and sum(_ended(line.text) for line in block) > 0.8 * len(block)
+
+
+def _is_table(block: list[Line]) -> bool:
+    """Whether the lines are rows of cells, with a few words in each."""
+    rows = sum(line.gaps > 0 and len(line.text.split()) <= _CELL * (line.gaps + 1) for line in block)
+    return len(block) > 1 and rows > 0.5 * len(block)
 
 
 def _blocks(page: list[Line]) -> list[list[Line]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from ctypes import create_string_buffer
 from dataclasses import dataclass
 from itertools import groupby
 from math import hypot
@@ -21,12 +22,18 @@ if TYPE_CHECKING:
 SOFT_HYPHEN = "\u00ad"  # ends a line whose last word goes on in the next
 _PDFIUM_HYPHEN = 2
 _REPEATED = 4  # letters of one glyph from which on a repetition in the same line is taken for an error
+_UNMAPPED = 0.3  # share of characters without Unicode value from which on a line is rubbish
+_FONT_NAME = 200  # bytes of it that are looked at
+# Letters of one glyph that pdfium knows by itself, and gives in their order.
+_IN_ORDER = {"لا", "لأ", "لإ", "لآ", "الله"}
 _GAP = 1.5  # a space wider than so many times the font's size parts two columns
 
 
 @dataclass
 class Line:
-    """A line of text and the box around it; `size` is its font's."""
+    """A line of text and the box around it; `size` is its font's, `font` that font's name, and `gaps` the spaces in it
+    that are wide as between the columns of a table.
+    """
 
     text: str
     x0: float
@@ -34,6 +41,8 @@ class Line:
     x1: float
     y1: float
     size: float
+    font: str = ""
+    gaps: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,34 +54,51 @@ class _Character:
 
 @dataclass
 class PageText:
-    """A page's lines, and how many of its characters, of how many, have no Unicode value.
+    """A page's lines.
 
     Attributes:
         pieces: the same lines cut at wide gaps, for pages whose content runs across the columns.
+        unread: characters in lines that are left out, since too many there have no Unicode value.
+        unread_lines: how many such lines there are.
     """
 
     lines: list[Line]
     pieces: list[Line]
-    bad: int
-    characters: int
+    unread: int = 0
+    unread_lines: int = 0
+
+    def without(self, fonts: set[str]) -> PageText:
+        """The same page with the lines in these fonts left out."""
+        gone = [line for line in self.lines if line.font in fonts]
+        return PageText(
+            [line for line in self.lines if line.font not in fonts],
+            [line for line in self.pieces if line.font not in fonts],
+            self.unread + sum(len(line.text) for line in gone),
+            self.unread_lines + len(gone),
+        )
 
 
 def page_text(page: pypdfium2.PdfPage) -> PageText:
     """Read a page."""
-    lines: list[Line] = []
-    pieces: list[Line] = []
-    bad = total = 0
-    for characters, size in _raw_lines(page):
-        total += sum(c.code > 32 for c in characters)
-        bad += sum(c.bad for c in characters)
+    found = PageText([], [])
+    for characters, size, font in _raw_lines(page):
+        bad = sum(c.bad for c in characters)
+        inked = bad + sum(c.code > 32 and not c.bad for c in characters)
+        if bad > _UNMAPPED * inked:
+            found.unread += inked
+            found.unread_lines += 1
+            continue
         kept = _mended(characters)
-        if line := _line(kept, size):
-            lines.append(line)
-            pieces += filter(None, (_line(piece, size) for piece in _cut_at_gaps(kept, size)))
-    return PageText(lines, pieces, bad, total)
+        if line := _line(kept, size, font):
+            pieces = [_line(piece, size, font) for piece in _cut_at_gaps(kept, size)]
+            line.gaps = len(pieces) - 1
+            found.lines.append(line)
+            found.pieces += filter(None, pieces)
+    return found
 
 
-def _raw_lines(page: pypdfium2.PdfPage) -> Iterator[tuple[list[_Character], float]]:
+def _raw_lines(page: pypdfium2.PdfPage) -> Iterator[tuple[list[_Character], float, str]]:
+    """Each line's characters, and the size and name of the font in its middle."""
     import pypdfium2.raw as pdfium
 
     textpage = page.get_textpage()
@@ -86,11 +112,13 @@ def _raw_lines(page: pypdfium2.PdfPage) -> Iterator[tuple[list[_Character], floa
     start = 0
     for index in range(textpage.count_chars()):
         code = code_of(textpage, index)
-        if code == 10 or code == 13 or code == _PDFIUM_HYPHEN:
-            if code == _PDFIUM_HYPHEN and held:
+        # A glyph number may be the same as the mark.
+        hyphen = code == _PDFIUM_HYPHEN and pdfium.FPDFText_IsHyphen(textpage, index) == 1
+        if code == 10 or code == 13 or hyphen:
+            if hyphen and held:
                 held.append(_Character(ord(SOFT_HYPHEN), held[-1].box, bad=False))
             if held:
-                yield held, _size(textpage, start, index)
+                yield held, *_font(textpage, start, index)
             held, start = [], index + 1
             continue
         if not box_of(textpage, index, box):
@@ -99,12 +127,14 @@ def _raw_lines(page: pypdfium2.PdfPage) -> Iterator[tuple[list[_Character], floa
         bad = not 32 <= code < 127 and (code < 32 and code != 9 or bool(error_of(textpage, index)))
         held.append(_Character(code, (box.left, box.bottom, box.right, box.top), bad))
     if held:
-        yield held, _size(textpage, start, textpage.count_chars())
+        yield held, *_font(textpage, start, textpage.count_chars())
     textpage.close()
 
 
-def _size(textpage: pypdfium2.PdfTextPage, start: int, stop: int) -> float:
-    """Size of the letter in the middle of a line, as it is seen: the font's, as the page scales it."""
+def _font(textpage: pypdfium2.PdfTextPage, start: int, stop: int) -> tuple[float, str]:
+    """Size and font of the letter in the middle of a line; the size as it is seen: the font's, as the page scales
+    it.
+    """
     import pypdfium2.raw as pdfium
 
     matrix = pdfium.FS_MATRIX()
@@ -112,8 +142,11 @@ def _size(textpage: pypdfium2.PdfTextPage, start: int, stop: int) -> float:
         if pdfium.FPDFText_IsGenerated(textpage, index) != 1 and pdfium.FPDFText_GetMatrix(
             textpage, index, matrix
         ):
-            return max(0.1, pdfium.FPDFText_GetFontSize(textpage, index) * hypot(matrix.c, matrix.d))
-    return 1.0
+            name = create_string_buffer(_FONT_NAME)
+            pdfium.FPDFText_GetFontInfo(textpage, index, name, _FONT_NAME, None)
+            size = pdfium.FPDFText_GetFontSize(textpage, index) * hypot(matrix.c, matrix.d)
+            return max(0.1, size), name.value.decode("utf-8", "replace")
+    return 1.0, ""
 
 
 def _right_to_left(code: int) -> bool:
@@ -131,7 +164,8 @@ def _mended(characters: list[_Character]) -> list[_Character]:
             dropped = True
             continue
         if len(group) > 1 and sum(_right_to_left(c.code) for c in group) * 2 > len(group):
-            group.reverse()
+            if "".join(chr(c.code) for c in group) not in _IN_ORDER:
+                group.reverse()
             text = "".join(chr(c.code) for c in group)
             if len(group) >= _REPEATED and text in seen:
                 continue
@@ -141,7 +175,7 @@ def _mended(characters: list[_Character]) -> list[_Character]:
     return [c for c in kept if not dropped or unicodedata.category(chr(c.code)) not in ("Sk", "Lm", "Co")]
 
 
-def _line(characters: list[_Character], size: float) -> Line | None:
+def _line(characters: list[_Character], size: float, font: str) -> Line | None:
     inked = [c for c in characters if c.code > 32 and c.code not in (160, 0xAD)]
     if not inked:
         return None
@@ -154,6 +188,7 @@ def _line(characters: list[_Character], size: float) -> Line | None:
         max(c.box[2] for c in inked),
         max(c.box[3] for c in inked),
         size,
+        font,
     )
 
 

@@ -24,14 +24,15 @@ class ReaderOptions(Strict):
     """How the bytes of text files are read: auto (UTF-8, UTF-16 by its mark, else detected and said), or a
     name such as windows-1252."""
     field: str = Field("text", min_length=1)
-    """Name of the field that holds the text in records (.jsonl), or of the column (.csv, .parquet, hf:)."""
+    """Name of the field that holds the text in records (.jsonl, .json), or of the column (.csv, .parquet, hf:)."""
     strip_gutenberg: bool = True
     """Cut off Project Gutenberg's header and licence."""
     password_variable: str = Field("OCTAVO_PASSWORD", min_length=1)
     """Environment variable that holds the password of encrypted documents. A password itself is no option,
     since options are written into the run folder; on a terminal it is asked for."""
-    document_seconds: float = Field(10, gt=0)
-    """Longest time that a document (not plain text) may take to read, and as much again for each megabyte."""
+    document_seconds: float = Field(8, gt=0)
+    """Seconds of the processor that a document (not plain text) may take without getting on, as many again for each
+    megabyte after the first; four times that in all, for one that gets on page by page."""
     document_megabytes: int = Field(2048, ge=256)
     """Most memory that reading a document may take (not limited on Windows)."""
 

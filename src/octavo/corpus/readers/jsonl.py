@@ -36,30 +36,44 @@ class JsonLines(Reader):
             raise CorpusError(
                 f"{place} is not JSON: {error}.", remedy="Each line has to be one JSON object."
             ) from error
-        if not isinstance(record, dict):
-            raise CorpusError(
-                f"{place} is not a JSON object but {type(record).__name__}.",
-                remedy='For example {"text": "Once …"}.',
-            )
-        if self._field not in record:
-            raise CorpusError(
-                f"{place} has no field '{self._field}'; it has {', '.join(map(repr, record)) or 'none'}.",
-                remedy="Name the field that holds the text with corpus.field=…",
-            )
-        text = record[self._field]
-        if not isinstance(text, str):
-            raise CorpusError(
-                f"{place}: the field '{self._field}' holds no text but {type(text).__name__}.",
-                remedy="Name the field that holds the text with corpus.field=…",
-            )
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise CorpusError(
-                f"{place}: the text holds half a character (U+{ord(text[error.start]):04X} alone).",
-                remedy="Take that record out, or write the character in full.",
-            ) from error
-        return text.replace("\r\n", "\n").replace("\r", "\n")
+        return text_in(record, self._field, place)
+
+
+def text_in(record: object, field: str, place: str) -> str:
+    """The text in a record's field.
+
+    Raises:
+        CorpusError: it is no record, lacks the field, or holds no text there.
+    """
+    if not isinstance(record, dict):
+        raise CorpusError(
+            f"{place} is not a JSON object but {type(record).__name__}.",
+            remedy='For example {"text": "Once …"}.',
+        )
+    if field not in record:
+        raise CorpusError(
+            f"{place} has no field '{field}'; it has {', '.join(map(repr, record)) or 'none'}.",
+            remedy="Name the field that holds the text with corpus.field=…",
+        )
+    text = record[field]
+    if not isinstance(text, str):
+        raise CorpusError(
+            f"{place}: the field '{field}' holds no text but {type(text).__name__}.",
+            remedy="Name the field that holds the text with corpus.field=…",
+        )
+    return sound(text, place)
+
+
+def sound(text: str, place: str) -> str:
+    """The text with one kind of line break. Raises CorpusError: it holds half a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CorpusError(
+            f"{place}: the text holds half a character (U+{ord(text[error.start]):04X} alone).",
+            remedy="Take that record out, or write the character in full.",
+        ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _lines(pieces: Iterable[str]) -> Iterator[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
 from octavo.corpus.documents import Report
+from octavo.corpus.limits import got_on
+from octavo.corpus.pdf.damage import LARGEST, broken_streams
 from octavo.corpus.pdf.layout import in_order, paragraphs, without_heads, words_of
 from octavo.corpus.pdf.lines import Line, PageText, page_text
+from octavo.corpus.pdf.rubbish import is_rubbish, unreadable_fonts
 from octavo.corpus.readers.base import DocumentConfig
 from octavo.corpus.sandbox import NeedsPassword
 from octavo.errors import CorpusError
@@ -19,10 +21,7 @@ if TYPE_CHECKING:
     import pypdfium2
 
 _WRONG_PASSWORD = 4  # pdfium's number for it
-_UNMAPPED = 0.3  # share of characters without Unicode value from which on a page is rubbish
-_LETTERS = 0.5  # share of letters and digits that a page has at least
-_LATIN_VOWELS = (0.2, 0.65)  # share of vowels among the letters of any language in Latin script
-_ENOUGH = 40  # letters from which on vowels are counted
+_READ = 0.1  # share of a page's characters that can be read, below which it is left out whole
 _OCR = "Let a program for text recognition write a text layer first, for example: ocrmypdf {} in.pdf out.pdf"
 
 
@@ -43,29 +42,13 @@ def _open(file: BinaryIO, password: str | None) -> pypdfium2.PdfDocument:
     return document
 
 
-def is_rubbish(text: str) -> bool:
-    """Whether text from a page is no language at all: codes of glyphs whose letters the file does not tell."""
-    inked = [c for c in text if not c.isspace()]
-    if not inked:
-        return False
-    kinds = Counter(unicodedata.category(c)[0] for c in inked)
-    if kinds["L"] + kinds["M"] + kinds["N"] < _LETTERS * len(inked):
-        return True
-    if kinds["C"] > 0.1 * len(inked):  # private or not assigned
-        return True
-    latin = [c for c in text.lower() if "a" <= c <= "z" or "à" <= c <= "ÿ"]
-    if len(latin) < _ENOUGH or len(latin) < 0.5 * kinds["L"]:
-        return False
-    vowels = sum(unicodedata.normalize("NFD", c)[0] in "aeiouy" for c in latin) / len(latin)
-    return not _LATIN_VOWELS[0] <= vowels <= _LATIN_VOWELS[1]
-
-
 def _what(page: PageText, pictures: bool) -> str:
-    """What a page is: text, rubbish, a scan, or blank."""
-    if not page.lines and not page.bad:
+    """What a page is: text, rubbish, a scan, or blank. It is rubbish when hardly anything on it can be read."""
+    if not page.lines and not page.unread:
         return "scan" if pictures else "blank"
     text = "\n".join(line.text for line in page.lines)
-    return "rubbish" if page.bad > _UNMAPPED * page.characters or is_rubbish(text) else "text"
+    nothing = len(text) < _READ * (len(text) + page.unread)
+    return "rubbish" if nothing or is_rubbish(text) else "text"
 
 
 def _has_pictures(page: pypdfium2.PdfPage) -> bool:
@@ -73,6 +56,7 @@ def _has_pictures(page: pypdfium2.PdfPage) -> bool:
 
 
 def _pages(document: pypdfium2.PdfDocument) -> tuple[list[list[Line]], Counter[str]]:
+    """The lines of the pages with text, and how many pages of each kind there are, unreadable lines with them."""
     import pypdfium2
 
     pages: list[list[Line]] = []
@@ -81,25 +65,44 @@ def _pages(document: pypdfium2.PdfDocument) -> tuple[list[list[Line]], Counter[s
         try:
             page = document[number]
             found = page_text(page)
+            found = found.without(unreadable_fonts(found.lines))
             kind = _what(found, _has_pictures(page))
         except pypdfium2.PdfiumError:
             kinds["damaged"] += 1
             continue
         kinds[kind] += 1
         if kind == "text":
+            kinds["line"] += found.unread_lines
             pages.append(in_order(found.lines, found.pieces))
         page.close()
+        got_on()
     return pages, kinds
 
 
+_UNMAPPED = "written in a font without Unicode map, so that only rubbish comes out"
 _WORDS = {
-    "scan": "scanned, without text",
-    "rubbish": "written in a font without Unicode map, so that only rubbish comes out",
-    "damaged": "damaged",
+    "scan": ("page", "scanned, without text"),
+    "rubbish": ("page", _UNMAPPED),
+    "damaged": ("page", "damaged"),
+    "line": ("line", _UNMAPPED),
 }
 
 
-def _nothing(kinds: Counter[str]) -> CorpusError:
+def _damage(document: pypdfium2.PdfDocument, file: BinaryIO) -> str | None:
+    """What is wrong with a file that pdfium reads as if nothing were."""
+    import pypdfium2.raw as pdfium
+
+    size = file.seek(0, 2)
+    file.seek(0)
+    broken = broken_streams(file.read()) if size <= LARGEST else 0
+    if broken:
+        return f"{'one of its parts does' if broken == 1 else f'{broken} of its parts do'} not unpack"
+    if not pdfium.FPDF_DocumentHasValidCrossReferenceTable(document):
+        return "its table of contents is wrong or cut off"
+    return None
+
+
+def _nothing(kinds: Counter[str], damage: str | None) -> CorpusError:
     """Why a document gives no text at all."""
     if kinds["scan"]:
         return CorpusError(
@@ -112,6 +115,10 @@ def _nothing(kinds: Counter[str]) -> CorpusError:
         )
     if kinds["damaged"]:
         return CorpusError("is damaged: no page of it can be read.", remedy="Fetch it again, or repair it.")
+    if damage:
+        return CorpusError(
+            f"is damaged: {damage}, and no text is left.", remedy="Fetch it again, or repair it."
+        )
     return CorpusError("holds no text: its pages are blank.")
 
 
@@ -129,11 +136,15 @@ class PdfConfig(DocumentConfig):
         """The text as paragraphs with blank lines between."""
         document = _open(file, options["password"])
         pages, kinds = _pages(document)
+        damage = _damage(document, file)
         if not pages:
-            raise _nothing(kinds)
-        for kind, what in _WORDS.items():
+            raise _nothing(kinds, damage)
+        for kind, (unit, what) in _WORDS.items():
             if kinds[kind]:
-                one = kinds[kind] == 1
-                say(f"{kinds[kind]} page{'' if one else 's'} left out, {what}")
+                say(f"{kinds[kind]} {unit}{'' if kinds[kind] == 1 else 's'} left out, {what}")
+        if damage:
+            where = "the one page" if len(pages) == 1 else f"the {len(pages)} pages"
+            taken = f"what can be read on {where} with text is taken, and some may be missing"
+            say(f"the file is damaged: {damage}; {taken}")
         pages = without_heads(pages)
         yield "", iter(["\n\n".join(paragraphs(pages, words_of(pages)))])
