@@ -20,6 +20,7 @@ import hashlib
 import json
 import math
 import random
+import signal
 import sys
 import threading
 import time
@@ -28,6 +29,7 @@ from email.utils import formatdate
 from types import TracebackType
 from typing import Any
 
+from fake_batches import FakeBatches
 from octavo.synthesis.storyteller import Storyteller
 
 Story = Callable[[int, str], str]
@@ -43,6 +45,7 @@ class FakeEndpoint:
         seconds: how long a good answer takes.
         faults: shares by name.
         retry_after: the wait that a 429 asks for, drawn between these.
+        dates: the share of those that is asked for as a date, in whole seconds.
         most: calls at the same time; more are answered 429.
         key: the key that calls have to bear; None: any or none.
         story: what is answered.
@@ -54,6 +57,7 @@ class FakeEndpoint:
         seconds: float = 0.0,
         faults: dict[str, float] | None = None,
         retry_after: tuple[float, float] = (0.2, 1.0),
+        dates: float = 0.3,
         most: int = 10**6,
         key: str | None = None,
         story: Story | None = None,
@@ -61,13 +65,14 @@ class FakeEndpoint:
         port: int = 0,
     ) -> None:
         self.seconds, self.faults, self.retry_after = seconds, faults or {}, retry_after
-        self.most, self.key, self.seed, self._port = most, key, seed, port
+        self.dates, self.most, self.key, self.seed, self._port = dates, most, key, seed, port
         teller = Storyteller(seed)
         self.story: Story = story or (lambda number, _: teller.story(number).text)
         self.calls: list[dict[str, Any]] = []
         self.early: list[float] = []  # seconds by which calls came before their own Retry-After
         self.billed = 0  # picodollars
         self.in_flight = self.peak = 0
+        self.batches = FakeBatches(self)
         self._not_before: dict[str, float] = {}
         self._said = ""  # the last Authorization header: a careless server repeats it
         self._loop = asyncio.new_event_loop()
@@ -127,47 +132,58 @@ class FakeEndpoint:
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         if self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
             said = headers.get("authorization", "")
-            _answer(
+            answer(
                 writer,
                 401,
                 {"error": {"message": f"Incorrect API key provided: {said}", "code": "invalid_api_key"}},
             )
             return True
-        if not first.startswith("POST /v1/chat/completions "):
-            _answer(writer, 404, {"error": {"message": "There is nothing here."}})
+        method, path, _ = first.split(" ", 2)
+        if path.startswith(("/v1/files", "/v1/batches")):
+            return self.batches.one(f"{method} {path}", headers, body, writer)
+        if f"{method} {path}" != "POST /v1/chat/completions":
+            answer(writer, 404, {"error": {"message": "There is nothing here."}})
             return True
         self._said = headers.get("authorization", "")
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         try:
-            return await self._chat(json.loads(body), writer)
+            name = headers.get("x-client-request-id", "")
+            gone = reader.at_eof
+            return await self._chat(json.loads(body), name, writer, gone)
         finally:
             self.in_flight -= 1
 
-    async def _chat(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+    async def _chat(
+        self, request: dict[str, Any], name: str, writer: asyncio.StreamWriter, gone: Callable[[], bool]
+    ) -> bool:
         number, now = len(self.calls), time.time()
         said = json.dumps(request["messages"])
-        own = hashlib.sha256(said.encode()).hexdigest()
+        own = (
+            name.rpartition(".")[0] or hashlib.sha256(said.encode()).hexdigest()
+        )  # the story, whatever the try
         until = self._not_before.pop(own, 0.0)
         if now < until:
             self.early.append(until - now)
         draw = random.Random(f"{self.seed}/{number}")
-        fault = self._fault(draw.random())
-        call = {"number": number, "fault": fault, "at": now, "prompt": own, "request": request, "text": None}
+        fault = self.fault(draw.random())
+        call = {"number": number, "fault": fault, "at": now, "id": name, "request": request, "text": None}
         self.calls.append(call)
         if fault == "429" or self.in_flight > self.most:
-            self._throttle(writer, own, draw)
+            await asyncio.sleep(0)  # so that the end of a caller who died is seen
+            self._throttle(writer, "" if gone() else own, draw)
             return True
         if fault == "500":
-            _answer(writer, 500, {"error": {"message": f"internal; you said {self._said}"}})
+            answer(writer, 500, {"error": {"message": f"internal; you said {self._said}"}})
             return True
-        usage = self._bill(request, said, self.story(number, said))
+        usage = self.bill(request, self.story(number, said))
         if fault == "timeout":
             await asyncio.sleep(3600)
         await asyncio.sleep(self.seconds * draw.uniform(0.9, 1.1))
         return self._say(request, writer, fault, usage, number, said, draw)
 
-    def _fault(self, share: float) -> str:
+    def fault(self, share: float) -> str:
+        """The fault at this place between 0 and 1, or none."""
         for name, part in self.faults.items():
             share -= part
             if share < 0:
@@ -177,22 +193,25 @@ class FakeEndpoint:
     def _throttle(self, writer: asyncio.StreamWriter, own: str, draw: random.Random) -> None:
         wait = round(draw.uniform(*self.retry_after), 3)
         now = time.time()
-        if draw.random() < 0.3:
+        if draw.random() < self.dates:
             date = math.ceil(now + wait)
             header, until = formatdate(date, usegmt=True), float(date)
         else:
             header, until = str(wait), now + wait
-        self._not_before[own] = until
-        _answer(writer, 429, {"error": {"message": "slow down"}}, **{"Retry-After": header})
+        if own:
+            self._not_before[own] = until  # nobody was told on a connection that is closed
+        answer(writer, 429, {"error": {"message": "slow down"}}, **{"Retry-After": header})
 
-    def _bill(self, request: dict[str, Any], said: str, text: str) -> dict[str, Any]:
-        """Tokens and their price: four letters a token; the prompt is billed however the answer ends."""
+    def bill(self, request: dict[str, Any], text: str, share: float = 1.0) -> dict[str, Any]:
+        """Tokens and their price: four letters a token; the prompt is billed however the answer ends. `share`: of
+        the full price."""
+        said = json.dumps(request["messages"])
         prompt, reply = len(said) // 4, min(len(text) // 4 + 1, request.get("max_tokens", 10**6))
         cached = prompt // 2
         exact = (
             (prompt - cached) * PRICES["input"] + cached * PRICES["cached_input"] + reply * PRICES["output"]
         )
-        self.billed += math.ceil(exact * 10**6 - 1e-6)
+        self.billed += math.ceil(exact * share * 10**6 - 1e-6)
         return {
             "prompt_tokens": prompt,
             "completion_tokens": reply,
@@ -217,7 +236,7 @@ class FakeEndpoint:
         if fault == "length":
             text = text[: len(text) // 2]
         if fault == "html":
-            _send(
+            send(
                 writer, 200, f"<!DOCTYPE html><html>Bad gateway for {self._said}</html>".encode(), "text/html"
             )
         elif fault == "wrong_json":
@@ -228,19 +247,19 @@ class FakeEndpoint:
                 b'{"choices": [{"message": {"content": 7}}]}',
                 b"null",
             ]
-            _send(writer, 200, draw.choice(wrong), "application/json")
+            send(writer, 200, draw.choice(wrong), "application/json")
         elif fault == "empty":
             empty = draw.random() < 0.5
-            answer = b"" if empty else json.dumps(_whole("", "stop", usage)).encode()
-            _send(writer, 200, answer, "application/json")
+            reply = b"" if empty else json.dumps(whole("", "stop", usage)).encode()
+            send(writer, 200, reply, "application/json")
         elif request.get("stream"):
             return _stream(writer, text, finish, usage, cut=fault == "cut", draw=draw)
         elif fault == "cut":
-            body = json.dumps(_whole(text, finish, usage)).encode()
-            _send(writer, 200, body, "application/json", keep=len(body) // 2)
+            body = json.dumps(whole(text, finish, usage)).encode()
+            send(writer, 200, body, "application/json", keep=len(body) // 2)
             return False
         else:
-            _answer(writer, 200, _whole(text, finish, usage))
+            answer(writer, 200, whole(text, finish, usage))
         return True
 
     def ledger(self) -> dict[str, Any]:
@@ -256,8 +275,18 @@ class FakeEndpoint:
             "peak": self.peak,
         }
 
+    def summary(self) -> str:
+        """The ledger in a sentence."""
+        found = self.ledger()
+        faults = ", ".join(f"{count:,} {name}" for name, count in found["faults"].items())
+        return (
+            f"{found['calls']:,} calls ({faults or 'none'}), {found['peak']} at the same time,"
+            f" ${found['billed'] / 10**12:.4f} billed, {found['early']} before their Retry-After"
+        )
 
-def _whole(text: str, finish: str, usage: dict[str, Any]) -> dict[str, Any]:
+
+def whole(text: str, finish: str, usage: dict[str, Any]) -> dict[str, Any]:
+    """A chat completion in one piece."""
     message = {"role": "assistant", "content": text}
     return {
         "object": "chat.completion",
@@ -266,11 +295,12 @@ def _whole(text: str, finish: str, usage: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _answer(writer: asyncio.StreamWriter, status: int, data: dict[str, Any], **headers: str) -> None:
-    _send(writer, status, json.dumps(data).encode(), "application/json", headers=headers)
+def answer(writer: asyncio.StreamWriter, status: int, data: dict[str, Any], **headers: str) -> None:
+    """Answer with JSON."""
+    send(writer, status, json.dumps(data).encode(), "application/json", headers=headers)
 
 
-def _send(
+def send(
     writer: asyncio.StreamWriter,
     status: int,
     body: bytes,
@@ -279,6 +309,7 @@ def _send(
     keep: int | None = None,
     headers: dict[str, str] | None = None,
 ) -> None:
+    """Answer with bytes; `keep`: only so many of them."""
     lines = [
         f"HTTP/1.1 {status} X",
         f"Date: {formatdate(usegmt=True)}",
@@ -332,11 +363,12 @@ def main() -> int:
     with FakeEndpoint(
         seconds=options.seconds, faults={"bad_story": options.bad, "429": 0.02}, port=options.port
     ) as server:
+        ended = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
         print(f"serving at {server.url}; Ctrl-C ends it", flush=True)
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            print(json.dumps(server.ledger()))
+        ended.wait()
+        print(server.summary(), flush=True)
     return 0
 
 

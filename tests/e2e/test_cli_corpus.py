@@ -10,8 +10,8 @@ import pytest
 
 from e2e.asking import refused
 from e2e.forked import Octavo
+from unit.corpus.cleaning.test_form import LINE, RAW
 
-RAW = '**The Bird**\n\nBird say, "I ing fly."\n\nThe end.'
 STORIES = [f"bird number {number} ed fly over hill {number % 7}. the end." for number in range(40)]
 
 
@@ -29,9 +29,7 @@ def folder(octavo: Octavo) -> Path:
 def test_clean_to_report_as_lines(octavo: Octavo, folder: Path) -> None:
     done = octavo("corpus", "clean", "--text", "replies", "--steps", "pidgin", "--mark", "--out", "lines.txt")
     assert done.code == 0, done.err
-    assert (folder / "lines.txt").read_text() == (
-        "<sos> bird say, i ing fly. the end. <eos>\n<sos> cat will jump <eos>\n"
-    )
+    assert (folder / "lines.txt").read_text() == f"{LINE}\n<sos> cat will jump <eos>\n"
     assert re.search(r"^7 exact_duplicates +3 +0 +1 +2$", done.out, re.MULTILINE)
     assert "document 3 (c.txt): repeats an earlier document: document 1" in done.out
 
@@ -127,7 +125,10 @@ def test_get_lists_and_refuses(octavo: Octavo) -> None:
         (("stats", "--text", "stories.txt", "--near", "-1"), "--near"),
         (("clean", "--text", "stories.txt", "--out", "x.txt"), "no steps to clean with"),
         (("clean", "--text", "stories.txt", "--out", "x.txt", "cleaning=[cas]"), "did you mean case?"),
-        (("clean", "--text", "stories.txt", "--out", "x.txt", "--words", "none.txt"), "word list none.txt"),
+        (
+            ("clean", "--text", "stories.txt", "--out", "x.txt", "--words", "none.txt"),
+            "none.txt cannot be read",
+        ),
         (("vocab", "--text", "stories.txt", "--size", "3", "--coverage", "0.5"), "not both"),
         (("vocab", "--text", "stories.txt", "--picture", "x.png"), "does not end in .svg"),
         (("leaks", "--text", "stories.txt", "--words", "0"), "--words"),

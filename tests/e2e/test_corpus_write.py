@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,50 @@ def test_the_price_is_told_and_nothing_is_made(octavo: Octavo) -> None:
 )
 def test_mistakes_are_sentences(octavo: Octavo, words: list[str], expected: str) -> None:
     refused(octavo("corpus", "write", *words, "--out", "wrong"), expected)
+
+
+def write_with(octavo: Octavo, out: str, url: str, *more: str) -> list[str]:
+    settings = [f"writers.model.base_url={url}", "writers.model.key_env=null", *more]
+    return ["corpus", "write", "pidgin", "--stories", "20", "--max-usd", "1", "--out", out, *settings]
+
+
+def test_killed_at_a_429_it_rests_as_long_as_was_asked(octavo: Octavo) -> None:
+    from fake_endpoint import FakeEndpoint
+
+    with FakeEndpoint(most=0, retry_after=(1.5, 1.5), dates=0) as server:
+        words = write_with(octavo, "rested", server.url, "writers.model.in_flight=4")
+        child = octavo.start(*words)
+        while not server.calls:
+            time.sleep(0.01)
+        child.signal(9)
+        assert child.wait().code == -9
+        told, server.most = list(server.calls), 1000
+        done = octavo(*words)
+        again = [call for call in server.calls if call["id"].endswith(".1")]
+    assert done.code == 0, done
+    assert {call["id"] for call in again} >= {call["id"].replace(".0", ".1") for call in told}
+    assert server.ledger()["early"] == 0
+    assert min(call["at"] for call in again) >= told[0]["at"] + 1.5
+
+
+def test_killed_while_a_batch_is_under_way_nothing_is_asked_twice(octavo: Octavo) -> None:
+    from fake_endpoint import FakeEndpoint
+
+    with FakeEndpoint(seconds=1.0) as server:
+        made = server.batches.made
+        settings = ("writers.model.batch=true", "writers.model.poll=0.1", "writers.model.prices.batch=0.5")
+        words = write_with(octavo, "batched", server.url, *settings)
+        child = octavo.start(*words)
+        while not made:
+            time.sleep(0.01)
+        child.signal(9)
+        assert child.wait().code == -9
+        done = octavo(*words, "--json")
+    assert done.code == 0, done
+    report = json.loads(done.out)["report"]
+    asked = [name for batch in made.values() for name in batch["ids"]]
+    assert report["stories"] == 20 == report["calls"] == len(asked) == len(set(asked))
+    assert report["cost_usd"] == pytest.approx(server.billed / 10**12, rel=1e-3)
 
 
 def test_killed_again_and_again_in_a_storm_of_faults() -> None:

@@ -65,9 +65,12 @@ def test_what_is_done_is_not_done_again(studying: Octavo, whole: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.glob("runs/*/*/outcome.json")}
     again = run(studying, whole)
     assert again.code == 0 and "runs to do" not in again.err
+    left = studying("study", "run", whole / "study.yaml", "--out", whole)  # refused, were its runs other ones
+    assert left.code == 0 and "runs to do" not in left.err
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_a_study_repeats_from_what_it_left(studying: Octavo, whole: Path) -> None:
     out = studying.folder / "repeated"
     done = studying("study", "run", whole / "study.yaml", "--out", out, "--jobs", "1")

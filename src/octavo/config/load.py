@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from copy import copy
 from importlib import resources
@@ -171,7 +172,7 @@ def check(tree: Mapping[str, Any]) -> Recipe:
     try:
         return Recipe.model_validate(_lists_named(tree))
     except ValidationError as error:
-        problems = [_sentence(tree, dict(problem)) for problem in error.errors()]
+        problems = list(_sentences(tree, [dict(problem) for problem in error.errors()]))
         head = (
             "One problem in the config:" if len(problems) == 1 else f"{len(problems)} problems in the config:"
         )
@@ -241,6 +242,27 @@ def _place(location: tuple[Any, ...]) -> tuple[list[str], type[BaseModel] | None
     return path, config
 
 
+def _sentences(tree: Mapping[str, Any], problems: list[dict[str, Any]]) -> Iterator[str]:
+    """One sentence for each mistake. A value that fits none of its types is one, and pydantic names every type."""
+    places: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for problem in problems:
+        places.setdefault(tuple(_place(problem["loc"])[0]), []).append(problem)
+    for place, (first, *others) in places.items():
+        deeper = (other for other in places if len(other) > len(place) > 0 and other[: len(place)] == place)
+        if any(deeper):  # one of the types fits, but for what is said there
+            continue
+        wanted = [re.sub(r"^Input (should be|is not) ", "", _plain(other["msg"])) for other in others]
+        yield _sentence(tree, {**first, "msg": ", or ".join([_plain(first["msg"]), *wanted])})
+
+
+def _plain(message: str) -> str:
+    """Pydantic's words without its view of Python."""
+    message = re.sub(
+        r", unable to parse string as an? \w+| after validation, not \d+$| for <class.*", "", message
+    )
+    return re.sub(r"\b[Tt]uple\b", "list", message)
+
+
 def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
     location, kind, given = problem["loc"], problem["type"], problem.get("input")
     path, _ = _place(location)
@@ -259,9 +281,9 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
         names = list(parts(part.room)) if part else []
         wrong = given.get("kind") if isinstance(given, dict) else given
         near = difflib.get_close_matches(str(wrong), names, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = f"; did you mean {near[0]}?" if near else ""
         what = part.room if part and path[-1].isdigit() else path[-1]
-        return f"{key}: there is no {what} '{wrong}'; {hint}(there are: {', '.join(names)})"
+        return f"{key}: there is no {what} '{wrong}'{hint} (there are: {', '.join(names)})"
     message = problem["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         return f"{key}: {message}" if path else message

@@ -14,9 +14,10 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
@@ -45,6 +46,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", defer_build=True, use_attribute_docstrings=True, allow_inf_nan=False
     )
+
+
+FilePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+"""A file or folder that a config names; absolute, so that a run can go on from another folder."""
 
 
 class PartConfig(Strict):

@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
@@ -88,6 +88,8 @@ def _type(annotation: Any) -> str:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (Union, types.UnionType):
         return " or ".join("empty" if each is type(None) else _type(each) for each in arguments)
+    if origin is Annotated:  # with a check that the values do not show
+        return _type(arguments[0])
     if origin in (tuple, list):
         return "list of " + _type(arguments[0])
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

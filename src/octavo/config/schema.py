@@ -31,6 +31,8 @@ class DropoutConfig(Strict):
     @classmethod
     def _three_places(cls, value: Any) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool):
+            if not 0 <= value < 1:
+                raise ValueError(f"the share that is dropped is at least 0 and below 1, not {value}")
             return {"attention": value, "projection": value, "feed_forward": value}
         return value
 
@@ -212,6 +214,12 @@ class LoggingConfig(Strict):
     """Also write TensorBoard event files (extra: tensorboard)."""
 
 
+def _or_a_name(schema: dict[str, Any]) -> None:
+    """Editors should know both forms of a list: in full, and by its name or file."""
+    steps = {key: schema.pop(key) for key in ("type", "items")}
+    schema["anyOf"] = [steps, {"type": "string"}]
+
+
 class Recipe(Strict):
     """A whole run: its text, tokenizer, model and training."""
 
@@ -221,7 +229,7 @@ class Recipe(Strict):
     """Everything random follows from it."""
     corpus: Annotated[PartConfig, PartOf("source", "files")] = Field({"kind": "files"}, validate_default=True)
     """Where the text comes from."""
-    cleaning: tuple[Annotated[PartConfig, PartOf("cleaning")], ...] = ()
+    cleaning: tuple[Annotated[PartConfig, PartOf("cleaning")], ...] = Field((), json_schema_extra=_or_a_name)
     """What is done to every document, step by step in this order; the name of a shipped list stands for its steps."""
     split: Literal["contiguous", "documents"] = "contiguous"
     """contiguous: the text's end is the validation split; documents: by each document's hash, duplicates removed."""

@@ -152,5 +152,6 @@ def _refuse_private(numbers: list[_Number], host: str, allow_private: bool) -> N
         if not inner.is_global or inner.is_multicast:
             raise AddressError(
                 f"{host} ({number}) is not used: it is a machine of a private network, not of the internet.",
-                remedy="If it is your own mirror, allow it: --allow-private (or OCTAVO_ALLOW_PRIVATE=1).",
+                remedy="If it is your own, allow it: OCTAVO_ALLOW_PRIVATE=1 in the environment "
+                "(octavo corpus get takes --allow-private as well).",
             )

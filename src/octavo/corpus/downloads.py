@@ -18,6 +18,7 @@ from octavo.corpus.addresses import UnknownHost, answered
 from octavo.corpus.cache import default_cache
 from octavo.corpus.catalogue import Entry, entry
 from octavo.corpus.documents import Report
+from octavo.corpus.locking import one_at_a_time
 from octavo.corpus.mirrors import Mirrors, user_mirrors
 from octavo.errors import CorpusError, StorageError
 
@@ -65,7 +66,7 @@ def fetch(
     accept_change: bool = False,
     report: Report = lambda sentence: None,
     progress: Progress = lambda done, total: None,
-    pause: Callable[[float], None] = time.sleep,
+    pause: Callable[[float], object] = time.sleep,
 ) -> Fetched:
     """Have a text of the catalogue on this machine: verified if it is there, else fetched from the first address that
     gives it whole.
@@ -97,31 +98,59 @@ def fetch_entry(
     accept_change: bool,
     report: Report,
     progress: Progress,
-    pause: Callable[[float], None],
+    pause: Callable[[float], object],
 ) -> Fetched:
     """`fetch` for an entry that need not stand in the catalogue."""
     path = wanted.path(cache)
-    known = wanted.remembered(cache)
-    expected = wanted.sha256 or (None if accept_change else known.get("sha256"))
-    if path.is_file():
-        size, sha256 = _measured(path)
-        if expected in (None, sha256) and not accept_change:
-            return Fetched(wanted, path, size, sha256, new=False, pinned=wanted.sha256 is not None)
-        if not accept_change:
-            report(f"{path.name} was altered since it was fetched; it is fetched again")
-    problems: list[CorpusError] = []
+    if not accept_change and (found := _here(wanted, cache)):
+        return found
+
+    def waiting() -> None:
+        report(f"another process is fetching {wanted.name}; waiting for it")
+
     with _storage(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        for address in mirrors.addresses(wanted):
-            report(f"fetching {wanted.name} from {address} ({wanted.size}, {wanted.licence})")
-            try:
-                part = _Part(path, address, wanted, mirrors.allow_private, progress)
-                size, sha256 = part.fetch(report, pause, expected)
-                part.publish(path, {"address": address, "bytes": size, "sha256": sha256})
-                return Fetched(wanted, path, size, sha256, new=True, pinned=wanted.sha256 is not None)
-            except CorpusError as error:
-                problems.append(error)
-                report(f"{error.what}")
+        with one_at_a_time(path.with_name(f".{path.name}.lock"), waiting, pause):
+            if not accept_change and (found := _here(wanted, cache)):  # by the process that was waited for
+                return found
+            return _fetched(wanted, cache, mirrors, accept_change, report, progress, pause)
+
+
+def _here(wanted: Entry, cache: Path) -> Fetched | None:
+    """The text that was fetched before, if it is still the same."""
+    path = wanted.path(cache)
+    if not path.is_file():
+        return None
+    size, sha256 = _measured(path)
+    if (wanted.sha256 or wanted.remembered(cache).get("sha256")) not in (None, sha256):
+        return None
+    return Fetched(wanted, path, size, sha256, new=False, pinned=wanted.sha256 is not None)
+
+
+def _fetched(
+    wanted: Entry,
+    cache: Path,
+    mirrors: Mirrors,
+    accept_change: bool,
+    report: Report,
+    progress: Progress,
+    pause: Callable[[float], object],
+) -> Fetched:
+    path = wanted.path(cache)
+    if path.is_file() and not accept_change:
+        report(f"{path.name} was altered since it was fetched; it is fetched again")
+    expected = wanted.sha256 or (None if accept_change else wanted.remembered(cache).get("sha256"))
+    problems: list[CorpusError] = []
+    for address in mirrors.addresses(wanted):
+        report(f"fetching {wanted.name} from {address} ({wanted.size}, {wanted.licence})")
+        try:
+            part = _Part(path, address, wanted, mirrors.allow_private, progress)
+            size, sha256 = part.fetch(report, pause, expected)
+            part.publish(path, {"address": address, "bytes": size, "sha256": sha256})
+            return Fetched(wanted, path, size, sha256, new=True, pinned=wanted.sha256 is not None)
+        except CorpusError as error:
+            problems.append(error)
+            report(f"{error.what}")
     raise _all_failed(wanted, problems)
 
 
@@ -149,7 +178,9 @@ class _Part:
         self._progress = progress
         self._limit = wanted.bytes or int(wanted.about * 1e6 * _SLACK) + (1 << 20)
 
-    def fetch(self, report: Report, pause: Callable[[float], None], expected: str | None) -> tuple[int, str]:
+    def fetch(
+        self, report: Report, pause: Callable[[float], object], expected: str | None
+    ) -> tuple[int, str]:
         """All of it, verified: size and SHA-256."""
         import httpx2
 

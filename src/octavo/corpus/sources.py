@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
@@ -21,13 +22,16 @@ from octavo.corpus.documents import (
     separator_line,
 )
 from octavo.corpus.files import FoundFile, Spool, find_files
+from octavo.corpus.formats import suffix_of
 from octavo.corpus.hub import is_hub_name
 from octavo.corpus.library import Leaf, Library, Refuse
 from octavo.corpus.readers.base import ReaderOptions
-from octavo.errors import CorpusError, MissingExtra
+from octavo.errors import CorpusError, MissingExtra, OctavoError
 
 _HEAD = 1 << 20  # characters in which `auto` looks for the separator
 _DESCRIBED = 100  # files that a manifest lists by name
+_KINDS = 5  # endings that a sentence lists
+_ENDING = 12  # characters of one
 _SENTENCES = 200  # that are said about single files; of the others the number
 
 
@@ -81,7 +85,20 @@ class Files(Source):
     def _files(self) -> list[FoundFile]:
         """What there is to read."""
         here = [path for path in self._paths if not is_hub_name(path)]
-        return find_files(here, self._library.wants, self._spool, self._say)
+        others = Counter[str]()
+
+        def wanted(path: str) -> bool:
+            known = self._library.wants(path)
+            if not known:
+                others[suffix_of(path)[:_ENDING] or "no ending"] += 1
+            return known
+
+        files = find_files(here, wanted, self._spool, self._say)
+        if others:
+            kinds = ", ".join(f"{count:,} × {suffix}" for suffix, count in others.most_common(_KINDS))
+            more = ", …" if len(others) > _KINDS else ""
+            self._say(f"passed over, of kinds that are not read: {kinds}{more}")
+        return files
 
     @property
     def total_bytes(self) -> int | None:
@@ -143,7 +160,7 @@ class Files(Source):
             def refuse(name: str, error: CorpusError, named: bool = file.named, of: str = file.name) -> None:
                 if named and name == of:
                     raise error
-                self._leave_out(name, error.what)
+                self._leave_out(name, error)
 
             for leaf in self._library.leaves(file, refuse):
                 try:
@@ -152,18 +169,19 @@ class Files(Source):
                     if leaf.named:
                         raise
                     missing.append(error)
-                    self.left_out[leaf.name] = error.what
-                    self._say(f"left out: {error.what} {error.remedy}")
+                    self._leave_out(leaf.name, error)
                     continue
                 if ready is not None:
                     yield ready
         for path in filter(is_hub_name, self._paths):
             yield from self._library.hub_leaves(path)
 
-    def _leave_out(self, name: str, why: str) -> None:
+    def _leave_out(self, name: str, error: OctavoError) -> None:
         if name not in self.left_out:
-            self.left_out[name] = why
-            self._say(f"left out: {why}")
+            self.left_out[name] = error.what
+            self._say(f"left out: {error.what}")
+            if error.remedy:
+                self._say(f"  → {error.remedy}")  # once for all files that it helps
 
     def _ready(self, leaf: Leaf, refuse: Refuse) -> Leaf | None:
         """A file whose first document is there, so that what is wrong with it is known; errors that come later cut

@@ -256,6 +256,10 @@ class BatchesConfig(PartConfig):
         """
         return self.scoring(Stream(tokens, starts, context, batch, start_id, end_id), limit)
 
+    def predictions(self, context: int) -> int:
+        """How many of a full row's T positions are scored in training."""
+        return context
+
     @abstractmethod
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> Batches:
         """See `build`."""
@@ -314,6 +318,10 @@ class PrefixesConfig(BatchesConfig):
     """Tokens from one window's start to the next one's."""
     shuffle: bool = True
     """Each epoch in another order."""
+
+    def predictions(self, context: int) -> int:
+        """See the base class."""
+        return 1
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> Prefixes:
         """See the base class."""

@@ -118,7 +118,7 @@ def _byte_offset(text: Text, start: int, characters: int) -> int:
                 return start
             # Every byte of a character but its first is 10xxxxxx.
             firsts = (chunk & 0xC0) != 0x80
-            inside = np.count_nonzero(firsts)
+            inside = int(np.count_nonzero(firsts))
             if characters < inside:
                 return start + int(np.flatnonzero(firsts)[characters])
             characters -= inside

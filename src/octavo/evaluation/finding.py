@@ -94,8 +94,10 @@ class Facts:
 
     @property
     def closer(self) -> tuple[str, ...]:
-        """The settings for evaluations close enough to judge a curve by."""
-        return (f"evaluation.every={max(1, self.steps // 20)}",)
+        """The settings for evaluations close enough to judge a curve by, or closer than they were."""
+        every = self.recipe.evaluation.every
+        closer = max(1, min(self.steps // 20, every // 2 if isinstance(every, int) else self.steps))
+        return () if closer == every else (f"evaluation.every={closer}",)
 
     @property
     def firmer(self) -> tuple[str, ...]:

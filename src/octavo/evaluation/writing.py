@@ -14,8 +14,8 @@ COPIED = 50
 APART = 0.05
 """The least difference to held-out text, in shares of 1, that is worth a word."""
 
-LEAST = 500
-"""Characters that must have been written to be judged."""
+LEAST, LEAST_HELD_OUT = 500, 200
+"""Characters that must have been written to be judged, and held out to compare them with."""
 
 GAIN = 0.01
 """The least share of the loss that a context twice as long must promise."""
@@ -24,7 +24,9 @@ GAIN = 0.01
 def memorization(facts: Facts) -> Finding | None:
     """Whether it recites, against how much held-out text repeats the training text."""
     found = facts.evaluation.get("memorization")
-    if not found or min(found[group]["characters"] for group in ("generated", "held_out")) < LEAST:
+    if not found or found["generated"]["characters"] < LEAST:
+        return None
+    if found["held_out"]["characters"] < LEAST_HELD_OUT:
         return None
     own, control = (found[group]["shares"][str(COPIED)] for group in ("generated", "held_out"))
     error = found["difference_error"]

@@ -15,6 +15,7 @@ from typing import Any
 from octavo.config import Recipe, apply_override, check, cleaning_steps, parse_yaml, recipe_text
 from octavo.corpus import Document, Source
 from octavo.corpus.cache import default_cache
+from octavo.corpus.documents import trimmed
 from octavo.corpus.leaks import LeakCheck, find_leaks
 from octavo.dataset.splitting import split_text
 from octavo.dataset.store import aside
@@ -92,16 +93,13 @@ def write_cleaned(recipe: Recipe, out: Path, console: Console, *, lines: bool = 
                 console.working("cleaning", None),
             ):
                 for document in source.documents():
-                    between = f"\n{SEPARATOR}\n" if documents and not records and not lines else ""
-                    text = "".join(document.pieces)
-                    if lines:
-                        text = " ".join(text.split()) + "\n"
-                    elif records:
-                        text = json.dumps({"text": text}, ensure_ascii=False) + "\n"
-                    file.write(between + text)
+                    if documents and not records and not lines:
+                        file.write(f"\n{SEPARATOR}\n")
+                    for text in written_pieces(document.pieces, lines=lines, records=records):
+                        file.write(text)
+                        characters += len(text)
+                        console.read(characters, source.total_bytes)
                     documents += 1
-                    characters += len(text)
-                    console.read(characters, source.total_bytes)
             Path(name).chmod(0o644)
             Path(name).replace(out)
         finally:
@@ -109,6 +107,21 @@ def write_cleaned(recipe: Recipe, out: Path, console: Console, *, lines: bool = 
     except OSError as error:
         raise StorageError(f"{out} cannot be written: {error.strerror}.") from error
     return Written(out, documents, characters, time.monotonic() - started, source.cleaning())
+
+
+def written_pieces(pieces: Iterator[str], *, lines: bool, records: bool) -> Iterator[str]:
+    """A document as it goes into a file, in pieces too: one may be larger than memory."""
+    if lines:
+        for piece in trimmed(pieces):  # none ends with white space
+            yield (" " if piece[0].isspace() else "") + " ".join(piece.split())
+        yield "\n"
+    elif records:
+        yield '{"text": "'
+        for piece in pieces:
+            yield json.dumps(piece, ensure_ascii=False)[1:-1]
+        yield '"}\n'
+    else:
+        yield from pieces
 
 
 class _Named(Source):

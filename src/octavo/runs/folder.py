@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from octavo.corpus.locking import take
 from octavo.errors import CheckpointError, RunFolderError
 from octavo.training.checkpoint import Checkpoint, follow, newest_whole, storage_errors
 
@@ -66,7 +67,7 @@ class RunFolder:
         with storage_errors(self.path):
             handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if not _take(handle):
+            if not take(handle):
                 raise RunFolderError(
                     f"{self.path} is being written by another process.", remedy="wait until it ends"
                 )
@@ -110,22 +111,3 @@ class RunFolder:
             except ValueError:  # a kill may have cut the last line
                 continue
         return rows
-
-
-def _take(handle: int) -> bool:
-    """Lock an open file without waiting."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # pyrefly: ignore
-            return True
-        except OSError:
-            return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except OSError:
-        return False

@@ -25,6 +25,7 @@ from octavo.training.loop import training_steps
 from octavo.training.runtime import Runtime, choose_device, choose_precision, set_threads
 
 MANY_PASSES = 5
+LONG_STEP = 5e11  # floating-point operations; half a minute on a slow core
 
 
 def plan(
@@ -55,7 +56,7 @@ def plan(
         )
     facts = counted(resolved, vocab_size=vocab_size)
     facts |= timed(resolved, vocab_size=vocab_size, console=console)
-    seen = steps * resolved.training.accumulation * resolved.training.batch * resolved.model.context
+    seen = steps * step_tokens(resolved)
     facts |= {
         "steps": steps,
         "tokens_seen": seen,
@@ -85,38 +86,54 @@ def counted(recipe: Recipe, *, vocab_size: int) -> dict[str, Any]:
     }
 
 
+def step_tokens(recipe: Recipe) -> int:
+    """Tokens that an optimizer step learns to predict, in batches that are full."""
+    training = recipe.training
+    return training.accumulation * training.batch * recipe.batches.predictions(recipe.model.context)
+
+
 def timed(recipe: Recipe, *, vocab_size: int, console: Console, repeats: int = 3) -> dict[str, Any]:
-    """Median time of real optimizer steps, on made-up tokens, after one to warm up."""
+    """Median time of real optimizer steps, on made-up tokens, after one to warm up.
+
+    Where a processor would take long for one, fewer sequences are timed, and the time is scaled up to a whole step.
+    """
     training, context = recipe.training, recipe.model.context
+    whole = training.accumulation * training.batch
     threads = set_threads(training.threads)
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
     random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
     window = random.integers(0, vocab_size, (training.batch, context + 1))
-    arrays = np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
-    probe = torch.from_numpy(arrays[0]), torch.from_numpy(arrays[1])
-    device = choose_device(training.device, model, (probe[0][:2, :64], probe[1][:2, :64]), console.say)
+    inputs, targets = np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
+    probe = torch.from_numpy(inputs[:2, :64]), torch.from_numpy(targets[:2, :64])
+    device = choose_device(training.device, model, probe, console.say)
+    rows, parts = training.batch, training.accumulation
+    operations = whole * context * accounting.training_flops(recipe.model, vocab_size=vocab_size)
+    if device.type == "cpu" and operations > LONG_STEP:
+        rows, parts, repeats = min(rows, max(1, int(whole * LONG_STEP / operations))), 1, 1
+        inputs, targets = inputs[:rows], targets[:rows]
+    probe = torch.from_numpy(inputs), torch.from_numpy(targets)
     precision = choose_precision(training.precision, model, probe, device, console.say)
     model.to(device)
     steps = training_steps(
         model,
         training.optimizer.build(model),
-        lambda step, micro: arrays,
+        lambda step, micro: (inputs, targets),
         schedule=lambda step: 0.0,  # weights stay, so that a recipe that would diverge can be timed too
         seed=recipe.seed,
         start=0,
         steps=repeats + 1,
-        accumulation=training.accumulation,
+        accumulation=parts,
         clip=training.clip,
         autocast=Runtime(device, precision, threads).autocast,
     )
     marks = [time.perf_counter()]
     for _ in steps:
         marks.append(time.perf_counter())
-    seconds = statistics.median(after - before for before, after in pairwise(marks[1:]))
-    tokens = training.accumulation * training.batch * context
+    took = statistics.median(after - before for before, after in pairwise(marks[1:]))
+    seconds = took * whole / (rows * parts)
     return {
         "step_seconds": seconds,
-        "tokens_per_second": tokens / seconds,
+        "tokens_per_second": step_tokens(recipe) / seconds,
         "device": str(device),
         "precision": precision,
         "threads": threads,

@@ -117,7 +117,8 @@ def judged(written: Written, dataset: Dataset, recipe: Recipe) -> dict[str, Any]
 
 def memorized(written: Written, train_text: Path) -> dict[str, Any]:
     """The memorization meter: shares copied by length, the longest copied run, and the same of the held-out texts."""
-    found, searched = copying({name: texts[:COMPARED] for name, texts in written.sides.items()}, train_text)
+    sides = {"generated": written.texts[:COMPARED], "held_out": written.held_out[:COMPARED]}
+    found, searched = copying(sides, train_text)
     return {
         "searched": searched,
         "difference_error": difference_error(found["generated"], found["held_out"]),
@@ -128,7 +129,8 @@ def memorized(written: Written, train_text: Path) -> dict[str, Any]:
 def difference_error(own: Copying, control: Copying) -> float | None:
     """Standard error of the difference of two shares, from their scatter between texts."""
     errors = [measured(one.by_text[COPIED])["error"] for one in (own, control)]
-    return None if None in errors else math.hypot(*(error or 0.0 for error in errors))
+    known = [error for error in errors if error is not None]  # a single text has no scatter
+    return math.hypot(*known) if known else None
 
 
 def varied(written: Written) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from octavo.model.build import build_model
 from octavo.runs.console import Console
 from octavo.runs.data import build_batches, build_dataset, total_steps
 from octavo.runs.evaluate import cached_baselines
-from octavo.runs.plan import available_memory, counted, timed
+from octavo.runs.plan import available_memory, counted, step_tokens, timed
 from octavo.study.job import Job
 from octavo.study.resolve import variant_recipe, variant_tree
 from octavo.study.spec import BASELINE, Change, Study, problems_error
@@ -41,6 +41,7 @@ class Facts:
     own_steps: int  # by its recipe alone
     epoch: int | None  # steps of one pass over the text, where batches have passes
     step_tokens: int
+    step_positions: int  # what the model computes; of a prefix only the last position is a token learned
     token_flops: int
     vocab_size: int
 
@@ -112,7 +113,8 @@ def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Fa
         dataset=dataset,
         own_steps=total_steps(recipe, batches),
         epoch=batches.steps_per_epoch,
-        step_tokens=training.accumulation * training.batch * recipe.model.context,
+        step_tokens=step_tokens(recipe),
+        step_positions=training.accumulation * training.batch * recipe.model.context,
         token_flops=accounting.training_flops(recipe.model, vocab_size=vocab_size),
         vocab_size=vocab_size,
     )
@@ -133,8 +135,8 @@ def _steps(
         return max(1, round(amount / fact.step_tokens))
     if kind == "compute":
         base = facts[BASELINE]
-        whole = base.own_steps * base.step_tokens * base.token_flops if amount == BASELINE else amount
-        return max(1, round(whole / (fact.step_tokens * fact.token_flops)))
+        whole = base.own_steps * base.step_positions * base.token_flops if amount == BASELINE else amount
+        return max(1, round(whole / (fact.step_positions * fact.token_flops)))
     if measured is not None:
         return measured
     took = timed(fact.recipe, vocab_size=fact.vocab_size, console=Console(quiet=True), repeats=9)
@@ -147,9 +149,7 @@ def run_recipe(study: Study, variant: Change, seed: int) -> Recipe:
     """The recipe of one run: a pure function of the planned study."""
     tree = variant_tree(study, variant)
     steps = study.steps[variant.slug]
-    training = check(variant_tree(study, Change(BASELINE, BASELINE)))
-    tokens = study.steps[BASELINE] * training.training.batch * training.training.accumulation
-    tokens *= training.model.context
+    tokens = study.steps[BASELINE] * step_tokens(variant_recipe(study, Change(BASELINE, BASELINE)))
     apply_value(tree, "seed", seed)
     apply_value(tree, "training.epochs", None)
     apply_value(tree, "training.steps", steps)
@@ -252,14 +252,14 @@ def _prices(study: Study, facts: dict[str, Facts], console: Console) -> Iterator
         evaluations = math.ceil(steps / (every if isinstance(every, int) else fact.epoch or steps))
         # The judgement of the best weights, of the last, and of the untrained ones read the whole split.
         read = evaluations * min(recipe.evaluation.tokens or validation, validation) + 3 * validation
-        seconds = steps * step + read * step / fact.step_tokens / 3 + FIXED_SECONDS
+        seconds = steps * step + read * step / fact.step_positions / 3 + FIXED_SECONDS
         console.say(f"{variant.name}: {step * 1000:.1f} ms a step")
         yield {
             "variant": variant.name,
             "parameters": counts["parameters"],
             "steps": steps,
             "tokens": steps * fact.step_tokens,
-            "flops": float(steps * fact.step_tokens * fact.token_flops),
+            "flops": float(steps * fact.step_positions * fact.token_flops),
             "runs": len(study.seeds_of(variant)),
             "step_seconds": step,
             "seconds": seconds,

@@ -35,8 +35,8 @@ def load_study(
 
     Raises ConfigError with every problem at once.
     """
-    file, name = read_study_file(study, overrides)
     problems: list[str] = []
+    file, name = read_study_file(study, overrides, problems)
     beside = Path(study).parent if isinstance(study, str | Path) and Path(study).is_file() else Path()
     given = absolute(text) if text is not None else listed(file.text, beside)
     if "-" in (given or []):

@@ -167,11 +167,14 @@ def slug_of(name: str) -> str:
 
 
 def read_study_file(
-    study: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()
+    study: str | Path | Mapping[str, Any],
+    overrides: Iterable[str] = (),
+    problems: list[str] | None = None,
 ) -> tuple[StudyFile, str]:
     """The checked study file by shipped name, path or as plain data, with overrides, and its name.
 
-    Raises ConfigError with every problem of its form at once.
+    Raises ConfigError with every problem of its form at once. With a list of `problems`, they are added to it and the
+    entries that have them are left out, so that the rest can be checked too; unless too little is left.
     """
     name = Path(str(study)).stem if isinstance(study, str | Path) else "study"
     tree = parse_yaml(study_text(study), f"Study '{study}'") if isinstance(study, str | Path) else dict(study)
@@ -185,8 +188,22 @@ def read_study_file(
         found: dict[tuple[Any, ...], str] = {}
         for problem in error.errors():  # of a value that may be of several types, one complaint is enough
             found.setdefault(_location(problem["loc"]), _sentence(dict(problem)))
-        raise problems_error(list(found.values())) from error
+        rest = _without(tree, [problem["loc"] for problem in error.errors()])
+        if problems is None or "baseline" not in rest:
+            raise problems_error(list(found.values())) from error
+        problems += found.values()
+        file = StudyFile.model_validate(rest)
     return file, file.name or name
+
+
+def _without(tree: dict[str, Any], wrong: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """A study's plain data without the entries at some places: of the changes single ones, else whole keys."""
+    changes = {place[1] for place in wrong if place[0] == "changes" and len(place) > 1}
+    keys = {place[0] for place in wrong if place[0] != "changes" or len(place) == 1}
+    rest = {key: value for key, value in tree.items() if key not in keys}
+    if changes:
+        rest["changes"] = [one for number, one in enumerate(tree["changes"]) if number not in changes]
+    return rest
 
 
 def problems_error(problems: list[str]) -> ConfigError:

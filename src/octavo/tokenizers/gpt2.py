@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from octavo.config.parts import register
+from octavo.config.parts import FilePath, register
 from octavo.errors import MissingExtra, TokenizerError
 from octavo.tokenizers.base import END_OF_TEXT, Tokenizer, TokenizerConfig, utf8
 from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet, from_alphabet
@@ -130,7 +130,7 @@ class GPT2(TokenizerConfig):
     """GPT-2's byte-pair encoding with its 50,257 tokens; covers every text."""
 
     kind: Literal["gpt2"] = "gpt2"
-    files: Path | None = None
+    files: FilePath | None = None
     """Folder that holds OpenAI's vocab.bpe; null uses tiktoken's cache, or downloads into it."""
 
     tokenizer: ClassVar[type[Tokenizer]] = GPT2Tokenizer

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from octavo.config.parts import register
+from octavo.config.parts import FilePath, register
 from octavo.corpus.words import MARKS, WORD
 from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
@@ -157,7 +157,7 @@ class Word(TokenizerConfig):
     kind: Literal["word"] = "word"
     size: int | None = Field(None, ge=1)
     """How many words and marks to keep, the most frequent first; null keeps all."""
-    words: list[str] | Path | None = None
+    words: list[str] | FilePath | None = None
     """A closed vocabulary instead: a list of words, or a text file with one word a line."""
     lowercase: bool = False
     """Put the text into lower case."""

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from octavo.config import all_keys, check, cleaning_names, cleaning_steps, load_recipe, parse_yaml, to_yaml
+from octavo.config import (
+    Recipe,
+    all_keys,
+    check,
+    cleaning_names,
+    cleaning_steps,
+    load_recipe,
+    parse_yaml,
+    to_yaml,
+)
 from octavo.errors import ConfigError
 
 
@@ -87,3 +96,12 @@ def test_wrong_steps_are_named(given: object, overrides: tuple[str, ...], senten
 
 def test_keys_of_steps_are_known() -> None:
     assert {"cleaning", "cleaning.0.form", "cleaning.0.words"} <= set(all_keys())
+
+
+def test_the_schema_for_editors_knows_a_list_in_full_and_by_its_name() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    checker = jsonschema.Draft202012Validator(Recipe.model_json_schema())
+    for given in ("pidgin", ["case", {"kind": "unicode", "form": "NFC"}], []):
+        assert checker.is_valid({"cleaning": given})
+    for wrong in (3, ["nothing"], [{"kind": "unicode", "form": "X"}]):
+        assert not checker.is_valid({"cleaning": wrong})

@@ -153,9 +153,9 @@ def test_one_problem_is_one() -> None:
             {"model": {"norm": "rsm"}},
             "model.norm: there is no norm 'rsm'; did you mean rms? (there are: layer, ",
         ),
-        ({"model": {"norm": {"kind": "batch"}}}, "model.norm: there is no norm 'batch'; (there are: "),
-        ({"model": {"norm": 5}}, "model.norm: there is no norm '5'; (there are: "),
-        ({"model": {"norm": [1]}}, "model.norm: there is no norm '[1]'; (there are: "),
+        ({"model": {"norm": {"kind": "batch"}}}, "model.norm: there is no norm 'batch' (there are: "),
+        ({"model": {"norm": 5}}, "model.norm: there is no norm '5' (there are: "),
+        ({"model": {"norm": [1]}}, "model.norm: there is no norm '[1]' (there are: "),
         ({"training": {"optimizer": {"kind": None}}}, "training.optimizer: there is no optimizer 'None'"),
         ({"model": {"width": 3, "heads": 4}}, "model: 4 heads do not fit into width 3; set head_width"),
         ({"model": {"kv_heads": 3}}, "model: heads (4) must be a multiple of kv_heads (3)"),
@@ -170,7 +170,10 @@ def test_one_problem_is_one() -> None:
         ({"training": {"steps": 1, "epochs": 1}}, "training: give steps or epochs, not both"),
         ({"training": {"optimizer": {"betas": [0.9, "x"]}}}, "training.optimizer.betas.1: "),
         ({"training": {"optimizer": {"betas": [0.9]}}}, "training.optimizer.betas.1: field required"),
-        ({"tokenizer": {"kind": "word", "words": 5}}, "tokenizer.words: input should be a valid list, not 5"),
+        (
+            {"tokenizer": {"kind": "word", "words": 5}},
+            "tokenizer.words: input should be a valid list, or a valid path, not 5",
+        ),
         ({"training": 5}, "training: input should be a valid dictionary"),
         ({"training": {"clip": float("nan")}}, "training.clip: input should be a finite number, not nan"),
         ({"seed": 2**32}, "seed: input should be less than 4294967296, not 4294967296"),
@@ -314,3 +317,28 @@ def test_keys_name_the_options_of_every_part() -> None:
         "training.schedule.floor",
     } <= set(keys)
     assert keys == sorted(set(keys))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("training.checkpoint_every=0", "input should be greater than or equal to 1, or 'epoch', not 0"),
+        ("evaluation.every=often", "input should be a valid integer, or 'epoch', not 'often'"),
+        ("sampling.prompt=5", "input should be a valid string, or a valid list, not 5"),
+        ("sampling.prompt=[]", "input should be a valid string, or list should have at least 1 item, not []"),
+        ("model.dropout=2", "the share that is dropped is at least 0 and below 1, not 2"),
+    ],
+)
+def test_a_value_that_fits_none_of_its_types_is_one_mistake(override: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_recipe({}, [override])
+    assert caught.value.what == f"One problem in the config:\n  · {override.partition('=')[0]}: {said}"
+
+
+def test_what_is_wrong_inside_a_value_is_said_there() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_recipe({}, ["sampling.prompt=[a, 3]"])
+    assert (
+        caught.value.what
+        == "One problem in the config:\n  · sampling.prompt.1: input should be a valid string, not 3"
+    )

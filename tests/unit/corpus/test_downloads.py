@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import threading
+import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 
 from octavo.corpus import addresses, downloads
-from octavo.corpus.addresses import AddressError, UnknownHost, check_address
+from octavo.corpus.addresses import UnknownHost, check_address
 from octavo.corpus.catalogue import Entry, catalogue, entry, named_path
 from octavo.corpus.downloads import Fetched, fetch, fetch_entry
 from octavo.corpus.mirrors import Mirrors, settings_path, user_mirrors
@@ -40,6 +43,7 @@ class Fetcher:
         self.cache = cache
         self.said: list[str] = []
         self.waited: list[float] = []
+        self.pause: Callable[[float], object] = self.waited.append
 
     def __call__(self, *mirrors: str, private: bool = True, accept_change: bool = False) -> Fetched:
         return fetch_entry(
@@ -49,7 +53,7 @@ class Fetcher:
             accept_change,
             self.said.append,
             lambda done, total: None,
-            self.waited.append,
+            self.pause,
         )
 
     def refused(self, *mirrors: str, private: bool = True) -> str:
@@ -72,7 +76,8 @@ def test_a_text_is_fetched_once_and_verified(tmp_path: Path) -> None:
         assert (got.new, got.pinned, got.sha256, got.bytes) == (True, True, SHA256, len(TEXT))
         assert got.path.read_bytes() == TEXT
         assert not get().new and len(server.asked) == 1
-        assert sorted(path.name for path in got.path.parent.iterdir()) == ["text.txt", "text.txt.json"]
+        left = sorted(path.name for path in got.path.parent.iterdir())
+        assert left == [".text.txt.lock", "text.txt", "text.txt.json"]
 
 
 @pytest.mark.parametrize("length", [True, False], ids=["length told", "length unknown"])
@@ -223,6 +228,36 @@ def test_a_text_that_was_altered_here_is_fetched_again(tmp_path: Path) -> None:
         assert any("was altered" in sentence for sentence in get.said)
 
 
+def test_two_at_once_fetch_once_and_spoil_nothing(tmp_path: Path) -> None:
+    """The second comes while the first is under way, of a text that is not pinned; files lock the same between threads
+    as between processes."""
+    second: list[Fetched] = []
+    begun, sent = threading.Event(), threading.Event()
+
+    def slowly(request: BaseHTTPRequestHandler, _: int) -> None:
+        begun.set()
+        assert sent.wait(20)
+        send(request, TEXT)
+
+    with serving(slowly) as server:
+        get = Fetcher(tmp_path, f"{server.base}/text", bytes=None, sha256=None)
+        late = Fetcher(tmp_path, f"{server.base}/text", bytes=None, sha256=None)
+        late.pause = lambda seconds: (sent.set(), time.sleep(0.01))
+        first = threading.Thread(target=lambda: second.append(get()))
+        first.start()
+        assert begun.wait(20)
+        second.append(late())
+        first.join(20)
+    assert sorted(found.new for found in second) == [False, True]
+    assert len(server.asked) == 1 and late.said == ["another process is fetching text; waiting for it"]
+    assert second[0].path.read_bytes() == TEXT
+    assert sorted(file.name for file in second[0].path.parent.iterdir()) == [
+        ".text.txt.lock",
+        "text.txt",
+        "text.txt.json",
+    ]
+
+
 # Where downloads may go
 
 
@@ -280,35 +315,6 @@ def test_redirects_are_followed_but_not_for_ever(tmp_path: Path) -> None:
         assert Fetcher(tmp_path, f"{server.base}/text")().new
     with serving(lambda request, _: redirect(request, "/again")) as server:
         assert "leads on more than 5 times" in Fetcher(tmp_path / "b", f"{server.base}/text").refused()
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["127.0.0.1", "10.1.2.3", "192.168.1.1", "172.16.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1",
-     "[::1]", "[fe80::1]", "[fc00::1]", "[::ffff:10.0.0.1]", "[2002:7f00:1::]", "localhost"],
-)  # fmt: skip
-def test_private_numbers(host: str) -> None:
-    with pytest.raises(AddressError, match="private network"):
-        check_address(f"http://{host}/x", allow_private=False)
-
-
-def test_the_connection_goes_to_the_number_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    def one_public(host: str, port: int, **_: Any) -> list[Any]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", port))]
-
-    monkeypatch.setattr(socket, "getaddrinfo", one_public)
-    checked = check_address("https://example.org/a?b=c", allow_private=False)
-    assert checked.url == "https://93.184.216.34/a?b=c"
-    assert (checked.headers, checked.extensions) == ({"Host": "example.org"}, {"sni_hostname": "example.org"})
-
-
-def test_a_name_with_one_private_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers = ["93.184.216.34", "10.0.0.1"]
-    monkeypatch.setattr(
-        socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (each, 80)) for each in numbers]
-    )
-    with pytest.raises(AddressError):
-        check_address("http://example.org/", allow_private=False)
 
 
 def test_offline_is_said_clearly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

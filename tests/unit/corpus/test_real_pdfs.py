@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,11 @@ def read(path: Path) -> tuple[list[str], list[str]]:
     return ["".join(document.pieces) for document in source.documents()], said
 
 
+@cache  # several tests look at the same books
+def read_once(path: Path) -> tuple[list[str], list[str]]:
+    return read(path)
+
+
 def letters(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKC", text) if c.isalnum())
 
@@ -64,7 +70,7 @@ def no_password(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_paragraphs_come_whole_and_in_order_and_none_is_lost(name: str, test_data: Path) -> None:
     pypdfium2 = pytest.importorskip("pypdfium2")
-    [text], _ = read(test_data / "pdfs" / "text" / name)
+    [text], _ = read_once(test_data / "pdfs" / "text" / name)
     paragraphs = text.split("\n\n")
     assert [passage for passage in EXPECTED[name] if passage not in paragraphs] == []
     places = [paragraphs.index(passage) for passage in EXPECTED[name] if name != "en_google_doc.pdf"]
@@ -81,14 +87,14 @@ def test_paragraphs_come_whole_and_in_order_and_none_is_lost(name: str, test_dat
 
 
 def test_the_last_paragraph_is_the_last_one(test_data: Path) -> None:
-    [text], _ = read(test_data / "pdfs" / "text" / "es_bases_de_datos.pdf")
+    [text], _ = read_once(test_data / "pdfs" / "text" / "es_bases_de_datos.pdf")
     assert text.endswith("\n\n" + passages.SPANISH_END)
     assert not re.search(r"^\d+ Bases de datos no relacionales: NoSQL$", text, re.M)  # running head
 
 
 def test_only_unreadable_lines_of_a_page_are_left_out(test_data: Path) -> None:
     """Captions on page 7 stand between pictures whose letters have no Unicode map."""
-    [text], said = read(test_data / "pdfs" / "text" / "en_rescience_3162890.pdf")
+    [text], said = read_once(test_data / "pdfs" / "text" / "en_rescience_3162890.pdf")
     after = text.partition("layers K\n\n")[2]
     assert after.startswith(
         "Figure 3. Error evolution w.r.t. solver iterations for different number of layers K\n\n"
@@ -100,7 +106,7 @@ def test_only_unreadable_lines_of_a_page_are_left_out(test_data: Path) -> None:
 
 
 def test_the_order_of_columns_pages_and_paragraphs(test_data: Path) -> None:
-    [text], _ = read(test_data / "pdfs" / "text" / "en_two_column_latex.pdf")
+    [text], _ = read_once(test_data / "pdfs" / "text" / "en_two_column_latex.pdf")
     starts = ["Abstract", "Lorem ipsum dolor", "Nam dui ligula", "Nulla malesuada", "Quisque ullamcorper"]
     starts += [
         "Fusce mauris",

@@ -59,14 +59,14 @@ def test_one_file_is_one_text_to_the_last_character(tmp_path: Path) -> None:
 def test_a_folder_is_read_in_the_order_of_its_paths(folder: Path) -> None:
     read = Read(folder)
     assert read.named == [("a.txt", "one"), ("b.md", "# Two\n\ntext"), ("sub/a.TXT", "three")]
-    assert read.said == ["every file is a document"]
+    assert read.said == ["passed over, of kinds that are not read: 1 × .png", "every file is a document"]
 
 
 def test_every_pass_gives_the_same_and_says_it_once(folder: Path) -> None:
     read = Read(folder)
     again = [(document.name, "".join(document.pieces)) for document in read.source.documents()]
     assert again == read.named
-    assert len(read.said) == 1
+    assert len(read.said) == len(set(read.said)) == 2
 
 
 def test_whole_joins_files_with_a_blank_line(folder: Path) -> None:
@@ -184,6 +184,9 @@ def test_bad_files_in_a_folder_are_left_out_and_said(folder: Path) -> None:
     assert "left out: empty.txt is empty." in read.said
     assert any(said.startswith("left out: fake.txt is no PDF that can be opened") for said in read.said)
     assert read.said[-1] == "3 files read, 2 left out or cut short, with the reasons above"
+    (folder / "damaged.txt").write_bytes(b"%PDF-1.4")
+    remedies = [said for said in Read(folder).said if said.startswith("  → ")]
+    assert len(remedies) == len(set(remedies)) >= 1, "said once for all files that it helps"
     for name in ("empty.txt", "fake.txt"):
         with pytest.raises(CorpusError, match=name):
             Read(folder / name)
@@ -258,7 +261,7 @@ def test_nothing_is_left_unsaid(tmp_path: Path) -> None:
     read = Read(tmp_path)
     assert read.texts == ["good"]
     assert len(read.source.left_out) == 230
-    assert read.said[-2] == f"and {231 - 200} more sentences about single files, which are not shown"
+    assert read.said[-2] == f"and {232 - 200} more sentences about single files, which are not shown"
     assert read.said[-1] == "1 files read, 230 left out or cut short, with the reasons above"
     described = read.source.describe()
     assert (len(described["left_out"]), described["more_left_out"]) == (100, 130)

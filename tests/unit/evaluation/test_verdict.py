@@ -230,3 +230,11 @@ def test_the_noise_of_a_curve_is_that_of_its_values() -> None:
     assert noisy.noise == pytest.approx(0.02, rel=0.2)
     trend = noisy.trend()
     assert trend is not None and abs(trend.slope + 1 / 400) < 4 * trend.error
+
+
+@pytest.mark.parametrize(
+    ("every", "settings"), [(250, ("evaluation.every=20",)), (20, ("evaluation.every=10",)), (1, ())]
+)
+def test_evaluating_more_often_is_never_what_the_run_did(every: int, settings: tuple[str, ...]) -> None:
+    few = facts(rows("train", np.array([400]), np.array([2.0])), recipe={"evaluation": {"every": every}})
+    assert few.closer == settings

@@ -31,6 +31,17 @@ def meter(own: float, control: float, error: float = 0.01) -> dict[str, Any]:
     return {"generated": one(own, 700), "held_out": one(control, 40), "difference_error": error}
 
 
+def test_a_short_held_out_text_is_enough_for_a_control_but_not_any() -> None:
+    short = meter(0.9, 0.0)
+    short["held_out"]["characters"] = 250
+    assert found(memorization=short)["memorization"].weight == "bad"
+    short["held_out"]["characters"] = 100
+    assert "memorization" not in found(memorization=short)
+    few = meter(0.9, 0.0)
+    few["generated"]["characters"] = 250
+    assert "memorization" not in found(memorization=few)
+
+
 def figures(own: float, control: float, error: float = 0.01) -> dict[str, Any]:
     sides = {"generated": own, "held_out": control}
     return {"unit": "word"} | {

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import octavo
+from octavo.config import load_recipe
 from octavo.errors import InputError
 from octavo.runs import plan as module
-from octavo.runs.plan import duration, plan, warnings
+from octavo.runs.console import Console
+from octavo.runs.plan import duration, plan, step_tokens, timed, warnings
 
 SMALL = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
@@ -76,3 +80,30 @@ def test_without_a_text_the_vocabulary_is_asked_for() -> None:
     with pytest.raises(InputError, match="How large the vocabulary"):
         plan(SMALL)
     assert plan(SMALL, vocab_size=50)["vocabulary"] == 50
+
+
+def test_a_prefix_teaches_one_token() -> None:
+    recipe = load_recipe("tensors-only")
+    assert step_tokens(recipe) == 1
+    windows = load_recipe("shakespeare-char-cpu", ["training.accumulation=2"])
+    assert step_tokens(windows) == 2 * 12 * 64
+
+
+def test_of_a_long_step_a_part_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed_rows = []
+
+    def steps(model: object, optimizer: object, batch: Callable, **how: int) -> Iterator[int]:
+        timed_rows.append((len(batch(0, 0)[0]), how["accumulation"]))
+        yield from range(how["steps"])
+
+    monkeypatch.setattr(module, "training_steps", steps)
+    monkeypatch.setattr(module.time, "perf_counter", itertools.count().__next__)  # each step takes a second
+    recipe = load_recipe(
+        SMALL, ["training.accumulation=2", "training.precision=float32", "training.device=cpu"]
+    )
+    short = timed(recipe, vocab_size=10, console=Console(quiet=True))
+    monkeypatch.setattr(module, "LONG_STEP", 1)
+    long = timed(recipe, vocab_size=10, console=Console(quiet=True))
+    assert timed_rows == [(4, 2), (1, 1)]
+    assert (short["step_seconds"], long["step_seconds"]) == (1, 8)
+    assert long["tokens_per_second"] == 4 * 2 * 16 / 8

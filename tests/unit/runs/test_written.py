@@ -100,6 +100,15 @@ def test_training_text_that_is_recited_is_seen(novel: Dataset) -> None:
     assert json.loads(json.dumps(found)) == found
 
 
+def test_all_samples_are_looked_up_however_short_the_held_out_text(novel: Dataset) -> None:
+    passage = novel.train.text_path.read_text("utf-8")[:300]
+    recited = [Sample(number, ids=[0] * 300, text=passage) for number in range(4)]
+    text = Written(recited, module.sampling_of(settings().sampling), 300, ["Nothing of it is known."])
+    found = judged(text, novel, settings())
+    assert found["memorization"]["generated"]["characters"] == 1200
+    assert found["memorization"]["difference_error"] == 0.0  # of the samples; one held-out text has none
+
+
 def test_ends_are_counted_beside_those_of_documents(stories: Dataset) -> None:
     drawn = [Sample(0, finish="end"), Sample(1, finish="length")]
     found = ended(Written(drawn, module.sampling_of(settings().sampling), 40, []), stories)

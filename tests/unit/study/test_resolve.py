@@ -44,6 +44,25 @@ def test_a_change_that_is_refused(text: Path, entry: dict[str, Any], words: str)
     assert words in refusal(tree, text)
 
 
+def test_what_is_wrong_with_the_file_does_not_hide_the_rest(text: Path) -> None:
+    tree = study_tree(baseline="no-such-recipe", seeds=0)
+    tree["changes"] = [
+        {"name": "a", "hypotesis": "x"},
+        change("b", model__layers=2),
+        change("b", model__heads=1),
+    ]
+    said = refusal(tree, text)
+    assert said.startswith("5 problems in the study:")
+    for words in (
+        "seeds: ",
+        "changes.1.hypotesis is not",
+        "changes.1.hypothesis is missing",
+        "no-such-recipe",
+    ):
+        assert words in said
+    assert "two variants have the same name: 'b' and 'b'" in said
+
+
 def test_all_problems_of_all_variants_at_once() -> None:
     tree = study_tree(
         set={"seed": 1}, seeds=[3, 3], changes=[change("a", model__residul=1), change("b"), change("b")]

@@ -106,10 +106,14 @@ class Cleaned(Source):
                 self._report(tally.sentence())
 
     def _kept(self, steps: list[Step], document: Document, number: int) -> Iterator[str]:
+        border = ""
         for portion in in_portions(document.pieces):
             text = self._through(steps, portion, document.name, number)
             if text and not text.isspace():
+                if border and not text[0].isspace():
+                    yield border
                 yield text
+                border = _border(portion, text)
 
     def _through(self, steps: list[Step], text: str, name: str, number: int) -> str | None:
         for step, tally in zip(steps, self.tallies, strict=True):
@@ -125,6 +129,15 @@ class Cleaned(Source):
             tally.changed += after != text
             text = after
         return text
+
+
+def _border(portion: str, cleaned: str) -> str:
+    """What a step cut off the end of a portion that goes on: without it two words would become one."""
+    gone = portion[len(portion.rstrip()) :]
+    if not gone or cleaned[-1].isspace():
+        return ""
+    breaks = min(2, gone.count("\n")) if "\n" in cleaned else 0  # none where lines are folded
+    return "\n" * breaks or " "
 
 
 def in_portions(pieces: Iterable[str], longest: int = LONGEST) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from octavo.config.parts import register
+from octavo.config.parts import FilePath, register
 from octavo.corpus.cleaning.base import Dropped, Step, StepConfig
 from octavo.corpus.words import IS_MARK, WORDS_AND_MARKS
 from octavo.errors import CorpusError
@@ -138,7 +138,7 @@ class ClosedVocabulary(StepConfig):
     """Documents hold no word outside a list. A list with marks in it closes the marks as well."""
 
     kind: Literal["closed_vocabulary"] = "closed_vocabulary"
-    words: list[str] | Path | None = None
+    words: list[str] | FilePath | None = None
     """The list, or a text file with one word a line, such as `octavo corpus vocab` writes."""
     unknown: Literal["reject", "repair"] = "reject"
     """What happens to a document with another word: it is dropped, or the word becomes the closest of the list."""

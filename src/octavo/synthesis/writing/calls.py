@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from octavo.config.parts import PartConfig
 from octavo.synthesis.writing.money import Prices, Tokens
@@ -20,12 +20,14 @@ no answer; and a refusal that will not change: a wrong key, an unknown model, no
 
 @dataclass(frozen=True)
 class Request:
-    """One call: what is said, and what makes it repeatable. `seed` differs for each try of each story."""
+    """One call: what is said, and what makes it repeatable. `seed` differs for each try of each story; `id` names
+    the story and the try, and is never given twice."""
 
     messages: Sequence[Message]
     max_tokens: int
     temperature: float
     seed: int
+    id: str = ""
 
     def most_tokens(self) -> Tokens:
         """A bound that no tokenizer over bytes exceeds: one token a byte, and some for each message's frame."""
@@ -65,6 +67,29 @@ class CallFailed(Exception):
         self.kind, self.wait, self.tokens, self.billed = kind, wait, tokens, billed
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Requests that were sent together. `remote` is the server's name for it; None where the process died before it
+    was known."""
+
+    token: str
+    remote: str | None
+    ids: tuple[str, ...]
+
+
+class Memory(Protocol):
+    """What a writer of batches has written down, so that a later process can take it up."""
+
+    async def asked(self, batch: Batch) -> None:
+        """From now on the server may have it."""
+
+    async def known(self, batch: Batch) -> None:
+        """The server has it, under this name."""
+
+    async def stay_away(self, seconds: float) -> None:
+        """The server asked for rest."""
+
+
 class Backend(ABC):
     """Whoever writes: a model behind an address, the storyteller, one of your own models.
 
@@ -73,16 +98,25 @@ class Backend(ABC):
         prices: what it takes; None where that is not known.
         in_flight: calls at the same time, at most.
         quota: seconds until it can be called again, by its last answer's rate-limit headers; 0 for at once.
+        lasting: whether its replies can be fetched by a later process too, so that nobody has to wait for them.
+        note: what it is at, for the live line.
     """
 
     model: str
     prices: Prices | None
     in_flight: int
     quota: float = 0.0
+    lasting: bool = False
+    note: str = ""
 
     @abstractmethod
     async def write(self, request: Request) -> Reply:
         """Answer one request, or raise CallFailed."""
+
+    def take_up(self, memory: Memory, batches: Sequence[Batch], rest: float) -> None:
+        """Go on with batches of earlier processes, after `rest` seconds; `write` is called for each of their
+        requests. For lasting writers alone."""
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Let go of connections."""

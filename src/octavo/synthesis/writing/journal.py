@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from octavo.synthesis.writing.calls import Batch
 from octavo.synthesis.writing.store import Store
 
 
@@ -48,3 +50,23 @@ class Journal:
         if self._flushing is not None:
             await self._flushing
         self._thread.shutdown()
+
+
+class BatchMemory:
+    """A writer's batches in the store."""
+
+    def __init__(self, journal: Journal, store: Store, writer: str) -> None:
+        self._journal, self._store, self._writer = journal, store, writer
+
+    async def asked(self, batch: Batch) -> None:
+        """From now on the server may have it."""
+        await self._journal.do(lambda: self._store.asked(batch))
+
+    async def known(self, batch: Batch) -> None:
+        """The server has it, under this name."""
+        await self._journal.do(lambda: self._store.known(batch))
+
+    async def stay_away(self, seconds: float) -> None:
+        """The server asked for rest."""
+        until = time.time() + seconds
+        await self._journal.do(lambda: self._store.gate(self._writer, until, seconds))

@@ -114,6 +114,17 @@ class Prices(Rates):
 
     off_peak: OffPeak | None = None
     """Other rates at some hours."""
+    batch: float = Field(1.0, gt=0, le=1)
+    """What a batch costs of these rates: 0.5 where it is half price."""
+
+    def in_batches(self) -> Prices:
+        """The table for calls that are sent in a batch."""
+        off_peak = self.off_peak and self.off_peak.model_copy(update=self._scaled(self.off_peak))
+        return self.model_copy(update={**self._scaled(self), "off_peak": off_peak, "batch": 1.0})
+
+    def _scaled(self, rates: Rates) -> dict[str, float | None]:
+        found = {name: getattr(rates, name) for name in ("input", "output", "cached_input")}
+        return {name: None if rate is None else rate * self.batch for name, rate in found.items()}
 
     def most(self, tokens: Tokens) -> int:
         """The most that so many tokens can cost, at the dearest hour and with nothing in the cache (picodollars)."""
@@ -142,6 +153,11 @@ class Budget:
             return False
         self.reserved += amount
         return True
+
+    def take_up(self, amount: int) -> None:
+        """What was counted as spent is on its way again: a call of an earlier process, whose reply is still to come."""
+        self.spent -= amount
+        self.reserved += amount
 
     def settle(self, reserved: int, cost: int) -> None:
         """What a reservation has become."""

@@ -24,9 +24,9 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 class Pace:
     """The number of calls in flight to one writer and the time of the next; times are of a monotonic clock."""
 
-    def __init__(self, most: int, *, not_before: float = 0.0) -> None:
+    def __init__(self, most: int, *, first: int = FIRST, not_before: float = 0.0) -> None:
         self.most, self.not_before = most, not_before
-        self.limit = float(min(FIRST, most))
+        self.limit = float(min(first, most))
         self.in_flight = 0
         self.complained = False
         self._changed = 0.0  # when the limit last changed

@@ -15,7 +15,11 @@ LARGEST = 4 << 20
 
 def read_json(body: bytes) -> Reply:
     """A reply that came in one piece. Raises CallFailed."""
-    data = _object(body)
+    return read_answer(read_json_object(body))
+
+
+def read_answer(data: dict[str, Any]) -> Reply:
+    """The reply in an answer's JSON. Raises CallFailed."""
     tokens = read_usage(data.get("usage"))
     choice = _choice(data, tokens)
     message = choice.get("message")
@@ -40,7 +44,7 @@ async def read_stream(lines: AsyncIterator[str]) -> Reply:
             if finish is None:
                 raise CallFailed("cut", "The stream ended without a reason.", tokens=tokens, billed=True)
             return Reply("".join(pieces), finish, tokens)
-        event = _object(text.encode())
+        event = read_json_object(text.encode())
         tokens = read_usage(event.get("usage")) or tokens
         if not event.get("choices"):
             if "error" in event:
@@ -83,7 +87,8 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def read_json_object(body: bytes) -> dict[str, Any]:
+    """A JSON object. Raises CallFailed."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ from octavo.synthesis.writing.checks import Judge, words_of
 from octavo.synthesis.writing.estimate import Estimate, estimate
 from octavo.synthesis.writing.export import export
 from octavo.synthesis.writing.figures import figures
-from octavo.synthesis.writing.money import PICO, Budget, Hours, Prices
+from octavo.synthesis.writing.money import PICO, Hours, Prices
 from octavo.synthesis.writing.page import write_page
 from octavo.synthesis.writing.progress import Progress
 from octavo.synthesis.writing.prompts import Prompt
@@ -95,7 +95,7 @@ class WritingJob:
     def estimate(self) -> Estimate:
         """The price of the stories that are missing, by the dearest writer."""
         prices = [
-            p for writer in self.spec.writers.values() if (p := getattr(writer, "prices", None)) is not None
+            p for writer in self.spec.writers.values() if (p := getattr(writer, "paid", None)) is not None
         ]
         dearest = max(prices, key=lambda price: price.input + price.output, default=None)
         return estimate(self.spec, self.prompt, dearest, self.stories, self.store)
@@ -127,7 +127,7 @@ class WritingJob:
                     store=store,
                     backends=backends,
                     stories=self.stories,
-                    budget=Budget(self.cap, store.spent()),
+                    cap=self.cap,
                     deadline=time.monotonic() + self.max_hours * 3600 if self.max_hours else float("inf"),
                     off_peak=self.hours,
                 )

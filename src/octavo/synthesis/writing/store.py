@@ -14,16 +14,17 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from octavo.errors import InputError, StorageError
+from octavo.synthesis.writing.calls import Batch
 from octavo.synthesis.writing.similar import Signatures, band_keys, similarity
 
-FORMAT = 1
+FORMAT = 2
 TABLES = """
 CREATE TABLE IF NOT EXISTS facts(name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS calls(
@@ -31,7 +32,9 @@ CREATE TABLE IF NOT EXISTS calls(
     writer TEXT NOT NULL, model TEXT NOT NULL, prompt TEXT NOT NULL, prompt_hash TEXT NOT NULL, seed INTEGER NOT NULL,
     sent REAL NOT NULL, reserved INTEGER NOT NULL,
     seconds REAL, cost INTEGER, input_tokens INTEGER, cached_tokens INTEGER, output_tokens INTEGER,
-    outcome TEXT NOT NULL, problems TEXT NOT NULL DEFAULT '[]', reply TEXT) STRICT;
+    outcome TEXT NOT NULL, problems TEXT NOT NULL DEFAULT '[]', reply TEXT,
+    not_before REAL NOT NULL DEFAULT 0, batch TEXT) STRICT;
+CREATE TABLE IF NOT EXISTS batches(token TEXT PRIMARY KEY, remote TEXT) STRICT;
 CREATE TABLE IF NOT EXISTS stories(
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text TEXT NOT NULL, text_hash BLOB NOT NULL UNIQUE,
     words INTEGER NOT NULL, call INTEGER NOT NULL UNIQUE REFERENCES calls(call), checks TEXT NOT NULL,
@@ -42,7 +45,8 @@ CREATE TABLE IF NOT EXISTS gates(writer TEXT PRIMARY KEY, not_before REAL NOT NU
 CREATE INDEX IF NOT EXISTS calls_of_story ON calls(number);
 """
 SPENT = "SELECT coalesce(sum(coalesce(cost, reserved)), 0) FROM calls"
-SENT, LOST = "sent", "lost"
+WAITING, SENT, LOST = "waiting", "sent", "lost"
+"""Not sent yet, but collected for a batch; sent; sent by a process that died."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,12 @@ class Call:
     seed: int
     sent: float
     reserved: int
+    outcome: str = SENT
+
+    @property
+    def id(self) -> str:
+        """Its name, for the server too."""
+        return f"{story_id(self.number)}.{self.attempt}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +148,7 @@ class Store:
             self._con.execute(
                 "INSERT INTO calls(number, attempt, writer, model, prompt, prompt_hash, seed, sent, reserved, outcome)"
                 " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, call.sent, call.reserved, SENT),
+                (*row, call.sent, call.reserved, call.outcome),
             ).lastrowid
             or 0
         )
@@ -151,7 +161,7 @@ class Store:
             outcome = "rejected" if problems else "accepted"
         self._con.execute(
             "UPDATE calls SET seconds=?, cost=?, input_tokens=?, cached_tokens=?, output_tokens=?, outcome=?,"
-            " problems=?, reply=? WHERE call=?",
+            " problems=?, reply=?, not_before=? WHERE call=?",
             (
                 done.seconds,
                 done.cost,
@@ -159,18 +169,47 @@ class Store:
                 outcome,
                 _json(problems),
                 done.reply,
+                done.gate[1] if done.gate else 0.0,
                 done.call,
             ),
         )
         if done.give_up and problems:
             self._con.execute("INSERT OR IGNORE INTO given_up VALUES(?, ?)", (done.number, _json(problems)))
         if done.gate is not None:
-            self._con.execute(
-                "INSERT INTO gates VALUES(?, ?, ?) ON CONFLICT(writer) DO UPDATE SET"
-                " not_before=max(not_before, excluded.not_before), longest=max(longest, excluded.longest)",
-                done.gate,
-            )
+            self.gate(*done.gate)
         return problems
+
+    def gate(self, writer: str, not_before: float, longest: float) -> None:
+        """No call to a writer before a time (since 1970); `longest`: the seconds that it asked for."""
+        self._con.execute(
+            "INSERT INTO gates VALUES(?, ?, ?) ON CONFLICT(writer) DO UPDATE SET"
+            " not_before=max(not_before, excluded.not_before), longest=max(longest, excluded.longest)",
+            (writer, not_before, longest),
+        )
+
+    def asked(self, batch: Batch) -> None:
+        """Collected calls go out together."""
+        self._con.execute("INSERT INTO batches VALUES(?, ?)", (batch.token, batch.remote))
+        rows = [(batch.token, SENT, *map(int, name[6:].split("."))) for name in batch.ids]
+        self._con.executemany("UPDATE calls SET batch=?, outcome=? WHERE number=? AND attempt=?", rows)
+
+    def known(self, batch: Batch) -> None:
+        """The server has it."""
+        self._con.execute("UPDATE batches SET remote=? WHERE token=?", (batch.remote, batch.token))
+
+    def under_way(self, writer: str) -> list[tuple[Batch, list[tuple[int, Call]]]]:
+        """A writer's batches of earlier processes with the calls in them that are not settled."""
+        found = []
+        for token, remote in self._con.execute("SELECT token, remote FROM batches ORDER BY rowid").fetchall():
+            rows = self._con.execute(
+                "SELECT call, number, attempt, writer, model, prompt, prompt_hash, seed, sent, reserved FROM calls"
+                " WHERE batch = ? AND outcome = ? AND writer = ? ORDER BY call",
+                (token, SENT, writer),
+            ).fetchall()
+            calls = [(row[0], Call(*row[1:])) for row in rows]
+            if calls:
+                found.append((Batch(token, remote, tuple(call.id for _, call in calls)), calls))
+        return found
 
     def _accept(self, number: int, call: int, story: Candidate) -> tuple[str, ...]:
         digest = hashlib.sha256(story.text.encode()).digest()
@@ -203,23 +242,27 @@ class Store:
         )
         return next((n for n, other in rows if similarity(signature, other) >= self._similar.threshold), None)
 
-    def recover(self, now: float, least: float) -> dict[str, float]:
+    def recover(self, now: float, least: float, lasting: Collection[str] = ()) -> dict[str, float]:
         """Close the calls of a process that died, each at its reserved cost. A writer that had some may have told
-        it to stay away: it is left alone for the longest time that it ever asked for, at least `least` seconds.
-        Returns until when (since 1970) each writer is left alone."""
+        it to stay away: it is left alone for the longest time that it ever asked for, at least `least` seconds, and
+        no other writer is given these stories before. What `lasting` writers have in a batch is still on its way;
+        what was only collected for one cost nothing. Returns until when (since 1970) each writer is left alone."""
         with storage(self.path):
             lost = self._con.execute(
-                "SELECT DISTINCT writer FROM calls WHERE outcome = ?", (SENT,)
+                "SELECT DISTINCT writer FROM calls WHERE outcome = ? AND NOT"
+                " (batch IS NOT NULL AND writer IN (SELECT value FROM json_each(?)))",
+                (SENT, _json(sorted(lasting))),
             ).fetchall()
             self._con.execute("BEGIN IMMEDIATE")
-            self._con.execute("UPDATE calls SET outcome=?, cost=reserved WHERE outcome=?", (LOST, SENT))
+            self._con.execute("UPDATE calls SET outcome=?, cost=0 WHERE outcome=?", (LOST, WAITING))
             for (writer,) in lost:
                 known = self._con.execute("SELECT longest FROM gates WHERE writer = ?", (writer,)).fetchone()
                 wait = max(least, known[0] if known else 0.0)
+                self.gate(writer, now + wait, 0.0)
                 self._con.execute(
-                    "INSERT INTO gates VALUES(?, ?, ?) ON CONFLICT(writer) DO UPDATE SET"
-                    " not_before=max(not_before, excluded.not_before)",
-                    (writer, now + wait, 0.0),
+                    "UPDATE calls SET outcome=?, cost=reserved, not_before=? WHERE outcome=? AND writer=?"
+                    " AND (batch IS NULL OR NOT ?)",
+                    (LOST, now + wait, SENT, writer, writer in lasting),
                 )
             self._con.execute("COMMIT")
             return dict(self._con.execute("SELECT writer, not_before FROM gates").fetchall())
@@ -232,12 +275,15 @@ class Store:
         """How many stories there are."""
         return self._number("SELECT count(*) FROM stories")
 
-    def open_numbers(self) -> tuple[list[tuple[int, int]], int]:
-        """Numbers that were begun and have no end yet, each with its next attempt; and the first that was never
-        begun."""
+    def open_numbers(self) -> tuple[list[tuple[int, int, float]], int]:
+        """Numbers that were begun, have no end yet and are not on their way, each with its next attempt and the time
+        (since 1970) before which no writer gets it; and the first that was never begun."""
         rows = self._con.execute(
-            "SELECT number, max(attempt) + 1 FROM calls WHERE number NOT IN (SELECT number FROM stories)"
-            " AND number NOT IN (SELECT number FROM given_up) GROUP BY number ORDER BY number"
+            "SELECT number, max(attempt) + 1, max(not_before) FROM calls"
+            " WHERE number NOT IN (SELECT number FROM stories) AND number NOT IN (SELECT number FROM given_up)"
+            " AND number NOT IN (SELECT number FROM calls WHERE outcome = ? AND batch IS NOT NULL)"
+            " GROUP BY number ORDER BY number",
+            (SENT,),
         ).fetchall()
         return rows, self._number("SELECT coalesce(max(number) + 1, 0) FROM calls")
 

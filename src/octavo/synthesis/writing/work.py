@@ -27,13 +27,13 @@ class Work:
 
     Args:
         missing: stories that are still wanted.
-        opened: numbers that were begun, with their next attempt.
+        opened: numbers that were begun, with their next attempt and the time from which they may go out.
         next_number: the first number that was never begun.
     """
 
-    def __init__(self, missing: int, opened: Iterable[tuple[int, int]], next_number: int) -> None:
+    def __init__(self, missing: int, opened: Iterable[tuple[int, int, float]], next_number: int) -> None:
         self.missing, self._next = missing, next_number
-        self._waiting = [(0.0, number, Draft(number, attempt)) for number, attempt in opened]
+        self._waiting = [(due, number, Draft(number, attempt, due=due)) for number, attempt, due in opened]
         heapq.heapify(self._waiting)
         self.out = 0
 

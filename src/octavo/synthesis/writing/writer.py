@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from octavo.errors import OctavoError
 from octavo.synthesis.writing.calls import Backend, CallFailed, Reply, Request
 from octavo.synthesis.writing.checks import Judge
-from octavo.synthesis.writing.journal import Journal
+from octavo.synthesis.writing.journal import BatchMemory, Journal
 from octavo.synthesis.writing.money import Budget, Hours, Tokens
-from octavo.synthesis.writing.pacing import Pace, backoff
+from octavo.synthesis.writing.pacing import FIRST, Pace, backoff
 from octavo.synthesis.writing.progress import Progress
 from octavo.synthesis.writing.prompts import Prompt, call_seed, seeds_of
 from octavo.synthesis.writing.spec import WritingSpec
-from octavo.synthesis.writing.store import Call, Outcome, Store
+from octavo.synthesis.writing.store import SENT, WAITING, Call, Outcome, Store, story_id
 from octavo.synthesis.writing.work import Draft, Work
 
 LOST_WAIT = 2.0
@@ -60,7 +61,7 @@ class Writing:
         spec, prompt, judge, store: what is asked, how, by which measure, and where it goes.
         backends: the writers by name.
         stories: wanted in all.
-        budget: the cap, with what was spent before.
+        cap: picodollars for all calls of all sessions; None for no cap.
         deadline: no call after this monotonic time.
         off_peak: calls at these hours only.
     """
@@ -74,42 +75,53 @@ class Writing:
         store: Store,
         backends: dict[str, Backend],
         stories: int,
-        budget: Budget,
+        cap: int | None,
         deadline: float = float("inf"),
         off_peak: Hours | None = None,
     ) -> None:
         self.spec, self.prompt, self.judge, self.store = spec, prompt, judge, store
-        self.budget, self.deadline, self.off_peak = budget, deadline, off_peak
-        gates = store.recover(time.time(), LOST_WAIT)
+        self.deadline, self.off_peak = deadline, off_peak
+        lasting = [name for name, backend in backends.items() if backend.lasting]
+        gates = store.recover(time.time(), LOST_WAIT, lasting)
+        self.budget = Budget(cap, store.spent())
         now, today = time.monotonic(), time.time()
         self.desks = [
             Desk(
                 name,
                 backend,
-                Pace(backend.in_flight, not_before=now + max(0.0, gates.get(name, 0.0) - today)),
+                Pace(
+                    backend.in_flight,
+                    first=backend.in_flight if backend.lasting else FIRST,
+                    not_before=now + max(0.0, gates.get(name, 0.0) - today),
+                ),
             )
             for name, backend in backends.items()
         ]
         accepted = store.accepted()
-        self.work = Work(max(0, stories - accepted), *store.open_numbers())
+        begun, fresh = store.open_numbers()
+        opened = [(number, attempt, now + max(0.0, due - today)) for number, attempt, due in begun]
+        self.work = Work(max(0, stories - accepted), opened, fresh)
         priced = any(b.prices is not None and (b.prices.input or b.prices.output) for b in backends.values())
-        self.progress = Progress(stories, accepted, budget, priced)
+        self.progress = Progress(stories, accepted, self.budget, priced)
         self._random = Random()  # jitter alone: nothing that is written depends on it
         self._changed = asyncio.Event()
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls: dict[asyncio.Task[None], Desk] = {}
         self._journal = Journal(store)
         self._broke = False
 
     async def run(self, tell: Callable[[Progress], None], stop: Callable[[], bool]) -> str:
         """Write until the stories are there; returns why it ended: stories, budget, hours or stopped.
 
-        Raises WritersGone, and StorageError; calls in flight are waited for in either case, for they are paid.
+        Raises WritersGone, and StorageError; calls in flight are waited for in either case, for they are paid, but
+        not batches: the next session takes them up.
         """
         try:
+            for desk in self.desks:
+                if desk.backend.lasting:
+                    self._take_up(desk)
             reason = await self._until_done(tell, stop)
-            if self._calls:
-                self.progress.note = "waiting for the last replies"
-                await self._drain(tell)
+            self.progress.note = "waiting for the last replies"
+            await self._drain(tell)
             return "stories" if not self.work.missing else reason
         finally:
             for call in self._calls:
@@ -118,6 +130,28 @@ class Writing:
             await self._journal.close()
             for desk in self.desks:
                 await desk.backend.close()
+
+    def _take_up(self, desk: Desk) -> None:
+        """Wait again for the batches of earlier sessions."""
+        found = self.store.under_way(desk.name)
+        rest = max(0.0, desk.pace.not_before - time.monotonic())
+        memory = BatchMemory(self._journal, self.store, desk.name)
+        desk.backend.take_up(memory, [batch for batch, _ in found], rest)
+        for row, call in (one for _, calls in found for one in calls):
+            draft = Draft(call.number, call.attempt)
+            request = self._request(draft)
+            draft.attempt += 1
+            self.work.out += 1
+            self.budget.take_up(call.reserved)
+            begin = time.monotonic() - (time.time() - call.sent)
+            self._begin(desk, self._call(desk, draft, request, call.reserved, Sent(row, call, begin)))
+
+    def _begin(self, desk: Desk, call: Coroutine[Any, Any, None]) -> None:
+        desk.pace.in_flight += 1
+        self.progress.in_flight += 1
+        task = asyncio.create_task(call)
+        task.add_done_callback(lambda _: self._changed.set())
+        self._calls[task] = desk
 
     async def _until_done(self, tell: Callable[[Progress], None], stop: Callable[[], bool]) -> str:
         while self.work.missing:
@@ -132,7 +166,8 @@ class Writing:
                     "No writer answers.\n  · " + "\n  · ".join(f"{d.name}: {d.closed}" for d in self.desks)
                 )
             hours_away = self.off_peak.wait(time.time()) if self.off_peak else 0.0
-            self.progress.note = f"the cheap hours begin in {hours_away / 3600:.1f} h" if hours_away else ""
+            note = next((desk.backend.note for desk in self.desks if desk.backend.note), "")
+            self.progress.note = f"the cheap hours begin in {hours_away / 3600:.1f} h" if hours_away else note
             wake = min(now + hours_away, now + TICK) if hours_away else self._send_all(now)
             if self._broke and not self._calls:
                 return "budget"
@@ -141,7 +176,7 @@ class Writing:
         return "stories"
 
     async def _drain(self, tell: Callable[[Progress], None]) -> None:
-        while self._calls:
+        while any(not desk.backend.lasting for desk in self._calls.values()):
             tell(self.progress)
             await self._wait(TICK)
 
@@ -149,7 +184,7 @@ class Writing:
         self._changed.clear()
         done = [call for call in self._calls if call.done()]
         for call in done:
-            self._calls.discard(call)
+            del self._calls[call]
             call.result()  # an error of ours or of the disk ends the session
         if done:
             return
@@ -175,46 +210,51 @@ class Writing:
                     self._broke = True
                     self.work.back(draft, draft.due)
                     break
-                desk.pace.in_flight += 1
-                self.progress.in_flight += 1
-                task = asyncio.create_task(self._call(desk, draft, request, reserved))
-                task.add_done_callback(lambda _: self._changed.set())
-                self._calls.add(task)
+                self._begin(desk, self._call(desk, draft, request, reserved))
             wake = min(wake, max(desk.pace.next_time(now), now))
         return max(now + 0.005, min(wake, max(self.work.next_time(), now)))
 
     def _request(self, draft: Draft) -> Request:
         seed = call_seed(self.spec, draft.number, draft.attempt)
-        return Request(draft.messages, self.spec.max_tokens, self.spec.temperature, seed)
+        name = f"{story_id(draft.number)}.{draft.attempt}"
+        return Request(draft.messages, self.spec.max_tokens, self.spec.temperature, seed, name)
 
-    async def _call(self, desk: Desk, draft: Draft, request: Request, reserved: int) -> None:
-        """One call from its reservation to its settlement. What breaks off in between keeps the reservation."""
+    async def _call(
+        self, desk: Desk, draft: Draft, request: Request, reserved: int, sent: Sent | None = None
+    ) -> None:
+        """One call from its reservation to its settlement. What breaks off in between keeps the reservation. `sent`:
+        it went out in an earlier session."""
         cost = reserved
         try:
-            call = Call(
-                number=draft.number,
-                attempt=draft.attempt,
-                writer=desk.name,
-                model=desk.backend.model,
-                prompt=self.prompt.name,
-                prompt_hash=self.prompt.hash,
-                seed=request.seed,
-                sent=time.time(),
-                reserved=reserved,
-            )
-            row = await self._journal.do(lambda: self.store.send(call))
-            draft.attempt += 1
-            begin = time.monotonic()
+            if sent is None:
+                sent = await self._written_down(desk, draft, request, reserved)
             try:
                 reply = await desk.backend.write(request)
             except CallFailed as failure:
-                cost = await self._failed(desk, draft, failure, Sent(row, call, begin))
+                cost = await self._failed(desk, draft, failure, sent)
             else:
-                cost = await self._answered(desk, draft, reply, Sent(row, call, begin))
+                cost = await self._answered(desk, draft, reply, sent)
         finally:
             self.budget.settle(reserved, cost)
             desk.pace.in_flight -= 1
             self.progress.in_flight -= 1
+
+    async def _written_down(self, desk: Desk, draft: Draft, request: Request, reserved: int) -> Sent:
+        call = Call(
+            number=draft.number,
+            attempt=draft.attempt,
+            writer=desk.name,
+            model=desk.backend.model,
+            prompt=self.prompt.name,
+            prompt_hash=self.prompt.hash,
+            seed=request.seed,
+            sent=time.time(),
+            reserved=reserved,
+            outcome=WAITING if desk.backend.lasting else SENT,
+        )
+        row = await self._journal.do(lambda: self.store.send(call))
+        draft.attempt += 1
+        return Sent(row, call, time.monotonic())
 
     async def _failed(self, desk: Desk, draft: Draft, failure: CallFailed, sent: Sent) -> int:
         now = time.monotonic()
@@ -260,7 +300,8 @@ class Writing:
         desk.good += 1
         desk.last_good = now
         desk.pace.good()
-        desk.pace.stay_away(now + desk.backend.quota)
+        quota = desk.backend.quota
+        desk.pace.stay_away(now + quota)
         self.progress.replies += 1
         candidate, problems = self.judge.judge(reply, seeds_of(self.spec, draft.number))
         cost = sent.cost(desk, reply.tokens)
@@ -274,6 +315,7 @@ class Writing:
             problems=problems,
             candidate=candidate,
             give_up=draft.tries + 1 >= self.spec.rules.tries,
+            gate=(desk.name, time.time() + quota, 0.0) if quota else None,
         )
         problems = await self._journal.do(lambda: self.store.settle(outcome))
         if not problems:

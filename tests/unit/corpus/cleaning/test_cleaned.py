@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.config import load_recipe
+from octavo.config import cleaning_steps, load_recipe
 from octavo.corpus.cleaning import Cleaned, cleaned
 from octavo.corpus.cleaning.cleaned import in_portions
 from octavo.dataset import prepare
@@ -70,6 +70,16 @@ def test_a_long_document_is_cleaned_in_bounded_memory(monkeypatch: pytest.Monkey
     tracemalloc.stop()
     assert length == len(line) * 500 * 1000
     assert peak < 8 << 20
+
+
+@pytest.mark.parametrize("steps", ["plain", "pidgin"])
+def test_portions_of_a_document_come_together_as_if_it_had_been_whole(
+    steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(f"Line {n} has a few words.\n" + "\n" * (n % 5 == 0) for n in range(100))
+    [whole] = Result(cleaning_steps(steps), text).texts
+    monkeypatch.setattr(cleaned.in_portions, "__defaults__", (200,))
+    assert Result(cleaning_steps(steps), text).texts == [whole]
 
 
 def test_a_dataset_knows_how_its_text_was_cleaned(tmp_path: Path) -> None:

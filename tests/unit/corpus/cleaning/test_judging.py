@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.config import load_recipe
+from octavo.config import load_recipe, parse_yaml, to_yaml
 from octavo.corpus.cleaning.closed import Closest, distance
 from octavo.corpus.cleaning.personal import iban, luhn
 from octavo.errors import ConfigError, CorpusError
@@ -124,6 +124,17 @@ def test_a_word_list_from_a_file(tmp_path: Path) -> None:
         Result([{"kind": "closed_vocabulary", "words": str(path)}], "a")
     with pytest.raises(CorpusError, match="No such file"):
         Result([{"kind": "closed_vocabulary", "words": str(tmp_path / "none")}], "a")
+
+
+def test_a_word_list_is_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that goes on elsewhere reads its stored recipe."""
+    (tmp_path / "words.txt").write_text("the\ncat\n")
+    monkeypatch.chdir(tmp_path)
+    stored = to_yaml(load_recipe({"cleaning": [{"kind": "closed_vocabulary", "words": "words.txt"}]}))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    [step] = load_recipe(parse_yaml(stored, "stored")).cleaning
+    assert step.build().clean("the cat", 1) == "the cat"
 
 
 PRIVATE = (

@@ -3,6 +3,8 @@ too dear."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import sqlite3
 import time
@@ -13,9 +15,10 @@ from typing import Any
 import pytest
 
 from octavo.corpus.sources import FilesSource
-from octavo.errors import ConfigError, InputError
+from octavo.errors import ConfigError, InputError, OctavoError
 from octavo.synthesis.storyteller import Storyteller
-from octavo.synthesis.writing.money import PICO
+from octavo.synthesis.writing.calls import Backend, CallFailed, Reply, Request
+from octavo.synthesis.writing.money import PICO, Prices, Tokens
 from octavo.synthesis.writing.session import WritingJob, compare_prompts
 from octavo.synthesis.writing.spec import WritingSpec, load_spec
 from octavo.synthesis.writing.writer import WritersGone
@@ -46,7 +49,9 @@ def holders(folder: Path, secret: str) -> list[Path]:
 def test_a_failing_server_and_exactly_so_many_stories(
     tmp_path: Path, fake: Any, spec_for: Make, key: str, stream: bool
 ) -> None:
-    with fake(faults=FAULTS, key=key, retry_after=(0.05, 0.2), seed=stream) as server:
+    with fake(
+        faults=FAULTS, key=key, retry_after=(0.05, 0.2), dates=0 if stream else 0.3, seed=stream
+    ) as server:
         spec = spec_for(server.url, server.url, writer={"stream": stream, "timeout": 0.5})
         result = WritingJob(spec, tmp_path / "out", stories=120, max_usd=5).run()
         ledger, whole = server.ledger(), {c["text"] for c in server.calls if c["fault"] == ""}
@@ -155,6 +160,57 @@ def test_near_duplicates_are_refused(tmp_path: Path, fake: Any, spec_for: Make, 
     assert report["rejects"]["The story is nearly number n"] >= 2 and report["near_duplicates"] == 0
 
 
+class Noting(Backend):
+    """Answers at once, or says once that it wants rest; notes what was asked when."""
+
+    prices = Prices(input=1, output=1)
+    model = "noting"
+
+    def __init__(self, rest: float = 0.0, in_flight: int = 1) -> None:
+        self.rest, self.in_flight = rest, in_flight
+        self.asked: list[tuple[str, float]] = []
+        self.until = 0.0
+
+    async def write(self, request: Request) -> Reply:
+        self.asked.append((request.id, time.time()))
+        if self.rest:
+            wait, self.rest = self.rest, 0.0
+            self.until = time.time() + wait
+            raise CallFailed("throttled", "slow down", wait=wait)
+        await asyncio.sleep(0.001)
+        return Reply(Storyteller(3).story(request.seed).text, "stop", Tokens(9, 0, 9))
+
+
+def test_the_time_that_a_server_names_holds_for_all_calls_to_it(tmp_path: Path, spec_for: Make) -> None:
+    one = Noting(rest=0.4)
+    WritingJob(spec_for("http://x/v1"), tmp_path, stories=5, max_usd=1).run(backends={"w0": one})
+    assert len(one.asked) == 6 and all(at >= one.until for _, at in one.asked[1:])
+
+
+@pytest.mark.parametrize("died", [False, True])
+def test_it_holds_over_a_restart_and_the_story_is_given_to_nobody_else_before(
+    tmp_path: Path, spec_for: Make, monkeypatch: pytest.MonkeyPatch, died: bool
+) -> None:
+    monkeypatch.setattr("octavo.synthesis.writing.writer.LOST_WAIT", 0.1)
+    first, spec = Noting(rest=1.5), spec_for("http://x/v1", "http://x/v1")
+    with contextlib.suppress(OctavoError):
+        WritingJob(spec, tmp_path, stories=40, max_usd=1).run(
+            backends={"w0": first}, stop=lambda: bool(first.until)
+        )
+    if died:  # with a second call on its way, of which nobody knows what became
+        with sqlite3.connect(tmp_path / "stories.sqlite") as con:
+            con.execute("UPDATE calls SET outcome='sent', cost=NULL, not_before=0")
+        con.close()
+        first.until = time.time() + 1.4  # the longest rest that it ever asked for, from the restart on
+    w0, w1 = Noting(in_flight=4), Noting(in_flight=4)
+    WritingJob(spec, tmp_path, stories=40, max_usd=1).run(backends={"w0": w0, "w1": w1})
+    assert first.asked[0][0] == "story-000000.0"
+    assert all(at >= first.until for _, at in w0.asked)
+    again = [at for name, at in w0.asked + w1.asked if name == "story-000000.1"]
+    assert len(again) == 1 and again[0] >= first.until
+    assert any(at < first.until for _, at in w1.asked)  # it had better things to do
+
+
 def test_a_wrong_key_ends_it_with_what_the_server_said(
     tmp_path: Path, fake: Any, spec_for: Make, key: str
 ) -> None:
@@ -186,7 +242,7 @@ def test_a_second_key_can_join(tmp_path: Path, fake: Any, spec_for: Make, key: s
 
 
 def test_a_server_that_allows_few_is_given_few(tmp_path: Path, fake: Any, spec_for: Make, key: str) -> None:
-    with fake(key=key, most=3, seconds=0.02, retry_after=(0.02, 0.05)) as server:
+    with fake(key=key, most=3, seconds=0.02, retry_after=(0.02, 0.05), dates=0) as server:
         result = WritingJob(spec_for(server.url), tmp_path, stories=40, max_usd=1).run()
         assert result["stories"] == 40 and server.ledger()["early"] == 0
     assert result["session"]["failures"]["throttled"] < 60

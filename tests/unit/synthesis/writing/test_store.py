@@ -81,6 +81,7 @@ def test_after_a_death_what_was_on_its_way_is_paid_and_its_writer_rests(tmp_path
     sent(second, call(3, 1, writer="asked"))
     assert second.recover(1996.0, 2.0)["asked"] == 2005.5  # as long as it ever asked for
     assert second.spent() == 100 + 100 + 40 + 100 + 100
+    assert second.open_numbers() == ([(0, 1, 1992.0), (1, 1, 1992.0), (2, 1, 2000.0), (3, 2, 2005.5)], 4)
     second.close()
 
 
@@ -89,7 +90,7 @@ def test_open_numbers_go_on_with_their_next_attempt(store: Store) -> None:
     settle(store, rows[0], 0, STORIES[0])
     settle(store, rows[1], 1, None, give_up=True)
     settle(store, rows[2], 2, None)
-    assert store.open_numbers() == ([(2, 1), (3, 2)], 4)
+    assert store.open_numbers() == ([(2, 1, 0.0), (3, 2, 0.0)], 4)
 
 
 def test_a_group_is_written_whole_or_not_at_all(store: Store) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from octavo.config.parts import register
 from octavo.errors import InputError
@@ -24,6 +25,8 @@ from octavo.synthesis.writing.replies import LARGEST, malformed, read_json, read
 
 if TYPE_CHECKING:
     import httpx2
+
+T = TypeVar("T")
 
 _REFUSED = {400, 401, 402, 403, 404, 405, 413, 422}
 _OURS = {
@@ -42,7 +45,7 @@ class EndpointBackend(Backend):
         import httpx2
 
         self.config, self._key = config, key
-        self.model, self.prices, self.in_flight = config.model, config.prices, config.in_flight
+        self.model, self.prices, self.in_flight = config.model, config.paid, config.in_flight
         self._client = httpx2.AsyncClient(
             base_url=config.base_url.rstrip("/") + "/",
             headers={"Authorization": f"Bearer {key}"} if key else {},
@@ -55,11 +58,16 @@ class EndpointBackend(Backend):
         )
 
     async def write(self, request: Request) -> Reply:
+        reply = await self._in_time(self._answer(request))
+        return Reply(self.redact(reply.text), reply.finish, reply.tokens)
+
+    async def _in_time(self, answer: Coroutine[Any, Any, T]) -> T:
+        """What the server answers, every failure as a CallFailed."""
         import httpx2
 
         try:
             async with asyncio.timeout(self.config.timeout):
-                reply = await self._answer(request)
+                return await answer
         except (TimeoutError, httpx2.TimeoutException) as error:
             billed = not isinstance(error, httpx2.ConnectTimeout)
             what = f"No whole answer within {self.config.timeout:g} seconds."
@@ -70,18 +78,20 @@ class EndpointBackend(Backend):
             raise CallFailed("cut", "The connection broke during the answer.", billed=True) from None
         except (httpx2.HTTPError, httpx2.StreamError, UnicodeDecodeError):
             raise malformed("The answer cannot be decoded.") from None
-        return Reply(self.redact(reply.text), reply.finish, reply.tokens)
 
     async def _answer(self, request: Request) -> Reply:
-        async with self._client.stream("POST", "chat/completions", json=self._body(request)) as response:
+        name = {"X-Client-Request-Id": request.id} if request.id else {}
+        body = self.body(request)
+        async with self._client.stream("POST", "chat/completions", json=body, headers=name) as response:
             self.quota = quota_wait(response.headers)
             if response.status_code != 200:
-                raise await self._failure(response)
+                raise self.failure(response, await body_of(response))
             if self.config.stream and "event-stream" in response.headers.get("content-type", ""):
                 return await read_stream(response.aiter_lines())
-            return read_json(await _body_of(response))
+            return read_json(await body_of(response))
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: Request) -> dict[str, Any]:
+        """What is asked, as the server reads it."""
         body: dict[str, Any] = {
             "model": self.config.model,
             "messages": list(request.messages),
@@ -94,14 +104,22 @@ class EndpointBackend(Backend):
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return body
 
-    async def _failure(self, response: httpx2.Response) -> CallFailed:
-        said = self.redact((await _body_of(response))[:2000].decode(errors="replace"))
-        status = response.status_code
+    def failure(self, response: httpx2.Response, body: bytes) -> CallFailed:
+        """What an answer means that is none."""
+        failed = self.failed(response.status_code, body.decode(errors="replace"))
+        if failed.kind != "refused":
+            failed.wait = retry_after(response.headers)
+            if failed.wait is None and failed.kind == "throttled":
+                failed.wait = self.quota or None
+        return failed
+
+    def failed(self, status: int, body: str) -> CallFailed:
+        """What a status means."""
+        said = self.redact(body[:2000])
         spent = "insufficient_quota" in said or "insufficient balance" in said.lower()
         if status in _REFUSED or spent or 300 <= status < 400:
             return CallFailed("refused", f"HTTP {status}: {_gist(said)}")
-        kind = "throttled" if status in _THROTTLED else "server"
-        return CallFailed(kind, f"HTTP {status}", wait=retry_after(response.headers))
+        return CallFailed("throttled" if status in _THROTTLED else "server", f"HTTP {status}")
 
     def redact(self, text: str) -> str:
         """The text without the key."""
@@ -111,11 +129,12 @@ class EndpointBackend(Backend):
         await self._client.aclose()
 
 
-async def _body_of(response: httpx2.Response) -> bytes:
+async def body_of(response: httpx2.Response, most: int = LARGEST) -> bytes:
+    """The body, unless it is too large."""
     body = bytearray()
     async for piece in response.aiter_bytes():
         body += piece
-        if len(body) > LARGEST:
+        if len(body) > most:
             raise malformed("The answer is too large for a story.")
     return bytes(body)
 
@@ -139,8 +158,13 @@ class EndpointWriter(WriterConfig):
     """Name of the environment variable that holds the key; left out: no key is sent. Never the key itself."""
     prices: Prices | None = None
     """Dollars for a million tokens; a cap in dollars needs them."""
-    in_flight: int = Field(64, ge=1, le=4096)
+    in_flight: int = Field(64, ge=1, le=50_000)
     """Calls at the same time, at most; how many there are follows from the server's answers."""
+    batch: bool = False
+    """Send calls together through the batch endpoint (`/files`, `/batches`), where there is one: cheaper, within a
+    day, and as many at once as in_flight says."""
+    poll: float = Field(30.0, gt=0)
+    """Seconds between two looks at a batch."""
     timeout: float = Field(120.0, gt=0)
     """Seconds for a whole answer."""
     stream: bool = False
@@ -179,6 +203,17 @@ class EndpointWriter(WriterConfig):
             )
         return value
 
+    @property
+    def paid(self) -> Prices | None:
+        """The prices by which it is paid."""
+        return self.prices.in_batches() if self.prices and self.batch else self.prices
+
+    @model_validator(mode="after")
+    def _in_one_piece(self) -> EndpointWriter:
+        if self.batch and self.stream:
+            raise ValueError("a batch is not streamed; leave one of batch and stream out")
+        return self
+
     def build(self, *, seed: int, transport: httpx2.AsyncBaseTransport | None = None) -> EndpointBackend:
         """Make the client; nothing is sent yet. Raises InputError where the key's variable is not set."""
         del seed  # each request carries its own
@@ -190,4 +225,8 @@ class EndpointWriter(WriterConfig):
             )
         if key and (not key.isascii() or any(c.isspace() for c in key)):
             raise InputError(f"What {self.key_env} holds is no key: it has blanks or letters outside ASCII.")
+        if self.batch:
+            from octavo.synthesis.writing.backends.batch import BatchBackend
+
+            return BatchBackend(self, key, transport)
         return EndpointBackend(self, key, transport)
