@@ -189,7 +189,8 @@ def judged(folder: Path, which: str) -> dict[str, Any]:
     total = found.total
     content = {"checkpoint": which, "step": run.step, "names": None, **found.as_dict()}
     replace_text(folder / UNITS, json.dumps(content))
-    per_token = accounting.training_flops(recipe.model, vocab_size=vocab_size)
+    per_position = accounting.training_flops(recipe.model, vocab_size=vocab_size)
+    positions = recipe.training.batch * recipe.training.accumulation * recipe.model.context  # of a step
     last = Run.open(folder, checkpoint="last").checkpoint.state()
     outcome = {
         "status": "done",
@@ -202,7 +203,7 @@ def judged(folder: Path, which: str) -> dict[str, Any]:
         "initial_loss": initial.loss,
         "step": run.step,
         "tokens": state["tokens"],
-        "flops": float(per_token * last["tokens"]),
+        "flops": float(per_position * positions * last["step"]),
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
         "seconds": last["seconds"],
     }

@@ -99,12 +99,12 @@ def verdict_table(results: StudyResults, judged: Judged) -> list[list[str]]:
     level = NONE if judged.mean is None else scale.text(judged.mean)
     table = [head, [BASELINE, "", str(judged.seeds), level, *[""] * 5]]
     for verdict in judged.verdicts:
-        interval = verdict.interval
+        interval, begun = verdict.interval, len(results.of(verdict.change))
         table.append(
             [
                 verdict.change,
                 verdict.verdict,
-                str(verdict.seeds),
+                str(begun) if verdict.seeds == begun else f"{verdict.seeds} of {begun}",
                 NONE if verdict.mean is None else scale.text(verdict.mean),
                 NONE if verdict.difference is None else scale.text(verdict.difference, signed=True),
                 NONE if interval is None else " to ".join(scale.text(end, signed=True) for end in interval),
