@@ -170,5 +170,5 @@ def test_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "c.txt").write_text("text")
     read = Read(tmp_path)
     assert read.texts == ["text"]
-    [said] = [said for said in read.said if "pypdfium2" in said]
-    assert "pip install 'octavo[documents]'" in said
+    [what] = [index for index, said in enumerate(read.said) if "pypdfium2" in said]
+    assert "pip install 'octavo[documents]'" in read.said[what + 1]
