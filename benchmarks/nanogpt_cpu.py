@@ -28,6 +28,8 @@ from pathlib import Path
 from common import finish, load, print_table, spread
 
 STEP = re.compile(r"^iter (\d+): loss ([\d.]+|nan), time ([\d.]+)ms", re.MULTILINE)
+JUDGED = re.compile(r"^step \d+: train loss [\d.]+, val loss ([\d.]+)")
+LENGTH = {"max_iters": 2000, "lr_decay_iters": 2000}
 RECIPE = {
     "device": "cpu",
     "compile": False,
@@ -88,6 +90,24 @@ def run_nanogpt(
         wall_seconds=wall,
         load_before=before,
     )
+
+
+def nanogpt_curve(checkout: Path, text: Path) -> list[tuple[float, float]]:
+    """Its README's command to the letter: (seconds since its start, its own estimate of the validation loss)."""
+    points = []
+    with tempfile.TemporaryDirectory(prefix="nanogpt-") as folder:
+        copy = Path(folder, "nanoGPT")
+        shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git", "out*"))
+        prepare(copy, text)
+        words = [f"--{name}={value}" for name, value in {**RECIPE, **LENGTH}.items()]
+        command = [sys.executable, "-u", "train.py", "config/train_shakespeare_char.py", *words]
+        begin = time.perf_counter()
+        with subprocess.Popen(command, cwd=copy, stdout=subprocess.PIPE, encoding="utf-8") as process:
+            for line in process.stdout or ():
+                found = JUDGED.match(line)
+                if found:
+                    points.append((time.perf_counter() - begin, float(found[1])))
+    return points
 
 
 def prepare(copy: Path, text: Path) -> None:

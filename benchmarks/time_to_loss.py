@@ -1,11 +1,12 @@
 """How soon a validation loss is reached, from process start to the saved checkpoint, beside nanoGPT in the same run.
 
-    python benchmarks/time_to_loss.py --text input.txt --nanogpt PATH [--repeats 3]
+    python benchmarks/time_to_loss.py --text input.txt --nanogpt PATH [--repeats 3] [--picture loss.png]
 
-Rows: nanoGPT's own CPU recipe (unmodified; its loop without evaluations, and its whole-split loss by the same
-blocks); Octavo at nanoGPT's exact shape and steps; Octavo's modern recipe, a minute long and cut short. The time to
-the target is that from the process's start to the first saved weights whose loss over the whole validation split is
-at most the target.
+Rows: nanoGPT's own CPU recipe (unmodified; its whole-split loss by the same blocks); Octavo at nanoGPT's exact shape
+and steps; Octavo's recipes for a minute and for seconds. Times run from the process's start to the first saved weights
+whose loss over the whole validation split is at most the target; nanoGPT's to its last save, with one evaluation at
+the start and one at the end where its README has nine. Beside it what each had saved by that time of nanoGPT's.
+With --picture, both once more with frequent evaluations, drawn as loss against seconds.
 """
 
 from __future__ import annotations
@@ -21,14 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from common import finish, load, print_table
-from nanogpt_cpu import PeerResult, run_nanogpt
+from nanogpt_cpu import PeerResult, nanogpt_curve, run_nanogpt
 
 TARGET = 1.92
-OURS = [
-    "shakespeare-char-cpu",
-    "shakespeare-char-modern",
-    "shakespeare-char-modern training.steps=170 evaluation.every=170",
-]
+OURS = ["shakespeare-char-cpu", "shakespeare-char-modern", "shakespeare-char-quick"]
 
 
 def octavo_run(recipe: str, text: Path, folder: Path, seed: int, settings: list[str]) -> dict[str, Any]:
@@ -43,7 +40,8 @@ def octavo_run(recipe: str, text: Path, folder: Path, seed: int, settings: list[
         for path in (folder / "checkpoints").glob("step-*/MANIFEST.json")
     }
     judged = [row for row in rows if row["event"] == "validation"]
-    reached = [saved[row["step"]] for row in judged if row["loss"] <= TARGET and row["step"] in saved]
+    points = [(saved[row["step"]], row["loss"]) for row in judged if row["step"] in saved]
+    reached = [seconds for seconds, loss in points if loss <= TARGET]
     trained = [row for row in rows if row["event"] == "train"]
     return {
         "loss": judged[-1]["loss"],
@@ -51,6 +49,7 @@ def octavo_run(recipe: str, text: Path, folder: Path, seed: int, settings: list[
         "process_seconds": whole,
         "seconds_to_target": min(reached, default=None),
         "steps": judged[-1]["step"],
+        "points": points,
     }
 
 
@@ -60,6 +59,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--nanogpt", type=Path, required=True, help="a checkout of nanoGPT")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--picture", type=Path, help="draw loss against seconds into this file")
     parser.add_argument("--octavo", nargs="+", default=OURS, help="recipes, each with its settings after it")
     options = parser.parse_args()
     before = load()
@@ -74,31 +74,98 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 settings = ["training.keep=1000", *settings]  # so that every saved evaluation has its time
                 runs.append(octavo_run(recipe, options.text, Path(folder) / "run", seed, settings))
-    loop = statistics.median(peer.loop_seconds for peer in peers)
-    rows = [row("nanoGPT", loop, loop, [peer.val_loss for peer in peers], None)]
-    for words, runs in ours.items():
-        seconds = statistics.median(run["loop_seconds"] for run in runs)
-        times = [run["seconds_to_target"] for run in runs]
-        to_target = statistics.median(times) if all(times) else None
-        rows.append(row(words, seconds, loop, [run["loss"] for run in runs], to_target))
+    rows = [nanogpt_row(peers), *(row(words, runs, peers) for words, runs in ours.items())]
     print_table(rows)
-    best = max((found["speed-up to target"] or 0 for found in rows[1:]), default=0)
-    runs = {"nanogpt": [vars(peer) for peer in peers], **ours}
-    finish({"target": TARGET, "speedup": best, "rows": rows, "runs": runs, "load_before": before})
+    best = max((found["speed-up"] or 0 for found in rows[1:]), default=0)
+    document = {"target": TARGET, "speedup": best, "rows": rows, "load_before": before}
+    if options.picture:
+        document["curves"] = curves(options.nanogpt, options.text)
+        draw(document["curves"], options.picture)
+    finish({**document, "runs": {"nanogpt": [vars(peer) for peer in peers], **ours}})
 
 
-def row(
-    name: str, seconds: float, peer: float, losses: list[float], to_target: float | None
-) -> dict[str, Any]:
-    """One line of the table."""
+def nanogpt_row(peers: list[PeerResult]) -> dict[str, Any]:
+    """nanoGPT's line of the table."""
+    losses = [peer.val_loss for peer in peers]
+    return {
+        "": "nanoGPT",
+        "loop, s": round(statistics.median(peer.loop_seconds for peer in peers), 2),
+        "of nanoGPT's loop": 1.0,
+        "loss": round(statistics.median(losses), 4),
+        "smallest and largest": f"{min(losses):.3f} {max(losses):.3f}",
+        "saved at the target after, s": round(statistics.median(peer.wall_seconds for peer in peers), 2),
+        "speed-up": 1.0,
+        "loss at nanoGPT's time": round(statistics.median(losses), 4),
+    }
+
+
+def row(name: str, runs: list[dict[str, Any]], peers: list[PeerResult]) -> dict[str, Any]:
+    """A line of the table: run i beside nanoGPT's run i, which was just before it."""
+    losses, times = [run["loss"] for run in runs], [run["seconds_to_target"] for run in runs]
+    pairs = list(zip(runs, peers, strict=True))
+    by_then = [
+        min((loss for seconds, loss in run["points"] if seconds <= peer.wall_seconds), default=None)
+        for run, peer in pairs
+    ]
+    loops = [run["loop_seconds"] / peer.loop_seconds for run, peer in pairs]
+    reached = all(times)
+    ratios = [peer.wall_seconds / run["seconds_to_target"] for run, peer in pairs] if reached else []
     return {
         "": name,
-        "loop, s": round(seconds, 2),
-        "of nanoGPT's loop": round(seconds / peer, 3),
+        "loop, s": round(statistics.median(run["loop_seconds"] for run in runs), 2),
+        "of nanoGPT's loop": round(statistics.median(loops), 3),
         "loss": round(statistics.median(losses), 4),
-        f"process start to saved ≤ {TARGET}, s": None if to_target is None else round(to_target, 2),
-        "speed-up to target": None if to_target is None else round(peer / to_target, 2),
+        "smallest and largest": f"{min(losses):.3f} {max(losses):.3f}",
+        "saved at the target after, s": round(statistics.median(times), 2) if reached else None,
+        "speed-up": round(statistics.median(ratios), 2) if reached else None,
+        "loss at nanoGPT's time": round(statistics.median(by_then), 4) if all(by_then) else None,
     }
+
+
+Curve = list[tuple[float, float]]
+"""Seconds since the process's start, and the validation loss then."""
+
+
+def curves(checkout: Path, text: Path) -> dict[str, Curve]:
+    """One run of each with an evaluation every so often; nanoGPT's are its own estimates from random batches."""
+    found = {"nanoGPT": nanogpt_curve(checkout, text)}
+    for recipe, every in (("shakespeare-char-modern", 50), ("shakespeare-char-quick", 20)):
+        settings = [f"evaluation.every={every}", "training.keep=1000", f"training.checkpoint_every={every}"]
+        with tempfile.TemporaryDirectory() as folder:
+            run = octavo_run(recipe, text, Path(folder) / "run", 1, settings)
+        found[f"Octavo, {recipe}"] = run["points"]
+    return found
+
+
+def draw(found: dict[str, Curve], out: Path) -> None:
+    """The picture: loss against seconds, on a logarithmic axis of time."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 4.5), dpi=120, layout="constrained")
+    for (name, points), color in zip(found.items(), ("#8a8a8a", "#1f77b4", "#d62728"), strict=True):
+        seconds, losses = zip(*points, strict=True)
+        axes.plot(seconds, losses, marker="o", markersize=3, color=color, label=name)
+    axes.axhline(TARGET, color="#8a8a8a", linewidth=0.8, linestyle=":")
+    axes.annotate(
+        f"{TARGET}, where nanoGPT's recipe ends",
+        (1.0, TARGET),
+        xytext=(0, 4),
+        color="#6a6a6a",
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+    )
+    axes.set_xscale("log")
+    ticks = [3, 5, 10, 20, 50, 100]
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("seconds since the process began, evaluations and saving included")
+    axes.set_ylabel("validation loss, nats per character")
+    axes.set_title("TinyShakespeare characters on 2 CPU cores", fontsize=10)
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(out)
 
 
 if __name__ == "__main__":

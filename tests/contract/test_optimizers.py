@@ -14,17 +14,25 @@ from torch.optim import Optimizer
 
 from octavo.config import ModelConfig, PartConfig
 from octavo.config.parts import parts
-from octavo.model.accounting import block_matrix_parameters, parameters
+from octavo.model.accounting import FLOAT_BYTES, block_matrix_parameters, training_memory
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.training import optimizers
 from octavo.training.checkpoint import optimizer_tensors, save_checkpoint
 from octavo.training.loop import StepInfo, training_steps
-from octavo.training.optimizers import Muon, matrices_and_rest, orthogonalize
+from octavo.training.optimizers import Muon, RowAdagrad, matrices_and_rest, orthogonalize
 
 V, T, B = 11, 8, 8
 MODEL = ModelConfig.model_validate(
-    {"layers": 2, "width": 16, "heads": 2, "context": T, "qkv_bias": True, "dropout": 0.1}
+    {
+        "layers": 2,
+        "width": 16,
+        "heads": 2,
+        "context": T,
+        "qkv_bias": True,
+        "dropout": 0.1,
+        "ngrams": {"kind": "hashed", "longest": 3, "buckets": 16},
+    }
 )
 
 # Every kind as it comes, and with options that change what it remembers.
@@ -116,8 +124,8 @@ def test_the_state_is_as_large_as_said(optimizer: PartConfig, tied: bool) -> Non
         for name, tensor in optimizer_tensors(built).items()
         if name.rsplit(".", 1)[-1] not in counters
     )
-    count = parameters(config, vocab_size=V)
-    assert held == optimizer.state_size(parameters=count, matrices=block_matrix_parameters(config))
+    memory = training_memory(config, optimizer, vocab_size=V, batch=1)
+    assert held * FLOAT_BYTES == memory.optimizer
 
 
 def test_every_parameter_is_in_one_group_and_moves(optimizer: PartConfig) -> None:
@@ -128,6 +136,34 @@ def test_every_parameter_is_in_one_group_and_moves(optimizer: PartConfig) -> Non
     assert sorted(listed) == sorted(id(p) for p in model.parameters())
     list(train(model, built, SCHEDULES["constant"], start=0, stop=2, steps=2))
     assert not [name for name, parameter in model.named_parameters() if torch.equal(parameter, before[name])]
+
+
+def test_sparse_gradients_of_tables_do_what_dense_ones_do(optimizer: PartConfig) -> None:
+    sparse, dense = (build_model(MODEL, vocab_size=V, seed=0) for _ in range(2))
+    dense.ngrams.sparse = False  # pyrefly: ignore
+    losses = [
+        [
+            info.loss
+            for info in train(model, optimizer.build(model), SCHEDULES["linear"], start=0, stop=5, steps=5)
+        ]
+        for model in (sparse, dense)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    for (name, found), wanted in zip(sparse.named_parameters(), dense.parameters(), strict=True):
+        torch.testing.assert_close(found, wanted, msg=name)
+    assert sparse.ngrams.weight.any()
+
+
+def test_adagrad_moves_each_row_by_its_own_size() -> None:
+    table = nn.Parameter(torch.zeros(3, 2))
+    built = RowAdagrad([table], lr=0.1)
+    gradient = torch.tensor([[3.0, -3.0], [0.0, 0.0], [1.0, 7.0]])
+    for squares, total in ((1.0, 1.0), (2.0, 1.0 + 2**-0.5)):
+        table.grad = gradient.clone()
+        built.step()
+        assert built.state[table]["squares"][:, 0].tolist() == [9.0 * squares, 0.0, 25.0 * squares]
+        expected = -0.1 * total * gradient / torch.tensor([[3.0], [1.0], [5.0]])
+        torch.testing.assert_close(table.detach(), expected)
 
 
 def test_scales_and_biases_do_not_decay(optimizer: PartConfig) -> None:

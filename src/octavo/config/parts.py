@@ -29,6 +29,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "writer": ("octavo.synthesis.writing.backends", "octavo.runs.model_writer"),
     "tokenizer": "octavo.tokenizers",
     "batches": "octavo.dataset.batches",
+    "ngrams": "octavo.model.ngrams",
     "positions": "octavo.model.positions",
     "norm": "octavo.model.norms",
     "feed_forward": "octavo.model.feedforward",

@@ -45,8 +45,7 @@ class CachedDecoder:
         if held + tokens.size(1) > self.model.context:
             keep = self.model.context if held == 0 else max(1, self.keep)
             self.text = tokens = self.text[:, -keep:]
-            for layer in self.cache:
-                layer.length = 0
+            self.cache.clear()
         return self.model(tokens, self.cache)[:, -1].float()
 
 

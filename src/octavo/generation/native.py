@@ -106,6 +106,7 @@ class NativeDecoder:
         """Whether the kernel can take this model, and is there."""
         weights = list(model.parameters())
         plain = all(weight.dtype == torch.float32 and weight.device.type == "cpu" for weight in weights)
+        plain = plain and not model.ngrams.before
         return batch == 1 and plain and not model.training and compiled() is not None
 
     @torch.no_grad()

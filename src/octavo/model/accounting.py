@@ -65,6 +65,7 @@ def parameters(config: ModelConfig, *, vocab_size: int, head: bool = True) -> in
     total = vocab_size * config.width + config.positions.parameters(
         context=config.context, width=config.width
     )
+    total += config.ngrams.parameters(width=config.width)
     total += config.layers * block + norm * (config.embedding_norm + config.final_norm)
     if head:
         total += (0 if config.tied else vocab_size * config.width) + config.head_bias * vocab_size
@@ -104,11 +105,12 @@ def cache_bytes(config: ModelConfig, *, batch: int = 1) -> int:
 def training_memory(config: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> Memory:
     """Peak bytes of a training step with `batch` sequences of T positions."""
     count = parameters(config, vocab_size=vocab_size)
-    matrices = block_matrix_parameters(config)
+    tables = config.ngrams.parameters(width=config.width)  # their gradient is sparse
+    remembered = optimizer.state_size(parameters=count - tables, matrices=block_matrix_parameters(config))
     return Memory(
         weights=FLOAT_BYTES * count,
-        gradients=FLOAT_BYTES * count,
-        optimizer=FLOAT_BYTES * optimizer.state_size(parameters=count, matrices=matrices),
+        gradients=FLOAT_BYTES * (count - tables),
+        optimizer=FLOAT_BYTES * (remembered + config.ngrams.rows),  # Adagrad: a number a row
         activations=activation_bytes(config, vocab_size=vocab_size, batch=batch),
     )
 

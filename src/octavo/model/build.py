@@ -31,6 +31,7 @@ def assemble(config: ModelConfig, *, vocab_size: int, explicit_attention: bool =
         head.weight = embedding.weight
     return GPT(
         embedding=embedding,
+        ngrams=config.ngrams.build(width=config.width),
         positions=config.positions.build(
             context=config.context, width=config.width, head_width=config.resolved_head_width
         ),

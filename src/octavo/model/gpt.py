@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from octavo.model.attention import Attention, KeyValueCache
+from octavo.model.ngrams import NGrams
 from octavo.model.positions import Positions, Rotation
 
 
@@ -56,6 +58,33 @@ class PostNormBlock(Block):
         return x
 
 
+class Cache:
+    """What the model has read: each block's keys and values, and the last tokens where n-grams need them."""
+
+    def __init__(self, layers: list[KeyValueCache], *, before: int) -> None:
+        self.layers, self.before = layers, before
+        self.recent: Tensor | None = None  # (B, ≤ before)
+
+    @property
+    def length(self) -> int:
+        """Positions that it holds."""
+        return self.layers[0].length
+
+    def append(self, tokens: Tensor) -> Tensor | None:
+        """Take in (B, T) tokens; returns those before them that n-grams depend on, None where there are none."""
+        earlier = self.recent
+        if self.before:
+            held = tokens if earlier is None else torch.cat((earlier, tokens), dim=1)
+            self.recent = held[:, -self.before :]
+        return earlier
+
+    def clear(self) -> None:
+        """Forget everything; the memory stays."""
+        self.recent = None
+        for layer in self.layers:
+            layer.length = 0
+
+
 class GPT(nn.Module):
     """A decoder-only transformer. `context` is the number of positions that it can see."""
 
@@ -65,6 +94,7 @@ class GPT(nn.Module):
         self,
         *,
         embedding: nn.Embedding,
+        ngrams: NGrams,
         positions: Positions,
         embedding_norm: nn.Module,
         dropout: float,
@@ -76,6 +106,7 @@ class GPT(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = embedding
+        self.ngrams = ngrams
         self.positions = positions
         self.embedding_norm = embedding_norm
         self.dropout = nn.Dropout(dropout)
@@ -85,28 +116,30 @@ class GPT(nn.Module):
         self.context = context
         self.logit_softcap = logit_softcap
 
-    def forward(self, tokens: Tensor, cache: list[KeyValueCache] | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
         """Logits (B, T, V) of the token after each of `tokens` (B, T).
 
         With a cache (see `new_cache`) the tokens go on from what it holds, and it takes them in.
         """
-        start = cache[0].length if cache else 0
+        start = cache.length if cache else 0
         assert start + tokens.size(1) <= self.context, (
             f"{start + tokens.size(1)} tokens, but {self.context} positions"
         )
-        x = self.positions(self.embedding(tokens), start)  # (B, T, C)
+        x = self.embedding(tokens)  # (B, T, C)
+        x = self.ngrams(x, tokens, cache.append(tokens) if cache else None)
+        x = self.positions(x, start)
         x = self.dropout(self.embedding_norm(x))
         rotation = self.positions.rotation(start, tokens.size(1))
         for index, block in enumerate(self.blocks):
-            x = block(x, rotation, cache[index] if cache else None)  # (B, T, C)
+            x = block(x, rotation, cache.layers[index] if cache else None)  # (B, T, C)
         logits = self.head(self.norm(x))  # (B, T, V)
         if self.logit_softcap is not None:
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
         return logits
 
-    def new_cache(self, batch: int) -> list[KeyValueCache]:
-        """An empty key/value cache for every block."""
-        return [
+    def new_cache(self, batch: int) -> Cache:
+        """An empty cache for `batch` sequences."""
+        layers = [
             KeyValueCache(
                 batch=batch,
                 heads=block.attention.kv_heads,
@@ -116,3 +149,4 @@ class GPT(nn.Module):
             )
             for block in self.blocks
         ]
+        return Cache(layers, before=self.ngrams.before)

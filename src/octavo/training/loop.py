@@ -85,7 +85,7 @@ def training_steps(
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise diverged(step, loss, norm, factor)
         if clip is not None and norm > clip:
-            torch._foreach_mul_([p.grad for p in parameters if p.grad is not None], clip / norm)
+            torch._foreach_mul_(gradients(parameters), clip / norm)
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -101,9 +101,23 @@ def seed_dropout(device: torch.device, seed: int) -> None:
         torch.manual_seed(seed)
 
 
+def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """The numbers of all gradients; of a sparse one those that it holds, each row once."""
+    found = []
+    for parameter in parameters:
+        if parameter.grad is None:
+            continue
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            found.append(parameter.grad.values())
+        else:
+            found.append(parameter.grad)
+    return found
+
+
 def gradient_norm(parameters: Sequence[nn.Parameter]) -> float:
     """Euclidean length of all gradients together."""
-    norms = torch._foreach_norm([p.grad for p in parameters if p.grad is not None])
+    norms = torch._foreach_norm(gradients(parameters))
     return torch.stack(norms).norm().item()
 
 

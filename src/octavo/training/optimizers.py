@@ -1,4 +1,4 @@
-"""Update rules: SGD, AdamW, Muon.
+"""Update rules: SGD, AdamW, Muon; row-wise Adagrad for tables of n-grams.
 
 `config.build(model)` gives a list of torch optimizers that share the parameters out among them; every parameter group
 keeps its full rate in `base_lr`, which the loop multiplies by the schedule.
@@ -6,6 +6,7 @@ keeps its full rate in `base_lr`, which the loop multiplies by the schedule.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -15,7 +16,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from octavo.config.parts import PartConfig, register
+from octavo.config.parts import PartConfig, Strict, register
+from octavo.model.ngrams import NGrams
 from octavo.training.precision import fast_bfloat16
 
 # Newton–Schulz coefficients of Jordan et al. 2024: steep at zero, so five rounds bring all singular values near 1.
@@ -84,11 +86,53 @@ class Muon(Optimizer):
                 torch._foreach_add_(targets, list(straight.unbind()), alpha=-rate)
 
 
+class RowAdagrad(Optimizer):
+    """Adagrad (Duchi et al. 2011) with one step size for each row of a table, as recommender systems train theirs.
+
+    A row that no token of the batch looked up stays as it is, and costs nothing where the gradient is sparse.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, eps: float = 1e-10) -> None:
+        super().__init__(parameters, {"lr": lr, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One update of all rows that have a gradient."""
+        assert closure is None
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is None:
+                    continue
+                state = self.state[table]
+                if "squares" not in state:
+                    state["squares"] = table.new_zeros(table.size(0), 1)
+                rows, gradient = rows_of(table.grad)
+                squares = state["squares"][rows] + gradient.square().mean(dim=1, keepdim=True)
+                state["squares"][rows] = squares
+                table.index_add_(0, rows, gradient / (squares.sqrt() + group["eps"]), alpha=-group["lr"])
+
+
+def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Which rows of a table have a gradient (R,), and theirs (R, C)."""
+    if gradient.is_sparse:
+        gradient = gradient.coalesce()
+        return gradient.indices()[0], gradient.values()
+    rows = gradient.any(dim=1).nonzero()[:, 0]
+    return rows, gradient[rows]
+
+
+def tables_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """(tables of n-grams, everything else), each parameter once."""
+    tables = [p for module in model.modules() if isinstance(module, NGrams) for p in module.parameters()]
+    inside = {id(p) for p in tables}
+    return tables, [p for p in model.parameters() if id(p) not in inside]
+
+
 def matrices_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """(matrices inside the blocks, everything else), each parameter once."""
+    """(matrices inside the blocks, everything else but tables of n-grams), each parameter once."""
+    _, dense = tables_and_rest(model)
     inside = {id(p) for name, p in model.named_parameters() if name.startswith("blocks.") and p.ndim == 2}
-    matrices = [p for p in model.parameters() if id(p) in inside]
-    return matrices, [p for p in model.parameters() if id(p) not in inside]
+    return [p for p in dense if id(p) in inside], [p for p in dense if id(p) not in inside]
 
 
 def decay_groups(parameters: Iterable[nn.Parameter], *, weight_decay: float) -> list[dict[str, Any]]:
@@ -109,8 +153,29 @@ def with_base_rates(optimizers: list[Optimizer]) -> list[Optimizer]:
     return optimizers
 
 
+class OptimizerConfig(PartConfig):
+    """Base of the optimizers: what they do not know how to update goes to row-wise Adagrad."""
+
+    table_rate: float = Field(0.05, gt=0)
+    """Step size of the tables of n-grams, where the model has them (model.ngrams)."""
+
+    def build(self, model: nn.Module) -> list[Optimizer]:
+        """The optimizers; the first is the main one."""
+        tables, _ = tables_and_rest(model)
+        rows = [RowAdagrad(tables, lr=self.table_rate)] if tables else []
+        return with_base_rates([*self.dense(model), *rows])
+
+    @abstractmethod
+    def dense(self, model: nn.Module) -> list[Optimizer]:
+        """Optimizers of everything but tables of n-grams."""
+
+    @abstractmethod
+    def state_size(self, *, parameters: int, matrices: int) -> int:
+        """Numbers that it remembers, for so many parameters, of which so many in the blocks' matrices."""
+
+
 @register("optimizer")
-class SGDConfig(PartConfig):
+class SGDConfig(OptimizerConfig):
     """Stochastic gradient descent (report B, without momentum)."""
 
     kind: Literal["sgd"] = "sgd"
@@ -121,21 +186,19 @@ class SGDConfig(PartConfig):
     weight_decay: float = Field(0.0, ge=0)
     """Pull of the weights toward zero."""
 
-    def build(self, model: nn.Module) -> list[Optimizer]:
-        """The optimizers."""
-        groups = decay_groups(model.parameters(), weight_decay=self.weight_decay)
-        return with_base_rates([SGD(groups, lr=self.learning_rate, momentum=self.momentum)])
+    def dense(self, model: nn.Module) -> list[Optimizer]:
+        """See the base class."""
+        groups = decay_groups(tables_and_rest(model)[1], weight_decay=self.weight_decay)
+        return [SGD(groups, lr=self.learning_rate, momentum=self.momentum)]
 
     def state_size(self, *, parameters: int, matrices: int) -> int:
-        """Numbers that it remembers, for a model of so many parameters, of which so many in the blocks' matrices."""
+        """See the base class."""
         return parameters if self.momentum else 0
 
 
-@register("optimizer")
-class AdamWConfig(PartConfig):
-    """Adam with decoupled weight decay (Loshchilov & Hutter 2017), fused."""
+class AdamSettings(Strict):
+    """What Adam is told, alone or beside Muon."""
 
-    kind: Literal["adamw"] = "adamw"
     learning_rate: float = Field(1e-3, gt=0)
     """Step size."""
     betas: tuple[float, float] = (0.9, 0.99)
@@ -145,21 +208,28 @@ class AdamWConfig(PartConfig):
     weight_decay: float = Field(0.1, ge=0)
     """Pull of matrices toward zero."""
 
-    def build(self, model: nn.Module) -> list[Optimizer]:
-        """The optimizers."""
-        return with_base_rates([self.over(model.parameters(), self.learning_rate)])
-
-    def over(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> Optimizer:
+    def over(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
         """One optimizer over just these parameters."""
         groups = decay_groups(parameters, weight_decay=self.weight_decay)
-        return AdamW(groups, lr=learning_rate, betas=self.betas, eps=self.eps, fused=True)
+        return AdamW(groups, lr=self.learning_rate, betas=self.betas, eps=self.eps, fused=True)
+
+
+@register("optimizer")
+class AdamWConfig(OptimizerConfig, AdamSettings):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2017), fused."""
+
+    kind: Literal["adamw"] = "adamw"
+
+    def dense(self, model: nn.Module) -> list[Optimizer]:
+        """See the base class."""
+        return [self.over(tables_and_rest(model)[1])]
 
     def state_size(self, *, parameters: int, matrices: int) -> int:
-        """Numbers that it remembers (the two moments)."""
+        """See the base class: the two moments."""
         return 2 * parameters
 
 
-class RestConfig(AdamWConfig):
+class RestConfig(AdamSettings):
     """AdamW beside Muon."""
 
     learning_rate: float = Field(3e-3, gt=0)
@@ -169,7 +239,7 @@ class RestConfig(AdamWConfig):
 
 
 @register("optimizer")
-class MuonConfig(PartConfig):
+class MuonConfig(OptimizerConfig):
     """Muon for the blocks' matrices, AdamW for embeddings, head, scales and biases."""
 
     kind: Literal["muon"] = "muon"
@@ -184,8 +254,8 @@ class MuonConfig(PartConfig):
     rest: RestConfig = Field({}, validate_default=True)
     """AdamW for everything else."""
 
-    def build(self, model: nn.Module) -> list[Optimizer]:
-        """The optimizers."""
+    def dense(self, model: nn.Module) -> list[Optimizer]:
+        """See the base class."""
         matrices, rest = matrices_and_rest(model)
         muon = Muon(
             matrices,
@@ -194,8 +264,8 @@ class MuonConfig(PartConfig):
             weight_decay=self.weight_decay,
             rounds=self.rounds,
         )
-        return with_base_rates([muon, self.rest.over(rest, self.rest.learning_rate)])
+        return [muon, self.rest.over(rest)]
 
     def state_size(self, *, parameters: int, matrices: int) -> int:
-        """Numbers that it remembers (one momentum for matrices, two moments for the rest)."""
+        """See the base class: one momentum for matrices, two moments for the rest."""
         return matrices + 2 * (parameters - matrices)

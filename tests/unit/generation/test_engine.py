@@ -104,7 +104,7 @@ def test_both_decoders_give_the_same_logits(first: int) -> None:
     for new in (tokens[:, :first], *tokens[:, first:].split(1, dim=1)):
         assert (cached(new) - full(new)).abs().max() <= 1e-5
         assert cached.text is not None and torch.equal(cached.text, full.text)
-        assert cached.cache[0].length == cached.text.size(1) <= T
+        assert cached.cache.length == cached.text.size(1) <= T
 
 
 @torch.no_grad()

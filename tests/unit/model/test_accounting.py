@@ -69,7 +69,9 @@ def test_matrix_parameters_are_those_of_the_matrices(config: ModelConfig) -> Non
 @pytest.mark.parametrize("batch", [1, 4])
 def test_cache_bytes_are_those_of_the_tensors(config: ModelConfig, batch: int) -> None:
     cache = build_model(config, vocab_size=V, seed=0).new_cache(batch)
-    held = sum(tensor.untyped_storage().nbytes() for layer in cache for tensor in (layer.keys, layer.values))
+    held = sum(
+        tensor.untyped_storage().nbytes() for layer in cache.layers for tensor in (layer.keys, layer.values)
+    )
     assert accounting.cache_bytes(config, batch=batch) == held
 
 

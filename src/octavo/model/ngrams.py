@@ -1,0 +1,111 @@
+"""Vectors for the last few tokens together, beside the token's own: what an n-gram model knows, at hardly any cost.
+
+Hash embeddings of n-grams (Svenstrup et al. 2017; Clark et al. 2022, CANINE): tables without collision handling,
+trained with the rest. A lookup costs as much as a token's, whatever n is. B batch, T positions, C width.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from octavo.config.parts import PartConfig, register
+
+# Odd numbers that mix well; products wrap around at 64 bits, here and in C alike.
+_STEP, _MIX = 1_000_003, 0x9E3779B97F4A7C15 - 2**64
+
+
+class NGrams(nn.Module):
+    """No vectors beside the tokens' own.
+
+    Attributes:
+        before: tokens before a position that its vector depends on.
+    """
+
+    before: int = 0
+
+    def forward(self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
+        """Add to the embeddings x (B, T, C) of `tokens` (B, T); `earlier` (B, ≤ before) stand before them."""
+        return x
+
+
+class HashedNGrams(NGrams):
+    """For each n from 2 to `longest` the vector in the row of a table that the last n tokens' hash names.
+
+    The rows start at zero. In training most are untouched by a step, so the gradient is sparse; `octavo`'s optimizers
+    update just the rows that it holds (`RowAdagrad`).
+    """
+
+    def __init__(self, *, longest: int, buckets: int, width: int) -> None:
+        super().__init__()
+        self.before, self.buckets = longest - 1, buckets
+        self.sparse = True
+        self.weight = nn.Parameter(torch.zeros(self.before * buckets, width))
+
+    def rows(self, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
+        """(B, T, n − 1): for each n the row of the table; what stands before the first token counts as nothing."""
+        held = tokens if earlier is None else torch.cat((earlier, tokens), dim=1)
+        held = F.pad(held + 1, (self.before, 0))  # 0: nothing
+        length = tokens.size(1)
+        hashed, found = held[:, -length:], []
+        for back in range(1, self.before + 1):
+            end = held.size(1) - back
+            hashed = hashed * _STEP + held[:, end - length : end]
+            found.append(((hashed * _MIX >> 32) % self.buckets) + (back - 1) * self.buckets)
+        return torch.stack(found, dim=-1)
+
+    def forward(self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
+        rows = self.rows(tokens, earlier)
+        return x + F.embedding(rows, self.weight, sparse=self.sparse).sum(dim=-2)
+
+
+class NGramsConfig(PartConfig):
+    """Base of the kinds."""
+
+    @property
+    def rows(self) -> int:
+        """Of all tables together."""
+        return 0
+
+    def parameters(self, *, width: int) -> int:
+        """Trained numbers."""
+        return 0
+
+
+@register("ngrams")
+class NoNGramsConfig(NGramsConfig):
+    """Each token by itself: the plain GPT."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, *, width: int) -> NGrams:
+        """The module."""
+        return NGrams()
+
+
+@register("ngrams")
+class HashedNGramsConfig(NGramsConfig):
+    """Tables of vectors for pairs, triples and so on of tokens, found by hash. Small models learn much sooner."""
+
+    kind: Literal["hashed"] = "hashed"
+    longest: int = Field(4, ge=2, le=8)
+    """Tokens of the longest n-gram; each n from 2 on has its table."""
+    buckets: int = Field(16384, ge=2, le=2**31)
+    """Rows of each table; n-grams with the same hash share one."""
+
+    def build(self, *, width: int) -> NGrams:
+        """The module."""
+        return HashedNGrams(longest=self.longest, buckets=self.buckets, width=width)
+
+    @property
+    def rows(self) -> int:
+        """See the base class."""
+        return (self.longest - 1) * self.buckets
+
+    def parameters(self, *, width: int) -> int:
+        """See the base class."""
+        return self.rows * width
