@@ -172,7 +172,7 @@ def test_scales_and_biases_do_not_decay(optimizer: PartConfig) -> None:
         p
         for each in optimizer.build(model)
         for group in each.param_groups
-        if group["weight_decay"] > 0
+        if group.get("weight_decay", 0) > 0
         for p in group["params"]
     ]
     assert all(p.ndim >= 2 for p in decaying)

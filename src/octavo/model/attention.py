@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from octavo.model.attend import Heads, attend, fits
 from octavo.model.norms import rms_norm
 from octavo.model.positions import Rotation, rotate
 
@@ -35,12 +36,16 @@ class KeyValueCache:
 
 
 class FusedAttend(nn.Module):
-    """Scaled dot-product attention by torch's fused kernel; the weights never exist as a tensor."""
+    """Scaled dot-product attention by a fused kernel; the weights never exist as a tensor."""
 
     def __init__(self, *, scale: float, dropout: float) -> None:
         super().__init__()
         self.scale = scale
         self.dropout = dropout
+
+    def whole(self, training: bool) -> bool:
+        """Whether a kernel that knows no dropout may do all of it."""
+        return not (training and self.dropout)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         length, seen = q.size(2), k.size(2)
@@ -65,6 +70,10 @@ class ExplicitAttend(nn.Module):
         self.weights = nn.Identity()
         self.dropout = nn.Dropout(dropout)
 
+    def whole(self, training: bool) -> bool:
+        """Never: its weights are there to be looked at."""
+        return False
+
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, S, D)
         v = v.repeat_interleave(q.size(1) // v.size(1), dim=1)
@@ -88,7 +97,7 @@ class Attention(nn.Module):
         heads: int,
         kv_heads: int,
         head_width: int,
-        attend: nn.Module,
+        attend: FusedAttend | ExplicitAttend,
         qkv_bias: bool,
         qk_norm: bool,
         project: nn.Module,
@@ -107,9 +116,23 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None
     ) -> Tensor:
-        batch, length, _ = x.shape
-        qkv = self.qkv(x).view(batch, length, -1, self.head_width).transpose(1, 2)  # (B, H+2G, T, D)
-        qk, v = qkv.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
+        qkv = self.qkv(x)  # (B, T, (H+2G)·D)
+        if cache is None and self.attend.whole(self.training) and fits(qkv, self.head_width):
+            y = attend(qkv, self.described(), rotation)  # (B, T, H·D)
+        else:
+            y = self.in_parts(qkv, rotation, cache)
+        return self.dropout(self.project(y))  # (B, T, C)
+
+    def described(self) -> Heads:
+        """For the kernel."""
+        qk_eps = QK_EPS if self.qk_norm else None
+        return Heads(self.heads, self.kv_heads, self.head_width, self.attend.scale, qk_eps)
+
+    def in_parts(self, qkv: Tensor, rotation: Rotation | None, cache: KeyValueCache | None) -> Tensor:
+        """Joined heads (B, T, H·D), operation by operation."""
+        batch, length, _ = qkv.shape
+        heads = qkv.view(batch, length, -1, self.head_width).transpose(1, 2)  # (B, H+2G, T, D)
+        qk, v = heads.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
         if self.qk_norm:
             qk = rms_norm(qk, eps=QK_EPS)
         if rotation is not None:
@@ -118,5 +141,4 @@ class Attention(nn.Module):
         if cache is not None:
             k, v = cache.append(k, v)
         y = self.attend(q, k, v)  # (B, H, T, D)
-        y = y.transpose(1, 2).reshape(batch, length, self.heads * self.head_width)
-        return self.dropout(self.project(y))  # (B, T, C)
+        return y.transpose(1, 2).reshape(batch, length, self.heads * self.head_width)

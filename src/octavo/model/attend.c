@@ -1,0 +1,277 @@
+// Causal attention from the projected queries, keys and values to the joined heads, and its gradients, in float32.
+//
+// What attention.py does with torch: heads split, queries and keys normed (qk_norm) and turned (rotary positions),
+// softmax(scale · q · kᵀ) · v below the diagonal, heads joined. The tests hold both against each other. For contexts of
+// some hundred positions a head's whole score matrix fits into the cache, so nothing is done in parts. Backward, the
+// scores are computed anew: from the forward pass only each query's log-sum-exp is kept.
+//
+// B sequences, T positions, H heads, G key/value heads, D head width. qkv and its gradient: (B, T, (H + 2G)·D), y and its
+// gradient: (B, T, H·D), sums: (B, H, T). Inside, D and T are rounded up to whole vectors and filled with zeros.
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 16 };
+typedef float Vector __attribute__((vector_size(4 * LANES)));
+typedef int Integers __attribute__((vector_size(4 * LANES)));
+
+typedef struct {
+  int batch, length, heads, groups, head_width, turned, qk_norm;  // `turned`: pairs that rotary positions turn, or 0
+  float scale, eps;
+  const float *cosines, *sines;  // (T, turned)
+} Shape;
+
+// One head's arrays. Scores stand with a row for each key, so that sixteen queries go side by side through the softmax.
+typedef struct {
+  float *q, *k, *v, *dy, *dq, *dk, *dv;  // (T, D)
+  float *qt, *dyt;                       // (D, T)
+  float *weights, *gradients;            // (T, T), read and written from the diagonal on
+  float *q_factor, *k_factor;            // (T,), what normalizing multiplied by
+  float *sums;                           // (T,)
+} Room;
+
+static int padded(int n) { return (n + LANES - 1) / LANES * LANES; }
+
+static Vector load(const float *x) {
+  Vector v;
+  memcpy(&v, x, sizeof v);
+  return v;
+}
+
+static void store(float *x, Vector v) { memcpy(x, &v, sizeof v); }
+
+static Vector maximum(Vector a, Vector b) {
+  const Integers greater = a > b;
+  return (Vector)(((Integers)a & greater) | ((Integers)b & ~greater));
+}
+
+// e to the x ≤ 0, to a few units in the last place: 2 to a whole number times a polynomial for the rest.
+static Vector exponential(Vector x) {
+  const Vector least = {0}, half = least + 12582912.0f;  // adding 1.5 · 2²³ rounds to a whole number
+  x = maximum(x, least - 87.0f);
+  const Vector whole = x * 1.44269504f + half - half;
+  const Vector r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
+  Vector p = least + 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  return (Vector)((Integers)p + (__builtin_convertvector(whole, Integers) << 23));
+}
+
+// `rows` × 16·`columns` numbers of c = a · b (or c + a · b) over `depth`, in registers; a has any strides.
+static inline __attribute__((always_inline)) void tile(const float *a, int a_row, int a_column, const float *b, int b_width,
+                                                       float *c, int c_width, int depth, int add, const int rows,
+                                                       const int columns) {
+  Vector sums[4][4];
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) sums[i][j] = add ? load(c + i * c_width + j * LANES) : (Vector){0};
+  for (int k = 0; k < depth; k++) {
+    for (int j = 0; j < columns; j++) {
+      const Vector right = load(b + k * b_width + j * LANES);
+      for (int i = 0; i < rows; i++) sums[i][j] += a[i * a_row + k * a_column] * right;
+    }
+  }
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) store(c + i * c_width + j * LANES, sums[i][j]);
+}
+
+// Four rows, `n` (whole vectors) columns wide.
+static void four_rows(const float *a, int a_row, int a_column, const float *b, int b_width, float *c, int c_width, int depth,
+                      int n, int add) {
+  int j = 0;
+  for (; j + 4 * LANES <= n; j += 4 * LANES) tile(a, a_row, a_column, b + j, b_width, c + j, c_width, depth, add, 4, 4);
+  for (; j + 2 * LANES <= n; j += 2 * LANES) tile(a, a_row, a_column, b + j, b_width, c + j, c_width, depth, add, 4, 2);
+  for (; j < n; j += LANES) tile(a, a_row, a_column, b + j, b_width, c + j, c_width, depth, add, 4, 1);
+}
+
+static void transpose(const float *restrict x, int rows, int columns, float *restrict y) {
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) y[j * rows + i] = x[i * columns + j];
+}
+
+// One head's rows out of (B, T, …); with `factor` normalized and turned, as queries and keys are.
+static void take(const Shape *s, const float *from, int stride, float *to, float *factor) {
+  const int width = s->head_width, room = padded(width), pairs = s->turned;
+  for (int t = 0; t < s->length; t++) {
+    const float *x = from + (ptrdiff_t)t * stride;
+    float *y = to + t * room;
+    for (int i = 0; i < width; i++) y[i] = x[i];
+    if (!factor) continue;
+    factor[t] = 1;
+    if (s->qk_norm) {
+      float square = 0;
+      for (int i = 0; i < width; i++) square += x[i] * x[i];
+      factor[t] = 1 / sqrtf(square / width + s->eps);
+      for (int i = 0; i < width; i++) y[i] *= factor[t];
+    }
+    const float *cosine = s->cosines + t * pairs, *sine = s->sines + t * pairs;
+    for (int i = 0; i < pairs; i++) {
+      const float first = y[i], second = y[i + pairs];
+      y[i] = first * cosine[i] - second * sine[i];
+      y[i + pairs] = second * cosine[i] + first * sine[i];
+    }
+  }
+}
+
+// The way back: the gradient of what `take` gave, turned back and through the norm, into (B, T, …).
+static void give(const Shape *s, const float *taken, float *gradient, const float *factor, float *to, int stride) {
+  const int width = s->head_width, room = padded(width), pairs = s->turned;
+  for (int t = 0; t < s->length; t++) {
+    float *g = gradient + t * room, *x = to + (ptrdiff_t)t * stride;
+    const float *y = taken + t * room;
+    if (factor && s->qk_norm) {  // turning changes no length and no angle, so the norm's part can be taken first
+      float along = 0;
+      for (int i = 0; i < width; i++) along += g[i] * y[i];
+      along /= width;
+      for (int i = 0; i < width; i++) g[i] = (g[i] - y[i] * along) * factor[t];
+    }
+    if (factor) {
+      const float *cosine = s->cosines + t * pairs, *sine = s->sines + t * pairs;
+      for (int i = 0; i < pairs; i++) {
+        const float first = g[i], second = g[i + pairs];
+        g[i] = first * cosine[i] + second * sine[i];
+        g[i + pairs] = second * cosine[i] - first * sine[i];
+      }
+    }
+    for (int i = 0; i < width; i++) x[i] = g[i];
+  }
+}
+
+// (T, T) from the diagonal on: each of the rows of x (T, D) times all columns of y (D, T) that may look at it.
+static void products(const Shape *s, const float *x, const float *y, float *to) {
+  const int room = padded(s->head_width), wide = padded(s->length);
+  for (int j = 0; j < wide; j += 4) {
+    const int first = j / LANES * LANES;
+    four_rows(x + j * room, room, 1, y + first, wide, to + (ptrdiff_t)j * wide + first, wide, room, wide - first, 0);
+  }
+}
+
+// In the block of sixteen queries from `first` on: what keys behind a query have there.
+static void mask(float *at, int wide, int first, float value) {
+  for (int j = 0; j < LANES; j++)
+    for (int t = 0; t < j; t++) at[(ptrdiff_t)(first + j) * wide + first + t] = value;
+}
+
+static void forward_head(const Shape *s, const Room *r, float *y, float *sums) {
+  const int room = padded(s->head_width), wide = padded(s->length), joined = s->heads * s->head_width;
+  products(s, r->k, r->qt, r->weights);
+  for (int first = 0; first < wide; first += LANES) {
+    const int keys = first + LANES;
+    float *column = r->weights + first;
+    mask(r->weights, wide, first, -INFINITY);
+    Vector highest = load(column), total = {0};
+    for (int j = 1; j < keys; j++) highest = maximum(load(column + (ptrdiff_t)j * wide), highest);
+    for (int j = 0; j < keys; j++) {
+      const Vector e = exponential((load(column + (ptrdiff_t)j * wide) - highest) * s->scale);
+      store(column + (ptrdiff_t)j * wide, e);
+      total += e;
+    }
+    for (int i = 0; i < LANES && first + i < s->length; i++) {
+      r->sums[first + i] = 1 / total[i];
+      sums[first + i] = highest[i] * s->scale + logf(total[i]);
+    }
+  }
+  for (int t = 0; t < s->length; t += 4)
+    four_rows(r->weights + t, 1, wide, r->v, room, r->dy + t * room, room, t + 4, room, 0);
+  for (int t = 0; t < s->length; t++)
+    for (int i = 0; i < s->head_width; i++) y[(ptrdiff_t)t * joined + i] = r->dy[t * room + i] * r->sums[t];
+}
+
+static void backward_head(const Shape *s, const Room *r, const float *sums) {
+  const int room = padded(s->head_width), wide = padded(s->length);
+  memcpy(r->sums, sums, sizeof(float) * s->length);
+  products(s, r->k, r->qt, r->weights);
+  products(s, r->v, r->dyt, r->gradients);
+  for (int first = 0; first < wide; first += LANES) {
+    const int keys = first + LANES;
+    float *weights = r->weights + first, *gradients = r->gradients + first;
+    const Vector whole = load(r->sums + first);
+    Vector along = {0};
+    mask(r->weights, wide, first, -INFINITY);
+    for (int j = 0; j < keys; j++) {
+      const ptrdiff_t at = (ptrdiff_t)j * wide;
+      const Vector weight = exponential(load(weights + at) * s->scale - whole);
+      store(weights + at, weight);
+      along += weight * load(gradients + at);
+    }
+    for (int j = 0; j < keys; j++) {
+      const ptrdiff_t at = (ptrdiff_t)j * wide;
+      store(gradients + at, load(weights + at) * (load(gradients + at) - along) * s->scale);
+    }
+  }
+  for (int t = 0; t < s->length; t += 4) {
+    const int first = t / LANES * LANES, after = wide - first;  // the queries that may look at these keys
+    const ptrdiff_t row = (ptrdiff_t)t * wide + first;
+    four_rows(r->gradients + t, 1, wide, r->k, room, r->dq + t * room, room, t + 4, room, 0);
+    four_rows(r->gradients + row, wide, 1, r->q + first * room, room, r->dk + t * room, room, after, room, 1);
+    four_rows(r->weights + row, wide, 1, r->dy + first * room, room, r->dv + t * room, room, after, room, 1);
+  }
+}
+
+// Memory for one head, zero all over; the caller frees what is returned.
+static float *furnish(const Shape *s, Room *r) {
+  const size_t wide = padded(s->length), room = padded(s->head_width), flat = wide * room;
+  float *all = calloc(9 * flat + 2 * wide * wide + 3 * wide, sizeof(float)), *next = all;
+  if (!all) return NULL;
+  float **arrays[] = {&r->q, &r->k, &r->v, &r->dy, &r->dq, &r->dk, &r->dv, &r->qt, &r->dyt};
+  for (int i = 0; i < 9; i++, next += flat) *arrays[i] = next;
+  r->weights = next, r->gradients = next + wide * wide;
+  r->q_factor = next + 2 * wide * wide, r->k_factor = r->q_factor + wide;
+  r->sums = r->k_factor + wide;
+  return all;
+}
+
+// One key/value head g of sequence b, with the query heads that share it; backward where dqkv is given.
+static void group(const Shape *s, const Room *r, const float *qkv, float *y, float *sums, float *dqkv, int b, int g) {
+  const int width = s->head_width, share = s->heads / s->groups, stride = (s->heads + 2 * s->groups) * width;
+  const int room = padded(width), wide = padded(s->length);
+  const ptrdiff_t begin = (ptrdiff_t)b * s->length * stride;
+  const ptrdiff_t key = begin + (s->heads + g) * width, value = key + s->groups * width;
+  take(s, qkv + key, stride, r->k, r->k_factor);
+  take(s, qkv + value, stride, r->v, NULL);
+  if (dqkv) {
+    memset(r->dk, 0, sizeof(float) * wide * room);
+    memset(r->dv, 0, sizeof(float) * wide * room);
+  }
+  for (int h = g * share; h < (g + 1) * share; h++) {
+    float *head = y + (ptrdiff_t)b * s->length * s->heads * width + h * width;
+    float *own = sums + ((ptrdiff_t)b * s->heads + h) * s->length;
+    take(s, qkv + begin + h * width, stride, r->q, r->q_factor);
+    transpose(r->q, wide, room, r->qt);
+    if (!dqkv) {
+      forward_head(s, r, head, own);
+      continue;
+    }
+    take(s, head, s->heads * width, r->dy, NULL);
+    transpose(r->dy, wide, room, r->dyt);
+    backward_head(s, r, own);
+    give(s, r->q, r->dq, r->q_factor, dqkv + begin + h * width, stride);
+  }
+  if (dqkv) {
+    give(s, r->k, r->dk, r->k_factor, dqkv + key, stride);
+    give(s, r->v, r->dv, NULL, dqkv + value, stride);
+  }
+}
+
+// Forward: fills y and sums. Backward (dqkv given): y holds its gradient, sums what forward put there; fills dqkv.
+// Returns 0 when memory is short.
+int attend(const Shape *s, const float *qkv, float *y, float *sums, float *dqkv, int threads) {
+  int done = 1;
+  (void)threads;
+#pragma omp parallel num_threads(threads) reduction(&& : done)
+  {
+    Room room;
+    float *memory = furnish(s, &room);
+    done = memory != NULL;
+#pragma omp for schedule(static)
+    for (int task = 0; task < s->batch * s->groups; task++)
+      if (memory) group(s, &room, qkv, y, sums, dqkv, task / s->groups, task % s->groups);
+    free(memory);
+  }
+  return done;
+}

@@ -1,0 +1,112 @@
+"""Attention on the CPU by a kernel of our own (attend.c): heads split, normed, turned, attended and joined in one go.
+
+Torch's fused kernel and the operations around it take two to three times as long at contexts of some hundred positions.
+They are the slow twin, and do the work wherever `fits` says no.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from octavo.model.native import Floats, address, library
+from octavo.model.positions import Rotation
+
+LONGEST = 512
+"""Positions; a head's scores have to fit into the processor's cache."""
+WIDEST = 256
+"""Head width."""
+
+
+class _Shape(ctypes.Structure):
+    _fields_ = (
+        *(
+            (name, ctypes.c_int)
+            for name in ("batch", "length", "heads", "groups", "head_width", "turned", "qk_norm")
+        ),
+        *((name, ctypes.c_float) for name in ("scale", "eps")),
+        *((name, Floats) for name in ("cosines", "sines")),
+    )
+
+
+@dataclass(frozen=True)
+class Heads:
+    """H query heads, G key/value heads, D head width; `qk_eps`: queries and keys are normed, with that added."""
+
+    heads: int
+    kv_heads: int
+    width: int
+    scale: float
+    qk_eps: float | None
+
+
+@cache
+def _kernel() -> ctypes.CDLL | None:
+    native = library("octavo.model", "attend")
+    if native is not None:
+        native.attend.argtypes = (ctypes.POINTER(_Shape), *[Floats] * 4, ctypes.c_int)
+        native.attend.restype = ctypes.c_int
+    return native
+
+
+def fits(qkv: Tensor, width: int) -> bool:
+    """Whether the kernel can take these projections (B, T, (H + 2G)·D), and is there."""
+    plain = type(qkv) is Tensor and qkv.device.type == "cpu" and qkv.dtype == torch.float32
+    small = qkv.size(1) <= LONGEST and width <= WIDEST
+    return plain and small and not torch.compiler.is_compiling() and _kernel() is not None
+
+
+def attend(qkv: Tensor, heads: Heads, rotation: Rotation | None) -> Tensor:
+    """Joined heads (B, T, H·D) from the projections (B, T, (H + 2G)·D); see `fits`."""
+    return _Attend.apply(qkv, heads, rotation)
+
+
+class _Attend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor, heads: Heads, rotation: Rotation | None) -> Tensor:
+        qkv = qkv.contiguous()
+        batch, length, _ = qkv.shape
+        y = qkv.new_empty(batch, length, heads.heads * heads.width)
+        sums = qkv.new_empty(batch, heads.heads, length)
+        turns = () if rotation is None else tuple(part.float().contiguous() for part in rotation)
+        _run(heads, turns, qkv, y, sums, None)
+        ctx.save_for_backward(qkv, sums, *turns)
+        ctx.heads = heads
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # pyrefly: ignore
+        qkv, sums, *turns = ctx.saved_tensors
+        found = torch.empty_like(qkv)
+        _run(ctx.heads, tuple(turns), qkv, gradient.contiguous(), sums, found)
+        return found, None, None
+
+
+def _run(
+    heads: Heads, turns: tuple[Tensor, ...], qkv: Tensor, y: Tensor, sums: Tensor, found: Tensor | None
+) -> None:
+    batch, length, _ = qkv.shape
+    shape = _Shape(
+        batch,
+        length,
+        heads.heads,
+        heads.kv_heads,
+        heads.width,
+        turns[0].size(1) if turns else 0,
+        heads.qk_eps is not None,
+        heads.scale,
+        heads.qk_eps or 0.0,
+        *(map(address, turns) if turns else (None, None)),
+    )
+    native = _kernel()
+    assert native is not None, "see `fits`"
+    arrays = map(address, (qkv, y, sums, found))
+    if not native.attend(ctypes.byref(shape), *arrays, torch.get_num_threads()):
+        raise MemoryError(f"no memory for attention over {length} positions")
