@@ -26,7 +26,7 @@ from octavo.errors import CorpusError
 from octavo.tokenizers import Tokenizer, UnknownTextError
 
 JOURNAL = ".journal"
-_LONG = 8 << 20  # bytes of text from which on the start of other processes is worth while
+_LONG = 32 << 20  # bytes of text from which on the start of other processes is worth while
 
 
 def tokens_path(folder: Path, part: str) -> Path:

@@ -2,14 +2,13 @@
 
 A request is a line of JSON, the segment's spans; the answer is a line of JSON, what follows it, and the bytes of the
 ids and of the documents' starts. Segment n goes to process n mod N, so answers are read in the text's order without
-a queue. `python -m octavo.dataset.workers TEXT TOKENIZER` is such a process.
+a queue. Such a process is `python -m octavo.dataset.worker_child TEXT TOKENIZER`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,13 +16,13 @@ from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
-from octavo.dataset.segments import Encoded, Span, encode_segment, token_dtype
+from octavo.dataset.segments import Encoded, Span, encode_segment
 from octavo.errors import OctavoError, TokenizerError
-from octavo.tokenizers import Tokenizer, UnknownTextError, load_tokenizer
+from octavo.tokenizers import Tokenizer, UnknownTextError
 
 
 def cores() -> int:
@@ -70,7 +69,7 @@ class _Worker:
         self._dtype = dtype
         self._asked = False
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "octavo.dataset.workers", str(path), str(tokenizer)],
+            [sys.executable, "-m", "octavo.dataset.worker_child", str(path), str(tokenizer)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -129,37 +128,3 @@ class _Worker:
             f"A process that encodes the text ended with status {status}, perhaps for want of memory.",
             remedy="Start it again with more memory free; it goes on from what is done.",
         )
-
-
-def _serve(source: IO[bytes], out: IO[bytes], path: Path, tokenizer: Tokenizer) -> None:
-    """Answer requests until there are no more."""
-    dtype = token_dtype(tokenizer.vocab_size)
-
-    def send(head: dict[str, Any], *bodies: np.ndarray) -> None:
-        out.write(json.dumps(head).encode() + b"\n")
-        for body in bodies:
-            out.write(body.data)
-        out.flush()
-
-    while line := source.readline():
-        try:
-            found = encode_segment(path, [Span(*span) for span in json.loads(line)], tokenizer, dtype)
-        except UnknownTextError as error:
-            send({"missing": error.counts, "unit": error.unit})
-        except Exception as error:  # a sentence for the process that asked
-            send({"failed": str(error) if isinstance(error, OctavoError) else repr(error)})
-        else:
-            send({"ids": found.ids.nbytes, "starts": found.starts.nbytes}, found.ids, found.starts)
-
-
-def main() -> None:
-    """Be such a process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
-    try:
-        _serve(sys.stdin.buffer, sys.stdout.buffer, Path(sys.argv[1]), load_tokenizer(Path(sys.argv[2])))
-    except BrokenPipeError:  # it is gone
-        os._exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -25,8 +25,7 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "SEGMENT", 200)
 
 
-def config(kind: str, test_data: Path | None = None) -> TokenizerConfig:
-    options = {"files": str(test_data / "gpt2")} if kind == "gpt2" else {}
+def config(kind: str, **options: Any) -> TokenizerConfig:
     found = parts("tokenizer")[kind].model_validate(options)
     assert isinstance(found, TokenizerConfig)
     return found
@@ -43,10 +42,11 @@ def content(dataset: Dataset) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("texts", [STORIES, [" ".join(STORIES)]], ids=["documents", "one"])
 def test_the_number_of_processes_changes_no_byte(
-    kind: str, texts: list[str], test_data: Path, tmp_path: Path
+    kind: str, texts: list[str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    options = {"files": str(request.getfixturevalue("test_data") / "gpt2")} if kind == "gpt2" else {}
     made = [
-        prepare(Given(*texts), config(kind, test_data), cache=tmp_path / str(count), workers=count)
+        prepare(Given(*texts), config(kind, **options), cache=tmp_path / str(count), workers=count)
         for count in (1, 2)
     ]
     assert content(made[0]) == content(made[1])
