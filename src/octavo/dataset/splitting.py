@@ -59,8 +59,8 @@ def split_text(
     if removed:
         what = "document that repeats" if removed == 1 else "documents that repeat"
         report(f"removed {removed:,} {what} an earlier one")
-    train, validation = (folder / f"{name}.txt" for name in PARTS)
-    kept = _write(text, chosen[1], validation)
+    train, held_out = (folder / f"{name}.txt" for name in PARTS)
+    kept = _write(text, chosen[1], held_out)
     if how == "contiguous":
         learned = _begin(text, chosen[0], train)
     else:
