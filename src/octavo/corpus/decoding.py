@@ -157,6 +157,9 @@ def _first_not_utf8(file: BinaryIO, name: str) -> int | None:
                 remedy="If it is UTF-16 text, say corpus.encoding=utf-16-le; else convert it to plain text.",
             )
         pending = len(decoder.getstate()[0])
+        if chunk and not pending and chunk.isascii():
+            done += len(chunk)
+            continue
         try:
             decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import octavo
 from octavo.corpus import Report, Source
 from octavo.corpus.cache import default_cache
-from octavo.dataset.shards import token_dtype, write_shards
+from octavo.dataset.segments import token_dtype
+from octavo.dataset.shards import write_shards
 from octavo.dataset.splitting import split_text
 from octavo.dataset.store import (
     FORMAT,
@@ -23,6 +29,7 @@ from octavo.dataset.store import (
     Dataset,
     Split,
     aside,
+    gone_on_with,
     open_dataset,
     publish,
     sha256_of,
@@ -46,6 +53,7 @@ def prepare(
     report: Report = _silent,
     progress: Progress = no_progress,
     verify: bool = False,
+    workers: int | None = None,
 ) -> Dataset:
     """Make the dataset of a corpus, or find the one that was made of the same text with the same settings.
 
@@ -56,6 +64,9 @@ def prepare(
         report: hears what was removed, reused or made again.
         progress: called while reading, and then, from 0 on again, while encoding each part.
         verify: whether a dataset that is found is read through and compared with its hashes.
+        workers: processes that encode; None: one a core where that is worth while. They change no byte.
+
+    What a process that was killed, or stopped by Ctrl-C, had encoded of the same is gone on with.
 
     Raises:
         CorpusError: no text, or not enough for both parts.
@@ -82,14 +93,16 @@ def prepare(
         if found := _found(final, verify, report):
             return found
         texts, removed = split_text(text, split, validation, folder, report)
-        text.path.unlink()
 
         def pieces() -> Iterator[str]:
             parts = (texts["train"],) if tokenizer.trains_on == "train" else texts.values()
             return chain.from_iterable(part.pieces() for part in parts)
 
-        built = tokenizer.build(pieces, documents=text.several)
-        return _write(texts, built, {**settings, "duplicates_removed": removed}, folder, final, progress)
+        settings["duplicates_removed"] = removed
+        told = _Told(report, progress, workers)
+        return _write(
+            texts, lambda: tokenizer.build(pieces, documents=text.several), settings, folder, final, told
+        )
 
 
 def prepare_text(
@@ -100,6 +113,7 @@ def prepare_text(
     report: Report = _silent,
     progress: Progress = no_progress,
     verify: bool = False,
+    workers: int | None = None,
 ) -> Split:
     """All of a text as one part, in the tokens of a tokenizer that there is already: what a model is judged
     on elsewhere.
@@ -112,7 +126,7 @@ def prepare_text(
         settings = {"text": text.sha256, "tokenizer": tokenizer.fingerprint()}
         final = cache / "datasets" / _key(settings)
         dataset = _found(final, verify, report) or _write(
-            {"text": text}, tokenizer, settings, folder, final, progress
+            {"text": text}, lambda: tokenizer, settings, folder, final, _Told(report, progress, workers)
         )
         return dataset.splits["text"]
 
@@ -139,24 +153,44 @@ def _found(final: Path, verify: bool, report: Report) -> Dataset | None:
     return dataset
 
 
+class _Told(NamedTuple):
+    """Who hears of the work, and how many do it."""
+
+    report: Report
+    progress: Progress
+    workers: int | None
+
+
 def _write(
     texts: dict[str, Text],
-    tokenizer: Tokenizer,
+    build: Callable[[], Tokenizer],
     settings: dict[str, Any],
     folder: Path,
     final: Path,
-    progress: Progress,
+    told: _Told,
 ) -> Dataset:
-    tokenizer.save(folder / TOKENIZER)
-    splits = {}
-    for name, text in texts.items():
-        tokens, _ = write_shards(text, tokenizer, folder, name, progress)
-        splits[name] = {
-            "tokens": tokens,
-            "bytes": text.bytes,
-            "characters": text.total_characters,
-            "documents": len(text.starts),
-        }
+    purpose = json.dumps({"key": final.name, **_versions()}, sort_keys=True)
+    with ThreadPoolExecutor(1) as pool, gone_on_with(folder, purpose) as tokenizer:
+        # Hashing holds no interpreter lock, so it costs no time beside the encoding.
+        hashes = {text.path.name: pool.submit(sha256_of, text.path) for text in texts.values()}
+        if tokenizer is None:
+            tokenizer = build()
+            tokenizer.save(folder / TOKENIZER)
+        else:
+            told.report("dataset: goes on from what an interrupted process had encoded")
+        splits, known = {}, {}
+        for name, text in texts.items():
+            written = write_shards(
+                text, tokenizer, folder, name, told.progress, saved=folder / TOKENIZER, workers=told.workers
+            )
+            splits[name] = {
+                "tokens": written.tokens,
+                "bytes": text.bytes,
+                "characters": text.total_characters,
+                "documents": len(text.starts),
+            }
+            known |= written.sha256
+        known |= {name: future.result() for name, future in hashes.items()}
     manifest = {
         **settings,
         "vocab_size": tokenizer.vocab_size,
@@ -164,4 +198,13 @@ def _write(
         "dtype": token_dtype(tokenizer.vocab_size).str,
         "splits": splits,
     }
-    return publish(folder, manifest, final)
+    return publish(folder, manifest, final, known)
+
+
+def _versions() -> dict[str, str]:
+    """Of what decides ids besides the settings."""
+    found = {"octavo": octavo.__version__, "python": platform.python_version()}
+    for library in ("tokenizers", "tiktoken"):
+        with suppress(PackageNotFoundError):
+            found[library] = version(library)
+    return found

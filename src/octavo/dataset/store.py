@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from octavo.dataset.shards import starts_path, tokens_path
-from octavo.errors import CorpusError, StorageError
+from octavo.corpus.locking import take
+from octavo.dataset.shards import JOURNAL, starts_path, tokens_path
+from octavo.errors import CorpusError, InputError, StorageError, TokenizerError
 from octavo.tokenizers import Tokenizer, load_tokenizer
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 TOKENIZER = "tokenizer"
 _BUILDING = ".building-"
+_PURPOSE, _LOCK = "purpose.json", "lock"  # what a folder that is being built will be; held while it is built
 _STALE = 24 * 3600  # seconds after which a folder that is still being built was left by a killed process
 
 
@@ -135,8 +137,8 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def aside(cache: Path) -> Iterator[Path]:
-    """A fresh folder in the cache to build in, deleted afterwards unless it was published. OSErrors of
-    storage are said.
+    """A fresh folder in the cache to build in, deleted afterwards unless it was published, or was left with
+    tokens in it by what will not come again. OSErrors of storage are said.
 
     Raises:
         StorageError: the disk is full, or the cache cannot be written.
@@ -146,10 +148,17 @@ def aside(cache: Path) -> Iterator[Path]:
         datasets.mkdir(parents=True, exist_ok=True)
         _sweep(datasets)
         folder = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=datasets))
+        left = False
         try:
             yield folder
+        except (InputError, OSError):
+            raise
+        except BaseException:
+            left = any(folder.glob(f"*{JOURNAL}"))
+            raise
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if not left:
+                shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         causes = (
             errno.ENOSPC,
@@ -179,13 +188,52 @@ def _sweep(datasets: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def publish(folder: Path, manifest: dict[str, Any], final: Path) -> Dataset:
+@contextmanager
+def gone_on_with(folder: Path, purpose: str) -> Iterator[Tokenizer | None]:
+    """Within the context a folder that is built aside says what it will be. What an ended process left that built
+    the same, its tokenizer and its tokens, is moved into it; the tokenizer, if there was one.
+    """
+    with (folder / _LOCK).open("ab") as lock:
+        take(lock.fileno())
+        (folder / _PURPOSE).write_text(purpose, encoding="utf-8")
+        left = (path for path in folder.parent.glob(f"{_BUILDING}*") if path != folder)
+        yield next(filter(None, (_taken_over(path, folder, purpose) for path in left)), None)
+    for path in (folder / _LOCK, folder / _PURPOSE, *folder.glob(f"*{JOURNAL}")):
+        path.unlink()
+
+
+def _taken_over(left: Path, folder: Path, purpose: str) -> Tokenizer | None:
+    try:
+        if (left / _PURPOSE).read_text(encoding="utf-8") != purpose:
+            return None
+        with (left / _LOCK).open("ab") as lock:
+            journals = list(left.glob(f"*{JOURNAL}"))
+            if not take(lock.fileno()) or not journals:  # its process is at work, or it holds nothing
+                return None
+            tokenizer = load_tokenizer(left / TOKENIZER)
+            parts = [journal.name.removesuffix(JOURNAL) for journal in journals]
+            files = [path(left, part) for part in parts for path in (tokens_path, starts_path)]
+            for path in (*files, left / TOKENIZER, *journals):
+                path.replace(folder / path.name)
+    except (FileNotFoundError, ValueError, TokenizerError):  # another is just finishing it, or it is damaged
+        return None
+    shutil.rmtree(left, ignore_errors=True)
+    return tokenizer
+
+
+def publish(folder: Path, manifest: dict[str, Any], final: Path, known: Mapping[str, str]) -> Dataset:
     """Write the manifest over all files in a folder built aside, force everything to disk, and give it its
     name.
+
+    Args:
+        known: SHA-256 of files that need not be read for it, by name.
     """
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        (name := path.relative_to(folder).as_posix()): {
+            "bytes": path.stat().st_size,
+            "sha256": known.get(name) or sha256_of(path),
+        }
         for path in paths
     }
     written = folder / MANIFEST

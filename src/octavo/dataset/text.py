@@ -12,11 +12,13 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from octavo.corpus import Source
+from octavo.dataset.behind import Behind
 from octavo.errors import CorpusError
 
 PIECE = 1 << 20  # bytes
@@ -68,13 +70,25 @@ class CanonicalText(Text):
     """A whole corpus.
 
     Attributes:
-        digests: 16 bytes of the SHA-256 of each document's text without white space, as two uint64: equal for
-            documents that repeat each other but for spaces and line breaks.
         sha256: of the text and its document boundaries, hex.
     """
 
-    digests: np.ndarray
     sha256: str
+
+    @cached_property
+    def digests(self) -> np.ndarray:
+        """16 bytes of the SHA-256 of each document's text without white space, as two uint64: equal for documents
+        that repeat each other but for spaces and line breaks. Read from the file when first asked for.
+        """
+        digests = bytearray()
+        with self.path.open("rb", buffering=PIECE) as file:
+            for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True):
+                content = hashlib.sha256()
+                file.seek(start)
+                for at in range(start, stop, PIECE):
+                    content.update(file.read(min(PIECE, stop - at)).translate(None, _WHITE_SPACE))
+                digests += content.digest()[:16]
+        return np.frombuffer(bytes(digests), "<u8").reshape(-1, 2)
 
 
 def read_range(path: Path, start: int, stop: int) -> Iterator[str]:
@@ -96,40 +110,40 @@ def ingest(source: Source, path: Path, progress: Progress = no_progress) -> Cano
         CorpusError: something cannot be read, or there is no text.
     """
     starts, stops, characters = array("Q"), array("Q"), array("Q")
-    digests = bytearray()
     whole = hashlib.sha256()
-    at = 0
+    held: list[bytes] = []  # what is not written yet, so that many small documents cost little
+    at = written = 0
     blank = True
     total = source.total_bytes
-    with path.open("wb", buffering=PIECE) as file:
 
-        def write(data: bytes) -> None:
-            nonlocal at
-            file.write(data)
-            whole.update(data)
-            at += len(data)
+    def write(data: bytes) -> None:
+        file.write(data)
+        whole.update(data)
 
+    with path.open("wb") as file, Behind() as behind:
         for document in source.documents():
             length = 0
-            content = hashlib.sha256()
             for piece in filter(None, document.pieces):
                 if length == 0:
                     if starts:
-                        write(b"\n")
+                        held.append(b"\n")
+                        at += 1
                     starts.append(at)
                 data = piece.encode()
-                write(data)
+                held.append(data)
+                at += len(data)
                 length += len(piece)
-                bare = data.translate(None, _WHITE_SPACE)
-                blank = blank and not bare
-                content.update(bare)
+                blank = blank and not data.translate(None, _WHITE_SPACE)
+                if at - written >= PIECE:
+                    behind.call(write, b"".join(held))
+                    held, written = [], at
                 progress(at, total)
             if length:
                 stops.append(at)
                 characters.append(length)
-                digests += content.digest()[:16]
         if len(starts) > 1:
-            write(b"\n")
+            held.append(b"\n")
+        behind.call(write, b"".join(held))
     if blank:
         raise CorpusError("The corpus holds no text.", remedy="Give files with text in them.")
     whole.update(np.asarray(starts, "<u8").tobytes())
@@ -137,6 +151,5 @@ def ingest(source: Source, path: Path, progress: Progress = no_progress) -> Cano
         path,
         *(np.array(column, np.uint64) for column in (starts, stops, characters)),
         several=len(starts) > 1,
-        digests=np.frombuffer(bytes(digests), "<u8").reshape(-1, 2),
         sha256=whole.hexdigest(),
     )

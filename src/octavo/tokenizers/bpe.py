@@ -7,8 +7,10 @@ space. Saved as a `tokenizer.json` that the library opens by itself, with Octavo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import groupby, islice
+from json import loads
 from types import ModuleType
 from typing import Any, ClassVar, Literal, Self
 
@@ -21,7 +23,14 @@ from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, Tokenizer, Toke
 from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet, from_alphabet
 from octavo.tokenizers.pieces import whole_words
 
-_PIECE = 1 << 14  # characters encoded at a time: small enough to keep the library's bookkeeping small
+_PIECE = 1 << 12  # characters encoded at a time: small enough to keep the library's bookkeeping small
+
+# GPT-2's word pattern for text that is ASCII alone, where the standard library knows its classes of characters.
+_WORDS = re.compile(
+    r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+", re.ASCII
+).findall
+_KEPT = 1 << 17  # words whose ids are kept, of at most so many characters
+_LONGEST = 64
 _BATCH = 64  # pieces given to the library at once, which spreads them over the cores
 
 
@@ -45,11 +54,16 @@ class BPETokenizer(ByteLevelTokenizer):
             self._encoder = library.Tokenizer.from_str(json)
         except Exception as error:  # the library raises nothing more special
             raise ValueError(str(error)) from error
+        found = loads(self._encoder.to_str())
+        words = found["pre_tokenizer"] or {}
+        if found["normalizer"] or not words.get("use_regex") or words.get("add_prefix_space"):
+            raise ValueError("it does not take the text as it is, in GPT-2's words")
         # A mark that stands in the user's text is text like any other. The library does not save this switch.
         self._encoder.encode_special_tokens = True
         tokens = sorted(self._encoder.get_vocab().items(), key=lambda item: item[1])
         if [id for _, id in tokens] != list(range(len(tokens))):
             raise ValueError("the ids are not 0, 1, 2, …")
+        self._words = _WordIds(self._encoder)
         alphabet = byte_alphabet()
         mark = self._encoder.token_to_id(END_OF_TEXT)
         super().__init__(
@@ -59,11 +73,20 @@ class BPETokenizer(ByteLevelTokenizer):
     def encode(self, text: str) -> np.ndarray:
         utf8(text)
         parts = [np.zeros(0, np.int32)]
-        pieces = whole_words([text], _PIECE)
-        while batch := list(islice(pieces, _BATCH)):
-            encoded = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
-            parts += [np.array(encoding.ids, np.int32) for encoding in encoded]
+        pieces = [text] if text.isascii() else whole_words([text], _PIECE)
+        for ascii, alike in groupby(pieces, str.isascii):
+            parts += (self._by_words if ascii else self._by_library)(alike)
         return np.concatenate(parts)
+
+    def _by_library(self, pieces: Iterator[str]) -> Iterator[np.ndarray]:
+        while batch := list(islice(pieces, _BATCH)):
+            for encoding in self._encoder.encode_batch_fast(batch, add_special_tokens=False):
+                yield np.array(encoding.ids, np.int32)
+
+    def _by_words(self, pieces: Iterator[str]) -> Iterator[np.ndarray]:
+        """The same for ASCII: merges never cross a word's border, and most words were met before."""
+        for piece in pieces:
+            yield np.frombuffer(b"".join(map(self._words.__getitem__, _WORDS(piece))), np.int32)
 
     def _data(self) -> dict[str, Any]:
         return {"mark": self.end}
@@ -77,6 +100,20 @@ class BPETokenizer(ByteLevelTokenizer):
         if tokenizer.end != data["mark"]:
             raise ValueError(f"the mark {END_OF_TEXT} has id {tokenizer.end}, not {data['mark']}")
         return tokenizer
+
+
+class _WordIds(dict[str, bytes]):
+    """A word's ids as bytes of int32, kept from the first time on that it was met."""
+
+    def __init__(self, encoder: Any) -> None:
+        super().__init__()
+        self._encoder = encoder
+
+    def __missing__(self, word: str) -> bytes:
+        ids = np.array(self._encoder.encode(word, add_special_tokens=False).ids, np.int32).tobytes()
+        if len(self) < _KEPT and len(word) <= _LONGEST:
+            self[word] = ids
+        return ids
 
 
 def _library() -> ModuleType:

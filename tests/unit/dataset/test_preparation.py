@@ -192,10 +192,10 @@ def test_two_at_once_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     publish = preparation.publish
 
-    def second(folder: Path, manifest: dict[str, Any], final: Path) -> Dataset:
+    def second(*arguments: Any) -> Dataset:
         monkeypatch.setattr(preparation, "publish", publish)
         made(tmp_path, *STORIES)  # another process is first
-        return publish(folder, manifest, final)
+        return publish(*arguments)
 
     monkeypatch.setattr(preparation, "publish", second)
     dataset, _ = made(tmp_path, *STORIES)
@@ -225,11 +225,11 @@ def test_a_tokenizer_without_marks_sees_one_text(tmp_path: Path) -> None:
 
 
 def test_long_documents_are_encoded_as_short_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from octavo.dataset import shards, text
+    from octavo.dataset import segments, text
 
     plain, _ = made(tmp_path / "a", *STORIES)
-    monkeypatch.setattr(shards, "PIECE", 16)
-    monkeypatch.setattr(shards, "_GATHERED", 5)
+    monkeypatch.setattr(segments, "SEGMENT", 16)
+    monkeypatch.setattr(segments, "PIECE", 5)
     monkeypatch.setattr(text, "PIECE", 7)
     streamed, _ = made(tmp_path / "b", *STORIES)
     assert streamed.manifest == plain.manifest

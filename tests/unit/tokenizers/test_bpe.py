@@ -64,6 +64,27 @@ def test_cutting_never_changes_ids(text):
         assert LEARNED.encode(text).tolist() == whole(text)
 
 
+@given(
+    st.lists(st.sampled_from([*map(chr, range(128)), "  ", "\n\n", "the", " bird", "'ll", "19"])).map("".join)
+)
+def test_words_met_before_give_the_librarys_ids(text):
+    assert LEARNED.encode(text).tolist() == LEARNED.encode(text).tolist() == whole(text)
+
+
+def test_few_words_are_kept_and_the_ids_stay(monkeypatch):
+    monkeypatch.setattr(bpe, "_KEPT", 3)
+    fresh = build()
+    assert fresh.encode(TEXT).tolist() == whole(TEXT)
+    assert len(fresh._words) == 3
+
+
+def test_other_words_than_gpt2s_are_refused():
+    for changed in ({"pre_tokenizer": None}, {"normalizer": {"type": "Lowercase"}}):
+        saved = json.loads(LEARNED._encoder.to_str())
+        with pytest.raises(ValueError, match="GPT-2's words"):
+            bpe.BPETokenizer(json.dumps(saved | changed))
+
+
 def test_every_unusual_character_may_stand_before_a_cut():
     """Python and the library need not agree on what white space is; a cut must be safe under both."""
     odd = [chr(c) for c in range(0x3100) if chr(c).isspace() or unicodedata.category(chr(c))[0] in "ZC"]
