@@ -3,10 +3,10 @@
 // What attention.py does with torch: heads split, queries and keys normed (qk_norm) and turned (rotary positions),
 // softmax(scale · q · kᵀ) · v below the diagonal, heads joined. The tests hold both against each other. For contexts of
 // some hundred positions a head's whole score matrix fits into the cache, so nothing is done in parts. Backward, the
-// scores are computed anew: from the forward pass only each query's log-sum-exp is kept.
+// scores are computed anew: from the forward pass only each query's highest score and 1 / Σ exp are kept.
 //
 // B sequences, T positions, H heads, G key/value heads, D head width. qkv and its gradient: (B, T, (H + 2G)·D), y and its
-// gradient: (B, T, H·D), sums: (B, H, T). Inside, D and T are rounded up to whole vectors and filled with zeros.
+// gradient: (B, T, H·D), kept: (B, H, 2, T). Inside, D and T are rounded up to whole vectors and filled with zeros.
 
 #include <math.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ typedef struct {
   float *qt, *dyt;                       // (D, T)
   float *weights, *gradients;            // (T, T), read and written from the diagonal on
   float *q_factor, *k_factor;            // (T,), what normalizing multiplied by
-  float *sums;                           // (T,)
+  float *highest, *inverse;              // (T,), each query's highest score, and 1 / Σ exp
 } Room;
 
 static int padded(int n) { return (n + LANES - 1) / LANES * LANES; }
@@ -157,7 +157,7 @@ static void mask(float *at, int wide, int first, float value) {
     for (int t = 0; t < j; t++) at[(ptrdiff_t)(first + j) * wide + first + t] = value;
 }
 
-static void forward_head(const Shape *s, const Room *r, float *y, float *sums) {
+static void forward_head(const Shape *s, const Room *r, float *y, float *kept) {
   const int room = padded(s->head_width), wide = padded(s->length), joined = s->heads * s->head_width;
   products(s, r->k, r->qt, r->weights);
   for (int first = 0; first < wide; first += LANES) {
@@ -171,31 +171,32 @@ static void forward_head(const Shape *s, const Room *r, float *y, float *sums) {
       store(column + (ptrdiff_t)j * wide, e);
       total += e;
     }
-    for (int i = 0; i < LANES && first + i < s->length; i++) {
-      r->sums[first + i] = 1 / total[i];
-      sums[first + i] = highest[i] * s->scale + logf(total[i]);
-    }
+    store(r->highest + first, highest);
+    store(r->inverse + first, 1 / total);
   }
+  memcpy(kept, r->highest, sizeof(float) * s->length);
+  memcpy(kept + s->length, r->inverse, sizeof(float) * s->length);
   for (int t = 0; t < s->length; t += 4)
     four_rows(r->weights + t, 1, wide, r->v, room, r->dy + t * room, room, t + 4, room, 0);
   for (int t = 0; t < s->length; t++)
-    for (int i = 0; i < s->head_width; i++) y[(ptrdiff_t)t * joined + i] = r->dy[t * room + i] * r->sums[t];
+    for (int i = 0; i < s->head_width; i++) y[(ptrdiff_t)t * joined + i] = r->dy[t * room + i] * r->inverse[t];
 }
 
-static void backward_head(const Shape *s, const Room *r, const float *sums) {
+static void backward_head(const Shape *s, const Room *r, const float *kept) {
   const int room = padded(s->head_width), wide = padded(s->length);
-  memcpy(r->sums, sums, sizeof(float) * s->length);
+  memcpy(r->highest, kept, sizeof(float) * s->length);
+  memcpy(r->inverse, kept + s->length, sizeof(float) * s->length);
   products(s, r->k, r->qt, r->weights);
   products(s, r->v, r->dyt, r->gradients);
   for (int first = 0; first < wide; first += LANES) {
     const int keys = first + LANES;
     float *weights = r->weights + first, *gradients = r->gradients + first;
-    const Vector whole = load(r->sums + first);
+    const Vector highest = load(r->highest + first), inverse = load(r->inverse + first);
     Vector along = {0};
     mask(r->weights, wide, first, -INFINITY);
     for (int j = 0; j < keys; j++) {
       const ptrdiff_t at = (ptrdiff_t)j * wide;
-      const Vector weight = exponential(load(weights + at) * s->scale - whole);
+      const Vector weight = exponential((load(weights + at) - highest) * s->scale) * inverse;
       store(weights + at, weight);
       along += weight * load(gradients + at);
     }
@@ -216,18 +217,18 @@ static void backward_head(const Shape *s, const Room *r, const float *sums) {
 // Memory for one head, zero all over; the caller frees what is returned.
 static float *furnish(const Shape *s, Room *r) {
   const size_t wide = padded(s->length), room = padded(s->head_width), flat = wide * room;
-  float *all = calloc(9 * flat + 2 * wide * wide + 3 * wide, sizeof(float)), *next = all;
+  float *all = calloc(9 * flat + 2 * wide * wide + 4 * wide, sizeof(float)), *next = all;
   if (!all) return NULL;
   float **arrays[] = {&r->q, &r->k, &r->v, &r->dy, &r->dq, &r->dk, &r->dv, &r->qt, &r->dyt};
   for (int i = 0; i < 9; i++, next += flat) *arrays[i] = next;
   r->weights = next, r->gradients = next + wide * wide;
   r->q_factor = next + 2 * wide * wide, r->k_factor = r->q_factor + wide;
-  r->sums = r->k_factor + wide;
+  r->highest = r->k_factor + wide, r->inverse = r->highest + wide;
   return all;
 }
 
 // One key/value head g of sequence b, with the query heads that share it; backward where dqkv is given.
-static void group(const Shape *s, const Room *r, const float *qkv, float *y, float *sums, float *dqkv, int b, int g) {
+static void group(const Shape *s, const Room *r, const float *qkv, float *y, float *kept, float *dqkv, int b, int g) {
   const int width = s->head_width, share = s->heads / s->groups, stride = (s->heads + 2 * s->groups) * width;
   const int room = padded(width), wide = padded(s->length);
   const ptrdiff_t begin = (ptrdiff_t)b * s->length * stride;
@@ -240,7 +241,7 @@ static void group(const Shape *s, const Room *r, const float *qkv, float *y, flo
   }
   for (int h = g * share; h < (g + 1) * share; h++) {
     float *head = y + (ptrdiff_t)b * s->length * s->heads * width + h * width;
-    float *own = sums + ((ptrdiff_t)b * s->heads + h) * s->length;
+    float *own = kept + ((ptrdiff_t)b * s->heads + h) * 2 * s->length;
     take(s, qkv + begin + h * width, stride, r->q, r->q_factor);
     transpose(r->q, wide, room, r->qt);
     if (!dqkv) {
@@ -258,9 +259,9 @@ static void group(const Shape *s, const Room *r, const float *qkv, float *y, flo
   }
 }
 
-// Forward: fills y and sums. Backward (dqkv given): y holds its gradient, sums what forward put there; fills dqkv.
+// Forward: fills y and kept. Backward (dqkv given): y holds its gradient, kept what forward put there; fills dqkv.
 // Returns 0 when memory is short.
-int attend(const Shape *s, const float *qkv, float *y, float *sums, float *dqkv, int threads) {
+int attend(const Shape *s, const float *qkv, float *y, float *kept, float *dqkv, int threads) {
   int done = 1;
   (void)threads;
 #pragma omp parallel num_threads(threads) reduction(&& : done)
@@ -270,7 +271,7 @@ int attend(const Shape *s, const float *qkv, float *y, float *sums, float *dqkv,
     done = memory != NULL;
 #pragma omp for schedule(static)
     for (int task = 0; task < s->batch * s->groups; task++)
-      if (memory) group(s, &room, qkv, y, sums, dqkv, task / s->groups, task % s->groups);
+      if (memory) group(s, &room, qkv, y, kept, dqkv, task / s->groups, task % s->groups);
     free(memory);
   }
   return done;

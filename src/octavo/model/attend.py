@@ -73,24 +73,24 @@ class _Attend(torch.autograd.Function):
         qkv = qkv.contiguous()
         batch, length, _ = qkv.shape
         y = qkv.new_empty(batch, length, heads.heads * heads.width)
-        sums = qkv.new_empty(batch, heads.heads, length)
+        kept = qkv.new_empty(batch, heads.heads, 2, length)
         turns = () if rotation is None else tuple(part.float().contiguous() for part in rotation)
-        _run(heads, turns, qkv, y, sums, None)
-        ctx.save_for_backward(qkv, sums, *turns)
+        _run(heads, turns, qkv, y, kept, None)
+        ctx.save_for_backward(qkv, kept, *turns)
         ctx.heads = heads
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # pyrefly: ignore
-        qkv, sums, *turns = ctx.saved_tensors
+        qkv, kept, *turns = ctx.saved_tensors
         found = torch.empty_like(qkv)
-        _run(ctx.heads, tuple(turns), qkv, gradient.contiguous(), sums, found)
+        _run(ctx.heads, tuple(turns), qkv, gradient.contiguous(), kept, found)
         return found, None, None
 
 
 def _run(
-    heads: Heads, turns: tuple[Tensor, ...], qkv: Tensor, y: Tensor, sums: Tensor, found: Tensor | None
+    heads: Heads, turns: tuple[Tensor, ...], qkv: Tensor, y: Tensor, kept: Tensor, found: Tensor | None
 ) -> None:
     batch, length, _ = qkv.shape
     shape = _Shape(
@@ -107,6 +107,6 @@ def _run(
     )
     native = _kernel()
     assert native is not None, "see `fits`"
-    arrays = map(address, (qkv, y, sums, found))
+    arrays = map(address, (qkv, y, kept, found))
     if not native.attend(ctypes.byref(shape), *arrays, torch.get_num_threads()):
         raise MemoryError(f"no memory for attention over {length} positions")
