@@ -72,7 +72,7 @@ Decoder = type[NativeDecoder] | type[CachedDecoder] | type[FullDecoder]
 
 def fastest_decoder(model: GPT, *, batch: int) -> Decoder:
     """What decodes this model fastest here, for so many streams side by side."""
-    return NativeDecoder if NativeDecoder.fits(model, batch=batch) else CachedDecoder
+    return NativeDecoder if NativeDecoder.fits(model) else CachedDecoder
 
 
 @dataclass
