@@ -86,7 +86,7 @@ static unsigned short to_bfloat16(float x) {
 
 // e^x to about 1e-7 of it, without branches, so that compilers make vectors of it. What is below −87 becomes 0.
 static inline float exponential(float x) {
-  const float kept = fminf(fmaxf(x, -87.0f), 88.0f);
+  const float above = x < -87.0f ? -87.0f : x, kept = above > 88.0f ? 88.0f : above;
   const float whole = (kept * 1.44269504f + 12582912.0f) - 12582912.0f;  // that many doublings: the sum drops the rest
   const float r = (kept - whole * 0.693359375f) + whole * 2.12194440e-4f;
   float power = 1.9875691500e-4f;
@@ -306,7 +306,7 @@ static inline __attribute__((always_inline)) void attend(
     score(short_words, 1, steps, keys + (ptrdiff_t)block * steps * LANES, read, scores + block * LANES);
   float largest = -INFINITY, total = 0;
 #pragma omp simd reduction(max : largest)
-  for (int s = 0; s < seen; s++) largest = fmaxf(largest, scores[s]);
+  for (int s = 0; s < seen; s++) largest = scores[s] > largest ? scores[s] : largest;
 #pragma omp simd reduction(+ : total)
   for (int s = 0; s < seen; s++) total += scores[s] = exponential((scores[s] - largest) * m->scale);
   read = words(m, scores, 0, seen, 1, &unused);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import mmap
 import os
 import platform
@@ -96,9 +97,7 @@ class NativeDecoder:
         self.keep = model.context - max(1, model.context // 4)
         self.text = np.empty((batch, 0), dtype=np.int32)
         self._short = precision == "bfloat16"
-        self._lanes, self._panel = (
-            ctypes.c_int.in_dll(library, name).value for name in ("lanes", "panel")
-        )
+        self._lanes, self._panel = (ctypes.c_int.in_dll(library, name).value for name in ("lanes", "panel"))
         self._together = batch * max(1, ITEMS // batch)
         weights = sum(weight.numel() for weight in model.parameters())
         self._threads = max(1, min(torch.get_num_threads(), weights * batch // WEIGHTS_PER_THREAD))
@@ -124,8 +123,9 @@ class NativeDecoder:
             held = 0
         if held == 0 and self.batch > 1 and (new == new[0]).all():  # a prompt is read once
             self._read(new[:1], 0)
-            for cached in self._caches:
-                cached[1:] = cached[0]
+            for cached, positions in self._caches:
+                rows = -(-new.shape[1] // positions)
+                cached[1:, :, :rows] = cached[0, :, :rows]
             return self._logits[:1].repeat(self.batch, 1)
         self._read(new, held)
         return self._logits.clone()
@@ -176,20 +176,23 @@ class NativeDecoder:
         values = [self._point(getattr(norm, name, None)) for name in ("weight", "bias")]
         return _Norm(*values, NORMS[type(norm)], float(getattr(norm, "eps", 0.0)))
 
-    def _cache(self, layer: Attention) -> tuple[Tensor, Tensor]:
-        """Room for keys and values, (streams, words), filled up as decode.c says."""
+    def _cache(self, layer: Attention) -> list[tuple[Tensor, int]]:
+        """Room for keys and for values, (streams, heads, rows, words), and the positions in a row; see decode.c."""
         heads, width, context = layer.kv_heads, layer.head_width, self.model.context
         pair = 2 if self._short else 1
-        keys = heads * _filled(context, self._lanes) * _filled(width, pair) // pair
-        values = heads * _filled(context, pair) // pair * _filled(width, self._lanes)
-        return tuple(large_pages(self.batch * words).view(self.batch, words) for words in (keys, values))
+        words = ((self._lanes, self._lanes * -(-width // pair)), (pair, _filled(width, self._lanes)))
+        shapes = [(self.batch, heads, -(-context // positions), row) for positions, row in words]
+        return [
+            (large_pages(math.prod(shape)).view(shape), positions)
+            for shape, (positions, _) in zip(shapes, words, strict=True)
+        ]
 
     def _described(self, model: GPT) -> _Model:
         first, context = model.blocks[0], model.context
         attention, inner = first.attention, first.feed_forward
         kind = "none" if inner is None else "swiglu" if isinstance(inner, SwiGLU) else _name(inner)
         layers = (_Layer * len(model.blocks))()
-        self._caches = []
+        self._caches: list[tuple[Tensor, int]] = []
         for layer, block in zip(layers, model.blocks, strict=True):
             layer.attention_norm, layer.feed_forward_norm = (
                 self._norm(norm) for norm in (block.attention_norm, block.feed_forward_norm)
@@ -198,7 +201,7 @@ class NativeDecoder:
             into = getattr(block.feed_forward, "gate_into", getattr(block.feed_forward, "into", None))
             layer.into, layer.out = map(self._linear, (into, getattr(block.feed_forward, "out", None)))
             cached = self._cache(block.attention)
-            layer.keys, layer.values = map(self._point, cached)
+            layer.keys, layer.values = (self._point(room) for room, _ in cached)
             self._caches += cached
         self._layers = layers
         positions = model.positions

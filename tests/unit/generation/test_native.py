@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,19 +67,67 @@ def model_of(shape: str) -> GPT:
     return model
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_like_torch_through_prompt_tokens_and_sliding_window(
-    shape: str, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = model_of(shape)
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(native, "WEIGHTS_PER_THREAD", 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    fast, slow = NativeDecoder(model, batch=1), FullDecoder(model, batch=1)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
+    return request.param
+
+
+def pieces(batch: int) -> Iterator[torch.Tensor]:
+    """Tokens of several streams: a prompt, single ones, some together, and the window slides twice."""
     random = torch.Generator().manual_seed(1)
     for length in (5, *[1] * 30, 3, *[1] * 20):
-        tokens = torch.randint(0, 65, (1, length), generator=random)
+        yield torch.randint(0, 65, (batch, length), generator=random)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_like_torch_through_prompt_tokens_and_sliding_window(shape: str, batch: int, threads: int) -> None:
+    model = model_of(shape)
+    fast, slow = NativeDecoder(model, batch=batch), FullDecoder(model, batch=batch)
+    for tokens in pieces(batch):
         torch.testing.assert_close(fast(tokens), slow(tokens), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(shape: str, batch: int, threads: int) -> None:
+    """Both round what they multiply, the kernel also keys and values: neither equals the other."""
+    model = model_of(shape)
+    exact = FullDecoder(model, batch=batch)
+    ours, theirs = (d(model, batch=batch, precision="bfloat16") for d in (NativeDecoder, FullDecoder))
+    off = torch.zeros(2)
+    for tokens in pieces(batch):
+        right = exact(tokens)
+        off += torch.stack([(logits(tokens) - right).square().mean() for logits in (ours, theirs)])
+    assert 0 < off[0] < 2 * off[1]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_to_the_bit_alone_and_beside_others(
+    shape: str, precision: native.Precision, threads: int
+) -> None:
+    model = model_of(shape)
+    beside = NativeDecoder(model, batch=9, precision=precision)
+    alone = [NativeDecoder(model, batch=1, precision=precision) for _ in range(9)]
+    for tokens in pieces(9):
+        assert torch.equal(
+            beside(tokens), torch.cat([one(row[None]) for one, row in zip(alone, tokens, strict=True)])
+        )
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_prompt_is_read_at_once_as_it_is_token_by_token(precision: native.Precision) -> None:
+    model = model_of("gpt2")
+    once, singly = (NativeDecoder(model, batch=3, precision=precision) for _ in range(2))
+    prompt = torch.arange(20).repeat(3, 1)
+    logits = once(prompt)
+    for token in prompt.split(1, dim=1):
+        last = singly(token)
+    assert torch.equal(logits, last)
+    assert torch.equal(once(prompt[:, :2]), singly(prompt[:, :2]))
 
 
 def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
