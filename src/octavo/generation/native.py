@@ -15,6 +15,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import MutableMapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from octavo.dataset import default_cache
 from octavo.model.attention import Attention
@@ -75,12 +77,28 @@ class _Model(ctypes.Structure):
     )
 
 
-def large_pages(words: int) -> Tensor:
-    """Zeros (words,), 4 bytes each, in large pages where the system has them: a third faster to read."""
-    memory = mmap.mmap(-1, max(1, 4 * words))
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(memory, dtype=torch.float32, count=words) if words else torch.empty(0)
+_PACKED: MutableMapping[Tensor, tuple[tuple[object, ...], Tensor]] = WeakTensorKeyDictionary()
+"""Matrices as the kernel reads them, with the state of the weights at that time, for as long as the weights live."""
+
+
+class _Memory:
+    """Zeros, some after each other in large pages where the system has them: a third faster to read."""
+
+    AT_LEAST = 2**21
+    """Words of a stretch; what is not used of it costs nothing."""
+
+    def __init__(self) -> None:
+        self._free = torch.empty(0)
+
+    def take(self, words: int) -> Tensor:
+        """So many words of 4 bytes, next to those before if they fit there."""
+        if words > self._free.numel():
+            stretch = mmap.mmap(-1, 4 * max(words, self.AT_LEAST))
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                stretch.madvise(mmap.MADV_HUGEPAGE)
+            self._free = torch.frombuffer(stretch, dtype=torch.float32)
+        taken, self._free = self._free[:words], self._free[words:]
+        return taken
 
 
 class NativeDecoder:
@@ -104,6 +122,7 @@ class NativeDecoder:
         self._logits = torch.empty(batch, model.head.out_features)
         # What the kernel points to, which must stay.
         self._held: list[Tensor] = []
+        self._matrices, self._memory = _Memory(), _Memory()
         self._native = self._described(model)
 
     @staticmethod
@@ -163,12 +182,18 @@ class NativeDecoder:
         return _Linear(self._point(self._panels(layer.weight)), self._point(bias), rows, columns)
 
     def _panels(self, weight: Tensor) -> Tensor:
-        """A matrix in the order in which decode.c reads it: (panels, steps, panel) words."""
-        rows, columns = weight.shape
+        """A matrix as decode.c reads it, (panels, steps, panel) words; kept while it is unchanged."""
+        state = (self._short, weight.data_ptr(), weight._version, float(weight.detach().sum()))
+        kept = _PACKED.get(weight)
+        if kept is None or kept[0] != state:
+            kept = _PACKED[weight] = (state, self._packed(weight))
+        return kept[1]
+
+    def _packed(self, weight: Tensor) -> Tensor:
         pair = 2 if self._short else 1
-        padded = F.pad(weight.detach(), (0, -columns % pair, 0, -rows % self._panel))
+        padded = F.pad(weight.detach(), (0, -weight.size(1) % pair, 0, -weight.size(0) % self._panel))
         panels = padded.view(-1, self._panel, padded.size(1) // pair, pair).transpose(1, 2)
-        place = large_pages(panels.numel() // pair)
+        place = self._matrices.take(panels.numel() // pair)
         place.view(torch.bfloat16 if self._short else torch.float32).view(panels.shape).copy_(panels)
         return place
 
@@ -183,7 +208,7 @@ class NativeDecoder:
         words = ((self._lanes, self._lanes * -(-width // pair)), (pair, _filled(width, self._lanes)))
         shapes = [(self.batch, heads, -(-context // positions), row) for positions, row in words]
         return [
-            (large_pages(math.prod(shape)).view(shape), positions)
+            (self._memory.take(math.prod(shape)).view(shape), positions)
             for shape, (positions, _) in zip(shapes, words, strict=True)
         ]
 

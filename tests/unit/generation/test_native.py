@@ -130,6 +130,19 @@ def test_a_prompt_is_read_at_once_as_it_is_token_by_token(precision: native.Prec
     assert torch.equal(once(prompt[:, :2]), singly(prompt[:, :2]))
 
 
+@pytest.mark.parametrize("change", ["in place", "as data"])
+def test_weights_that_have_changed_are_read_again(change: str) -> None:
+    model = model_of("gpt2")
+    tokens = torch.arange(5)[None]
+    NativeDecoder(model, batch=1)(tokens)
+    weight = model.blocks[1].attention.qkv.weight
+    with torch.no_grad():
+        (weight if change == "in place" else weight.data)[3] += 1
+    torch.testing.assert_close(
+        NativeDecoder(model, batch=1)(tokens), FullDecoder(model, batch=1)(tokens), rtol=1e-5, atol=1e-5
+    )
+
+
 def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
     model = model_of("gpt2")
     tokens = torch.arange(60)[None]
