@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
@@ -39,6 +39,10 @@ Stop = Annotated[
 ]
 Seed = Annotated[
     int, Parameter(help="The same seed writes the same text.", validator=validators.Number(gte=0, lt=2**64))
+]
+Precision = Annotated[
+    Literal["float32", "bfloat16"],
+    Parameter(help="bfloat16 writes faster and rounds what it multiplies: other texts, about as good."),
 ]
 Samples = Annotated[
     int | None,
@@ -76,6 +80,7 @@ class Drawing:
     repetition_penalty: Penalty = None
     stop: Stop = None
     seed: Seed = 0
+    precision: Precision = "float32"
 
     def as_options(self) -> dict[str, Any]:
         """For `Run.samples`."""

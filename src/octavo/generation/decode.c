@@ -1,11 +1,18 @@
-// One token through the GPT of gpt.py, in single precision: what `model(token, cache)` does for one stream.
+// Tokens through the GPT of gpt.py: what `model(token, cache)` does, for one stream or many, token by token or a whole
+// prompt at once. The slow twin is torch's forward; the tests hold both against each other.
 //
-// The slow twin is torch's forward; the tests hold both against each other. Words: C width, H heads, G key/value heads,
-// D head width, S positions looked at. Matrices are (rows, columns), a row for each output, as torch keeps them.
-// All threads walk through `decode` together; each takes its share of the rows of every matrix.
+// Words: an item is one token of one stream, n of them are decoded together. C width, H heads, G key/value heads, D head
+// width. All threads walk through `decode` together; each takes its share, and a function that ends with a barrier leaves
+// its results complete for all. Every number of an item is summed in an order that depends on nothing but the item, so a
+// stream's text is the same to the bit, alone or beside others.
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 #ifdef _OPENMP
 #include <omp.h>
 #else
@@ -13,87 +20,180 @@ static int omp_get_thread_num(void) { return 0; }
 static int omp_get_num_threads(void) { return 1; }
 #endif
 
+// A vector is one register; `TOGETHER` × `VECTORS` sums fill most of them.
+#if defined __AVX512F__
+enum { LANES = 16 };
+#elif defined __AVX__
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+#if defined __AVX__ && !defined __AVX512F__
+#define TOGETHER 3
+#else
+#define TOGETHER 6
+#endif
+enum { VECTORS = 4, PANEL = VECTORS * LANES };
+const int lanes = LANES, panel = PANEL;
+
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { NO_LAYER, RELU, GELU, GELU_TANH, RELU2, SWIGLU };
 
-typedef struct { const float *weight, *bias; int rows, columns; } Linear;
+// A *word* is what one lane holds: a float32, or a pair of bfloat16 that are neighbours in the sum.
+typedef int Word;
+typedef Word Words __attribute__((vector_size(4 * LANES)));
+typedef float Vector __attribute__((vector_size(4 * LANES)));
+
+// A matrix lies in panels of PANEL rows, the last filled up with zeros: (panels, steps, PANEL) words, a step for every
+// column (float32) or pair of columns (bfloat16).
+typedef struct { const Word *panels; const float *bias; int rows, columns; } Linear;
 typedef struct { const float *weight, *bias; int kind; float eps; } Norm;
 typedef struct {
   Norm attention_norm, feed_forward_norm;
   Linear qkv, project, into, out;  // `project` without rows: heads are joined and nothing else
-  float *keys, *values;            // (G, context, D) each
+  Word *keys, *values;             // of every stream and key/value head; see `key_at` and `value_at`
 } Layer;
 typedef struct {
   int layers, width, heads, groups, head_width, context, vocabulary;
   int post_norm, residual, qk_norm, turned, activation;  // `turned`: pairs of dimensions that rotary positions turn
+  int short_words;                                       // products, keys and values in bfloat16
+  int before, buckets;                                   // tokens before an item that its n-grams reach to; see ngrams.py
   float scale, softcap;                                  // softcap 0: none
-  const float *embedding, *positions, *cosines, *sines;  // (V, C), (context, C) or null, (context, turned) or null
+  const float *embedding, *ngrams;                       // (V, C), (before · buckets, C) or null
+  const float *positions, *cosines, *sines;              // (context, C) or null, (context, turned) or null
   Norm embedding_norm, norm;
   Linear head;
   const Layer *layer;
-  float *x, *normed, *wide, *heads_out, *scores;  // C, C, the widest row, H·D, H·context
+  float *x, *normed, *wide, *heads_out;  // (n, …): C, C, the widest product, H·D
+  float *scores;                         // (threads, context filled up to whole vectors)
+  Word *rounded;                         // (threads, room)
+  ptrdiff_t room;
+  const int *text;  // (streams, text_width), the tokens at all positions so far
+  ptrdiff_t text_width;
 } Model;
 
-static void share(int n, int *begin, int *end) {
-  int threads = omp_get_num_threads(), thread = omp_get_thread_num();
-  *begin = (int)((ptrdiff_t)n * thread / threads);
-  *end = (int)((ptrdiff_t)n * (thread + 1) / threads);
+typedef struct { int token, stream, position; } Item;
+
+static void share(ptrdiff_t n, ptrdiff_t *begin, ptrdiff_t *end) {
+  const int threads = omp_get_num_threads(), thread = omp_get_thread_num();
+  *begin = n * thread / threads;
+  *end = n * (thread + 1) / threads;
 }
 
-// Sixteen numbers at once; compilers cut this to what the processor has.
-typedef float Vector __attribute__((vector_size(64)));
+static int filled(int n, int to) { return (n + to - 1) / to * to; }
+static int steps_of(int columns, int short_words) { return short_words ? (columns + 1) / 2 : columns; }
 
-static Vector load(const float *x) {
-  Vector v;
-  __builtin_memcpy(&v, x, sizeof v);
-  return v;
+static unsigned short to_bfloat16(float x) {
+  unsigned bits;
+  memcpy(&bits, &x, sizeof bits);
+  return (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static float sum(Vector v) {
-  // halves, not one by one: with narrow matrices this is a third of the work
-  typedef float Half __attribute__((vector_size(32)));
-  typedef float Quarter __attribute__((vector_size(16)));
-  union { Vector all; Half half[2]; } u = {v};
-  union { Half all; Quarter half[2]; } h = {u.half[0] + u.half[1]};
-  const Quarter q = h.half[0] + h.half[1];
-  return (q[0] + q[2]) + (q[1] + q[3]);
+// e^x to about 1e-7 of it, without branches, so that compilers make vectors of it. What is below −87 becomes 0.
+static inline float exponential(float x) {
+  const float above = x < -87.0f ? -87.0f : x, kept = above > 88.0f ? 88.0f : above;
+  const float whole = (kept * 1.44269504f + 12582912.0f) - 12582912.0f;  // that many doublings: the sum drops the rest
+  const float r = (kept - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  float power = 1.9875691500e-4f;
+  power = power * r + 1.3981999507e-3f;
+  power = power * r + 8.3334519073e-3f;
+  power = power * r + 4.1665795894e-2f;
+  power = power * r + 1.6666665459e-1f;
+  power = power * r + 5.0000001201e-1f;
+  power = power * r * r + r + 1;
+  union { int bits; float value; } doubled = {((int)whole + 127) << 23};
+  return x < -87.0f ? 0 : power * doubled.value;
 }
 
-static float dot(const float *a, const float *b, int n) {
-  Vector sums = {0};
-  int i = 0;
-  for (; i + 16 <= n; i += 16) sums += load(a + i) * load(b + i);
-  float rest = 0;
-  for (; i < n; i++) rest += a[i] * b[i];
-  return sum(sums) + rest;
-}
-
-// y[begin…end] of weight · x + bias. Memory's pace is what limits it: four rows at a time, so that x is read once for them
-// and their sums do not wait for each other, and the rows to come are asked for in time.
-static void rows(const Linear *layer, const float *x, float *y, int begin, int end) {
-  enum { AHEAD = 2048 };
-  const int n = layer->columns;
-  int row = begin;
-  for (; row + 4 <= end; row += 4) {
-    const float *w = layer->weight + (ptrdiff_t)row * n;
-    Vector s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-    int i = 0;
-    for (int k = 0; k < 4 * n; k += 16) __builtin_prefetch(w + AHEAD + k);
-    for (; i + 16 <= n; i += 16) {
-      const Vector v = load(x + i);
-      
-      s0 += load(w + i) * v;
-      s1 += load(w + n + i) * v;
-      s2 += load(w + 2 * n + i) * v;
-      s3 += load(w + 3 * n + i) * v;
-    }
-    y[row] = sum(s0), y[row + 1] = sum(s1), y[row + 2] = sum(s2), y[row + 3] = sum(s3);
-    for (; i < n; i++)
-      for (int k = 0; k < 4; k++) y[row + k] += w[k * n + i] * x[i];
+static inline __attribute__((always_inline)) Vector add_product(int short_words, Vector sum, Words w, Word x) {
+  if (short_words) {
+#ifdef __AVX512BF16__
+    return (Vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w, (__m512bh)_mm512_set1_epi32(x));
+#else
+    const union { unsigned bits; float value; } low = {(unsigned)x << 16}, high = {(unsigned)x & 0xffff0000u};
+    return sum + (Vector)(w << 16) * low.value + (Vector)(w & (int)0xffff0000) * high.value;
+#endif
   }
-  for (; row < end; row++) y[row] = dot(layer->weight + (ptrdiff_t)row * n, x, n);
-  if (layer->bias)
-    for (row = begin; row < end; row++) y[row] += layer->bias[row];
+  const union { Word bits; float value; } u = {x};
+  return sum + (Vector)w * u.value;
+}
+
+// The one product that matrices, keys and values are read by: for `count` rows of words x, `stride` apart, the sums over
+// all steps of `vectors` vectors of w. The vectors of a step are `apart` words from each other.
+static inline __attribute__((always_inline)) void multiply(
+    int short_words, int count, int vectors, int steps, const Word *w, ptrdiff_t step_size, ptrdiff_t apart,
+    const Word *x, ptrdiff_t stride, Vector (*sums)[VECTORS]) {
+  for (int step = 0; step < steps; step++, w += step_size) {
+    Words read[VECTORS];
+    for (int v = 0; v < vectors; v++) memcpy(&read[v], w + v * apart, sizeof read[v]);
+    for (int i = 0; i < count; i++)
+      for (int v = 0; v < vectors; v++)
+        sums[i][v] = add_product(short_words, sums[i][v], read[v], x[i * stride + step]);
+  }
+}
+
+// n rows of x as words: themselves, or rounded into this thread's room. The words' rows are steps_of(columns) apart.
+static const Word *words(const Model *m, const float *x, ptrdiff_t stride, int columns, int n, ptrdiff_t *words_stride) {
+  *words_stride = m->short_words ? steps_of(columns, 1) : stride;
+  if (!m->short_words) return (const Word *)x;
+  Word *room = m->rounded + omp_get_thread_num() * m->room;
+  for (int i = 0; i < n; i++) {
+    unsigned short *row = (unsigned short *)(room + i * *words_stride);
+    for (int k = 0; k < columns; k++) row[k] = to_bfloat16(x[i * stride + k]);
+    if (columns % 2) row[columns] = 0;
+  }
+  return room;
+}
+
+static inline __attribute__((always_inline)) void tile(
+    int short_words, int count, const Linear *layer, int first, const Word *x, ptrdiff_t stride, float *y) {
+  const int steps = steps_of(layer->columns, short_words);
+  Vector sums[TOGETHER][VECTORS];
+  for (int i = 0; i < count; i++)
+    for (int v = 0; v < VECTORS; v++)
+      if (layer->bias)
+        memcpy(&sums[i][v], layer->bias + first + v * LANES, sizeof sums[i][v]);
+      else
+        sums[i][v] = (Vector){0};
+  const Word *w = layer->panels + (ptrdiff_t)first * steps;
+  multiply(short_words, count, VECTORS, steps, w, PANEL, LANES, x, stride, sums);
+  const int rows = layer->rows - first < PANEL ? layer->rows - first : PANEL;
+  for (int i = 0; i < count; i++) {
+    if (rows == PANEL)
+      for (int v = 0; v < VECTORS; v++) memcpy(y + (ptrdiff_t)i * layer->rows + first + v * LANES, &sums[i][v], sizeof sums[i][v]);
+    else
+      memcpy(y + (ptrdiff_t)i * layer->rows + first, sums[i], rows * sizeof(float));
+  }
+}
+
+// y (n, rows) = x (n, columns; rows `stride` apart) · weight + bias. Threads share panels and, of each, tiles of items:
+// what is read of a panel serves TOGETHER items from registers and all of them from the cache.
+static void product(const Model *m, const Linear *layer, const float *x, ptrdiff_t stride, float *y, int n) {
+  const int tiles = (n + TOGETHER - 1) / TOGETHER, panels = (layer->rows + PANEL - 1) / PANEL;
+  ptrdiff_t begin, end, between;
+  share((ptrdiff_t)tiles * panels, &begin, &end);
+  const Word *read = words(m, x, stride, layer->columns, n, &between);
+  for (ptrdiff_t k = begin; k < end; k++) {
+    const int first = k / tiles * PANEL, item = k % tiles * TOGETHER;
+    const Word *rows = read + item * between;
+    float *out = y + (ptrdiff_t)item * layer->rows;
+#define TILE(count) \
+  case count: \
+    if (m->short_words) tile(1, count, layer, first, rows, between, out); \
+    else tile(0, count, layer, first, rows, between, out); \
+    break
+    switch (n - item < TOGETHER ? n - item : TOGETHER) {  // each a loop of its own, with its sums in registers
+      TILE(1);
+      TILE(2);
+      TILE(3);
+#if TOGETHER == 6
+      TILE(4);
+      TILE(5);
+      TILE(6);
+#endif
+    }
+  }
+#pragma omp barrier
 }
 
 static void normalize(const Norm *norm, const float *x, float *y, int n) {
@@ -113,13 +213,54 @@ static void normalize(const Norm *norm, const float *x, float *y, int n) {
     for (int i = 0; i < n; i++) y[i] += norm->bias[i];
 }
 
-static float activate(int kind, float x) {
+// n rows of x (n, C), normed into y.
+static void normalize_all(const Model *m, const Norm *norm, const float *x, float *y, int n) {
+  ptrdiff_t begin, end;
+  share(n, &begin, &end);
+  for (ptrdiff_t i = begin; i < end; i++) normalize(norm, x + i * m->width, y + i * m->width, m->width);
+#pragma omp barrier
+}
+
+static void activate(int kind, float *x, ptrdiff_t n) {
   switch (kind) {
-    case RELU: return x > 0 ? x : 0;
-    case RELU2: return x > 0 ? x * x : 0;
-    case GELU: return 0.5f * x * (1 + erff(x * 0.70710678f));
-    case GELU_TANH: return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-    default: return x;
+    case RELU:
+      for (ptrdiff_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0;
+      break;
+    case RELU2:
+      for (ptrdiff_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] * x[i] : 0;
+      break;
+    case GELU:
+      for (ptrdiff_t i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));
+      break;
+    case GELU_TANH:  // (1 + tanh u) / 2 = 1 / (1 + e^−2u)
+      for (ptrdiff_t i = 0; i < n; i++)
+        x[i] /= 1 + exponential(-1.59576912f * (x[i] + 0.044715f * x[i] * x[i] * x[i]));
+      break;
+  }
+}
+
+// Keys of a head, for scores of LANES positions at once: (positions / LANES, steps over D, LANES) words. Values, for sums
+// over positions: (steps over positions, D filled up to whole vectors) words.
+static ptrdiff_t key_words(const Model *m) {
+  return (ptrdiff_t)filled(m->context, LANES) * steps_of(m->head_width, m->short_words);
+}
+static ptrdiff_t value_words(const Model *m) {
+  return (ptrdiff_t)steps_of(m->context, m->short_words) * filled(m->head_width, LANES);
+}
+
+static void keep(const Model *m, const Layer *layer, Item item, int group, const float *key, const float *value) {
+  const int D = m->head_width, steps = steps_of(D, m->short_words), row = filled(D, LANES), s = item.position;
+  const ptrdiff_t head = (ptrdiff_t)item.stream * m->groups + group;
+  Word *keys = layer->keys + head * key_words(m) + (ptrdiff_t)(s / LANES) * steps * LANES + s % LANES;
+  Word *values = layer->values + head * value_words(m);
+  if (m->short_words) {
+    for (int i = 0; i < D; i++) {
+      ((unsigned short *)(keys + i / 2 * LANES))[i % 2] = to_bfloat16(key[i]);
+      ((unsigned short *)(values + (ptrdiff_t)(s / 2) * row + i))[s % 2] = to_bfloat16(value[i]);
+    }
+  } else {
+    for (int i = 0; i < D; i++) memcpy(keys + i * LANES, key + i, sizeof(float));
+    memcpy(values + (ptrdiff_t)s * row, value, D * sizeof(float));
   }
 }
 
@@ -138,113 +279,159 @@ static void prepare(const Model *m, float *v, int position) {
   }
 }
 
-static void attend(const Model *m, const Layer *layer, int head, int seen) {
-  const int D = m->head_width, group = head / (m->heads / m->groups);
-  const float *q = m->wide + head * D;
-  const float *keys = layer->keys + (ptrdiff_t)group * m->context * D;
-  const float *values = layer->values + (ptrdiff_t)group * m->context * D;
-  float *scores = m->scores + (ptrdiff_t)head * m->context, *y = m->heads_out + head * D;
+// Scores of `vectors` × LANES positions for the query q.
+static inline __attribute__((always_inline)) void score(
+    int short_words, int vectors, int steps, const Word *keys, const Word *q, float *scores) {
+  Vector sums[1][VECTORS] = {0};
+  multiply(short_words, 1, vectors, steps, keys, LANES, (ptrdiff_t)steps * LANES, q, 0, sums);
+  memcpy(scores, sums[0], vectors * sizeof(Vector));
+}
+
+// `vectors` × LANES dimensions of the weighted sum of values.
+static inline __attribute__((always_inline)) void mix(
+    int short_words, int vectors, int steps, const Word *values, int row, const Word *weights, float *y) {
+  Vector sums[1][VECTORS] = {0};
+  multiply(short_words, 1, vectors, steps, values, row, LANES, weights, 0, sums);
+  memcpy(y, sums[0], vectors * sizeof(Vector));
+}
+
+static inline __attribute__((always_inline)) void attend(
+    int short_words, const Model *m, const Layer *layer, Item item, int head, const float *q, float *y) {
+  const int D = m->head_width, steps = steps_of(D, short_words), row = filled(D, LANES);
+  const int seen = item.position + 1, blocks = (seen + LANES - 1) / LANES;
+  const ptrdiff_t kept = (ptrdiff_t)item.stream * m->groups + head / (m->heads / m->groups);
+  const Word *keys = layer->keys + kept * key_words(m), *values = layer->values + kept * value_words(m);
+  float *scores = m->scores + (ptrdiff_t)omp_get_thread_num() * filled(m->context, LANES);
+  ptrdiff_t unused;
+  const Word *read = words(m, q, 0, D, 1, &unused);
+  int block = 0;
+  for (; block + VECTORS <= blocks; block += VECTORS)
+    score(short_words, VECTORS, steps, keys + (ptrdiff_t)block * steps * LANES, read, scores + block * LANES);
+  for (; block < blocks; block++)
+    score(short_words, 1, steps, keys + (ptrdiff_t)block * steps * LANES, read, scores + block * LANES);
   float largest = -INFINITY, total = 0;
-  for (int s = 0; s < seen; s++) {
-    scores[s] = dot(q, keys + s * D, D) * m->scale;
-    largest = scores[s] > largest ? scores[s] : largest;
-  }
-  for (int s = 0; s < seen; s++) total += scores[s] = expf(scores[s] - largest);
-  for (int i = 0; i < D; i++) y[i] = 0;
-  for (int s = 0; s < seen; s++) {
-    const float weight = scores[s] / total;
-    for (int i = 0; i < D; i++) y[i] += weight * values[s * D + i];
-  }
-}
-
-static void attention(const Model *m, const Layer *layer, const float *x, int position) {
-  const int D = m->head_width, H = m->heads, G = m->groups;
-  int begin, end;
-  share(layer->qkv.rows, &begin, &end);
-  rows(&layer->qkv, x, m->wide, begin, end);
-#pragma omp barrier
-  share(H + 2 * G, &begin, &end);
-  for (int head = begin; head < end; head++) {
-    float *v = m->wide + head * D;
-    if (head < H + G) prepare(m, v, position);
-    if (head >= H) {
-      float *kept = head < H + G ? layer->keys + (ptrdiff_t)(head - H) * m->context * D
-                                 : layer->values + (ptrdiff_t)(head - H - G) * m->context * D;
-      for (int i = 0; i < D; i++) kept[(ptrdiff_t)position * D + i] = v[i];
+#pragma omp simd reduction(max : largest)
+  for (int s = 0; s < seen; s++) largest = scores[s] > largest ? scores[s] : largest;
+#pragma omp simd reduction(+ : total)
+  for (int s = 0; s < seen; s++) total += scores[s] = exponential((scores[s] - largest) * m->scale);
+  read = words(m, scores, 0, seen, 1, &unused);
+  const int over = steps_of(seen, short_words);
+  float mixed[PANEL];
+  for (int i = 0; i < D; i += PANEL, values += PANEL) {
+    const int width = D - i < PANEL ? D - i : PANEL;
+    switch ((width + LANES - 1) / LANES) {
+      case 1: mix(short_words, 1, over, values, row, read, mixed); break;
+      case 2: mix(short_words, 2, over, values, row, read, mixed); break;
+      case 3: mix(short_words, 3, over, values, row, read, mixed); break;
+      case 4: mix(short_words, 4, over, values, row, read, mixed); break;
     }
+    for (int k = 0; k < width; k++) y[i + k] = mixed[k] / total;
+  }
+}
+
+static void attention(const Model *m, const Layer *layer, const float *x, const Item *items, int n) {
+  const int D = m->head_width, H = m->heads, G = m->groups;
+  ptrdiff_t begin, end;
+  product(m, &layer->qkv, x, m->width, m->wide, n);
+  share((ptrdiff_t)n * (H + G), &begin, &end);
+  for (ptrdiff_t k = begin; k < end; k++) {
+    const int item = k / (H + G), head = k % (H + G);
+    float *row = m->wide + (ptrdiff_t)item * layer->qkv.rows, *v = row + head * D;
+    prepare(m, v, items[item].position);
+    if (head >= H) keep(m, layer, items[item], head - H, v, v + G * D);
   }
 #pragma omp barrier
-  share(H, &begin, &end);
-  for (int head = begin; head < end; head++) attend(m, layer, head, position + 1);
+  share((ptrdiff_t)n * H, &begin, &end);
+  for (ptrdiff_t k = begin; k < end; k++) {
+    const int item = k / H, head = k % H;
+    const float *q = m->wide + (ptrdiff_t)item * layer->qkv.rows + head * D;
+    float *y = m->heads_out + (ptrdiff_t)item * H * D + head * D;
+    if (m->short_words)
+      attend(1, m, layer, items[item], head, q, y);
+    else
+      attend(0, m, layer, items[item], head, q, y);
+  }
 #pragma omp barrier
 }
 
-static void feed_forward(const Model *m, const Layer *layer, const float *x) {
-  int begin, end;
+// Leaves the features of `into`, activated, at the beginning of each row of `wide`.
+static void feed_forward(const Model *m, const Layer *layer, const float *x, int n) {
+  ptrdiff_t begin, end;
+  product(m, &layer->into, x, m->width, m->wide, n);
   if (m->activation == SWIGLU) {  // the matrix holds the gates first, then what they let through
     const int features = layer->into.rows / 2;
-    share(features, &begin, &end);
-    rows(&layer->into, x, m->wide, begin, end);
-    rows(&layer->into, x, m->wide, begin + features, end + features);
-    for (int i = begin; i < end; i++) m->wide[i] *= m->wide[i + features] / (1 + expf(-m->wide[i]));
+    share(n, &begin, &end);
+    for (ptrdiff_t item = begin; item < end; item++) {
+      float *gate = m->wide + item * layer->into.rows, *through = gate + features;
+      for (int i = 0; i < features; i++) gate[i] *= through[i] / (1 + exponential(-gate[i]));
+    }
   } else {
-    share(layer->into.rows, &begin, &end);
-    rows(&layer->into, x, m->wide, begin, end);
-    for (int i = begin; i < end; i++) m->wide[i] = activate(m->activation, m->wide[i]);
+    share((ptrdiff_t)n * layer->into.rows, &begin, &end);
+    activate(m->activation, m->wide + begin, end - begin);
   }
 #pragma omp barrier
 }
 
-// x joined with a layer's output, which `layer` makes of `inner`; normed before or after. All threads enter and leave together.
-static void join(const Model *m, const Linear *layer, const float *inner, const Norm *norm) {
-  int begin, end;
-  share(m->width, &begin, &end);
-  float *y = m->normed;
-  if (layer->rows)
-    rows(layer, inner, y, begin, end);
-  else
-    for (int i = begin; i < end; i++) y[i] = inner[i];
-  for (int i = begin; i < end; i++) m->x[i] = m->residual ? m->x[i] + y[i] : y[i];
+// x joined with a layer's output, which `layer` makes of `inner`; normed after it or, by `normed`, before.
+static void join(const Model *m, const Linear *layer, const float *inner, ptrdiff_t stride, const Norm *norm, int n) {
+  ptrdiff_t begin, end;
+  if (layer->rows) product(m, layer, inner, stride, m->normed, n);
+  const float *y = layer->rows ? m->normed : inner;
+  share((ptrdiff_t)n * m->width, &begin, &end);
+  for (ptrdiff_t i = begin; i < end; i++) m->x[i] = m->residual ? m->x[i] + y[i] : y[i];
 #pragma omp barrier
-  if (m->post_norm) {
-#pragma omp single
-    normalize(norm, m->x, m->x, m->width);
-  }
+  if (m->post_norm) normalize_all(m, norm, m->x, m->x, n);
 }
 
-static const float *normed(const Model *m, const Norm *norm) {
+static const float *normed(const Model *m, const Norm *norm, int n) {
   if (m->post_norm) return m->x;
-#pragma omp single
-  normalize(norm, m->x, m->normed, m->width);
+  normalize_all(m, norm, m->x, m->normed, n);
   return m->normed;
 }
 
-// Logits (V) of the token after `token`, which stands at `position`; the caches hold what stands before it.
-void decode(const Model *m, int token, int position, float *logits, int threads) {
+// For each n the vector of the item's last n tokens; products wrap around at 64 bits, as in ngrams.py.
+static void add_ngrams(const Model *m, Item item, float *x) {
+  uint64_t hashed = (uint64_t)item.token + 1;
+  for (int back = 1; back <= m->before; back++) {
+    const int at = item.position - back;
+    hashed = hashed * 1000003 + (at < 0 ? 0 : m->text[item.stream * m->text_width + at] + 1);
+    const int64_t rest = ((int64_t)(hashed * 0x9E3779B97F4A7C15) >> 32) % m->buckets;
+    const ptrdiff_t row = (rest < 0 ? rest + m->buckets : rest) + (ptrdiff_t)(back - 1) * m->buckets;
+    for (int k = 0; k < m->width; k++) x[k] += m->ngrams[row * m->width + k];
+  }
+}
+
+// The n items in turn; logits (wanted, V) of what follows the last `wanted` of them. Of a stream the caches hold what
+// stands before its items, which may be several, in order.
+void decode(const Model *m, const Item *items, int n, int wanted, float *logits, int threads) {
 #pragma omp parallel num_threads(threads)
   {
-    int begin, end;
-#pragma omp single
-    {
-      for (int i = 0; i < m->width; i++) {
-        m->x[i] = m->embedding[(ptrdiff_t)token * m->width + i];
-        if (m->positions) m->x[i] += m->positions[(ptrdiff_t)position * m->width + i];
-      }
-      normalize(&m->embedding_norm, m->x, m->x, m->width);
+    const int C = m->width;
+    ptrdiff_t begin, end;
+    share(n, &begin, &end);
+    for (ptrdiff_t i = begin; i < end; i++) {
+      float *x = m->x + i * C;
+      memcpy(x, m->embedding + (ptrdiff_t)items[i].token * C, C * sizeof *x);
+      add_ngrams(m, items[i], x);
+      if (m->positions)
+        for (int k = 0; k < C; k++) x[k] += m->positions[(ptrdiff_t)items[i].position * C + k];
+      normalize(&m->embedding_norm, x, x, C);
     }
+#pragma omp barrier
     for (int i = 0; i < m->layers; i++) {
       const Layer *layer = m->layer + i;
-      attention(m, layer, normed(m, &layer->attention_norm), position);
-      join(m, &layer->project, m->heads_out, &layer->attention_norm);
+      attention(m, layer, normed(m, &layer->attention_norm, n), items, n);
+      join(m, &layer->project, m->heads_out, m->heads * m->head_width, &layer->attention_norm, n);
       if (m->activation == NO_LAYER) continue;
-      feed_forward(m, layer, normed(m, &layer->feed_forward_norm));
-      join(m, &layer->out, m->wide, &layer->feed_forward_norm);
+      feed_forward(m, layer, normed(m, &layer->feed_forward_norm, n), n);
+      const int row = layer->into.rows;
+      join(m, &layer->out, m->wide, row, &layer->feed_forward_norm, n);
     }
-#pragma omp single
-    normalize(&m->norm, m->x, m->normed, m->width);
-    share(m->vocabulary, &begin, &end);
-    rows(&m->head, m->normed, logits, begin, end);
+    const ptrdiff_t before = (ptrdiff_t)(n - wanted) * C;
+    normalize_all(m, &m->norm, m->x + before, m->normed, wanted);
+    product(m, &m->head, m->normed, C, logits, wanted);
+    share((ptrdiff_t)wanted * m->vocabulary, &begin, &end);
     if (m->softcap > 0)
-      for (int i = begin; i < end; i++) logits[i] = m->softcap * tanhf(logits[i] / m->softcap);
+      for (ptrdiff_t i = begin; i < end; i++) logits[i] = m->softcap * tanhf(logits[i] / m->softcap);
   }
 }

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from octavo.errors import InputError
-from octavo.generation.native import NativeDecoder
+from octavo.generation.native import NativeDecoder, Precision
 from octavo.generation.sampling import Sampling
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
+from octavo.training.precision import autocast
 
 Finish = Literal["length", "end", "stop"]
 
@@ -32,8 +33,8 @@ class NextLogits(Protocol):
 class CachedDecoder:
     """Feeds new tokens only; the fast path."""
 
-    def __init__(self, model: GPT, *, batch: int) -> None:
-        self.model, self.batch = model, batch
+    def __init__(self, model: GPT, *, batch: int, precision: Precision = "float32") -> None:
+        self.model, self.batch, self.precision = model, batch, precision
         self.keep = model.context - max(1, model.context // 4)
         self.cache = model.new_cache(batch)
         self.text: Tensor | None = None  # (B, ≤ context) what the cache has read
@@ -46,14 +47,15 @@ class CachedDecoder:
             keep = self.model.context if held == 0 else max(1, self.keep)
             self.text = tokens = self.text[:, -keep:]
             self.cache.clear()
-        return self.model(tokens, self.cache)[:, -1].float()
+        with autocast(self.precision, tokens.device):
+            return self.model(tokens, self.cache)[:, -1].float()
 
 
 class FullDecoder:
     """Reads the whole window anew for each token; the slow twin with the same windows."""
 
-    def __init__(self, model: GPT, *, batch: int) -> None:
-        self.model = model
+    def __init__(self, model: GPT, *, batch: int, precision: Precision = "float32") -> None:
+        self.model, self.precision = model, precision
         self.keep = model.context - max(1, model.context // 4)
         self.text: Tensor | None = None
 
@@ -63,15 +65,16 @@ class FullDecoder:
         self.text = tokens if self.text is None else torch.cat((self.text, tokens), dim=1)
         if self.text.size(1) > self.model.context:
             self.text = self.text[:, -(self.model.context if held == 0 else max(1, self.keep)) :]
-        return self.model(self.text)[:, -1].float()
+        with autocast(self.precision, tokens.device):
+            return self.model(self.text)[:, -1].float()
 
 
 Decoder = type[NativeDecoder] | type[CachedDecoder] | type[FullDecoder]
 
 
-def fastest_decoder(model: GPT, *, batch: int) -> Decoder:
-    """What decodes this model fastest here, for so many streams side by side."""
-    return NativeDecoder if NativeDecoder.fits(model, batch=batch) else CachedDecoder
+def fastest_decoder(model: GPT) -> Decoder:
+    """What decodes this model fastest here."""
+    return NativeDecoder if NativeDecoder.fits(model) else CachedDecoder
 
 
 @dataclass
@@ -86,10 +89,13 @@ class Sample:
 
 
 class Writer:
-    """A model with its tokenizer, ready to write."""
+    """A model with its tokenizer, ready to write.
 
-    def __init__(self, model: GPT, tokenizer: Tokenizer) -> None:
-        self.model, self.tokenizer = model, tokenizer
+    `precision`: bfloat16 is faster and rounds the numbers that are multiplied, so that a text may turn out another.
+    """
+
+    def __init__(self, model: GPT, tokenizer: Tokenizer, *, precision: Precision = "float32") -> None:
+        self.model, self.tokenizer, self.precision = model, tokenizer, precision
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """Ids of the document start and the prompt; an empty prompt is the document start alone.
@@ -160,7 +166,8 @@ class Writer:
         self.model.eval()
         ids = self.prompt_ids(prompt)
         writing = [_Stream(self.tokenizer, ids, first + i, seed, tokens, stop) for i in range(count)]
-        step = (decoder or fastest_decoder(self.model, batch=count))(self.model, batch=count)
+        chosen_decoder = decoder or fastest_decoder(self.model)
+        step = chosen_decoder(self.model, batch=count, precision=self.precision)
         fresh = torch.tensor([ids] * count)
         penalized = sampling.repetition_penalty != 1.0
         seen = torch.zeros(count, self.tokenizer.vocab_size, dtype=torch.bool) if penalized else None

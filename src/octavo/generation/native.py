@@ -1,4 +1,4 @@
-"""One stream decoded by a small native kernel: decode.c, compiled once by the machine's own C compiler.
+"""Decoding by a small native kernel: decode.c, compiled once by the machine's own C compiler.
 
 Where there is no compiler, or the model is not in single precision on the CPU, `NativeDecoder.fits` says no and torch
 decodes. H heads, G key/value heads, D head width, V vocabulary.
@@ -7,28 +7,30 @@ decodes. H heads, G key/value heads, D head width, V vocabulary.
 from __future__ import annotations
 
 import ctypes
-import hashlib
+import math
 import mmap
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
+from collections.abc import MutableMapping
 from functools import cache
-from importlib import resources
-from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.weak import WeakTensorKeyDictionary
 
-from octavo.dataset import default_cache
+from octavo.model.attention import Attention
 from octavo.model.feedforward import ACTIVATIONS, SwiGLU
 from octavo.model.gpt import GPT, PostNormBlock
+from octavo.model.native import Floats, address, library
+from octavo.model.ngrams import HashedNGrams
 from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import RotaryPositions
 
-Floats = ctypes.POINTER(ctypes.c_float)
 NORMS: dict[type[nn.Module], int] = {nn.Identity: 0, nn.LayerNorm: 1, RootMeanSquareNorm: 2}
+Precision = Literal["float32", "bfloat16"]
+ITEMS = 64
+"""Tokens that are decoded together where so many are known: of a prompt, or of all streams."""
 WEIGHTS_PER_THREAD = 2_000_000
 """Below that threads wait for each other longer than they work, above all on a machine that others use too."""
 KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")  # as decode.c numbers them
@@ -51,115 +53,184 @@ class _Layer(ctypes.Structure):
 
 
 _COUNTS = ("layers", "width", "heads", "groups", "head_width", "context", "vocabulary")
-_SWITCHES = ("post_norm", "residual", "qk_norm", "turned", "activation")
+_SWITCHES = ("post_norm", "residual", "qk_norm", "turned", "activation", "short_words", "before", "buckets")
 
 
 class _Model(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int) for name in (*_COUNTS, *_SWITCHES)),
         *((name, ctypes.c_float) for name in ("scale", "softcap")),
-        *((name, Floats) for name in ("embedding", "positions", "cosines", "sines")),
+        *((name, Floats) for name in ("embedding", "ngrams", "positions", "cosines", "sines")),
         *((name, _Norm) for name in ("embedding_norm", "norm")),
         ("head", _Linear),
         ("layer", ctypes.POINTER(_Layer)),
-        *((name, Floats) for name in ("x", "normed", "wide", "heads_out", "scores")),
+        *((name, Floats) for name in ("x", "normed", "wide", "heads_out", "scores", "rounded")),
+        ("room", ctypes.c_ssize_t),
+        ("text", ctypes.c_void_p),
+        ("text_width", ctypes.c_ssize_t),
     )
 
 
-class _Matrices:
-    """One stretch of memory for all matrices, in large pages where the system has them: a third faster to read."""
+_PACKED: MutableMapping[Tensor, tuple[tuple[object, ...], Tensor]] = WeakTensorKeyDictionary()
+"""Matrices as the kernel reads them, with the state of the weights at that time, for as long as the weights live."""
 
-    def __init__(self, model: GPT) -> None:
-        sizes = [layer.weight.numel() for layer in model.modules() if isinstance(layer, nn.Linear)]
-        memory = mmap.mmap(-1, 4 * sum(sizes))
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        self._free = torch.frombuffer(memory, dtype=torch.float32)
 
-    def take(self, matrix: Tensor) -> Tensor:
-        """A copy of the matrix, next to the one before."""
-        place, self._free = self._free[: matrix.numel()], self._free[matrix.numel() :]
-        return place.view_as(matrix).copy_(matrix.detach())
+class _Memory:
+    """Zeros, some after each other in large pages where the system has them: a third faster to read."""
+
+    AT_LEAST = 2**21
+    """Words of a stretch; what is not used of it costs nothing."""
+
+    def __init__(self) -> None:
+        self._free = torch.empty(0)
+
+    def take(self, words: int) -> Tensor:
+        """So many words of 4 bytes, next to those before if they fit there."""
+        if words > self._free.numel():
+            stretch = mmap.mmap(-1, 4 * max(words, self.AT_LEAST))
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                stretch.madvise(mmap.MADV_HUGEPAGE)
+            self._free = torch.frombuffer(stretch, dtype=torch.float32)
+        taken, self._free = self._free[:words], self._free[words:]
+        return taken
 
 
 class NativeDecoder:
-    """The same as `CachedDecoder` for one stream. Its weights are copies, in the order in which they are read."""
+    """The same as `CachedDecoder`. Its weights are copies, in the order in which they are read.
 
-    def __init__(self, model: GPT, *, batch: int) -> None:
-        library = compiled()
-        assert batch == 1 and library is not None, "see `fits`"
-        self._decode = library.decode
-        self.model = model
+    A stream's logits are the same to the bit whatever the number of streams, of threads, and of tokens at a call.
+    """
+
+    def __init__(self, model: GPT, *, batch: int, precision: Precision = "float32") -> None:
+        native = compiled()
+        assert native is not None, "see `fits`"
+        self._decode = native.decode
+        self.model, self.batch = model, batch
         self.keep = model.context - max(1, model.context // 4)
-        self.text: list[int] = []
-        # What the kernel points to, which must stay.
-        self._matrices = _Matrices(model)
-        self._held: list[Tensor] = []
-        self._logits = torch.empty(model.head.out_features)
-        self._native = self._described(model)
-        self._out = self._point(self._logits)
+        self.text = np.empty((batch, 0), dtype=np.int32)
+        self._short = precision == "bfloat16"
+        self._lanes, self._panel = (ctypes.c_int.in_dll(native, name).value for name in ("lanes", "panel"))
+        self._together = batch * max(1, ITEMS // batch)
         weights = sum(weight.numel() for weight in model.parameters())
-        self._threads = max(1, min(torch.get_num_threads(), weights // WEIGHTS_PER_THREAD))
+        self._threads = max(1, min(torch.get_num_threads(), weights * batch // WEIGHTS_PER_THREAD))
+        self._logits = torch.empty(batch, model.head.out_features)
+        # What the kernel points to, which must stay.
+        self._held: list[Tensor] = []
+        self._matrices, self._memory = _Memory(), _Memory()
+        self._native = self._described(model)
 
     @staticmethod
-    def fits(model: GPT, *, batch: int) -> bool:
+    def fits(model: GPT) -> bool:
         """Whether the kernel can take this model, and is there."""
         weights = list(model.parameters())
         plain = all(weight.dtype == torch.float32 and weight.device.type == "cpu" for weight in weights)
-        plain = plain and not model.ngrams.before
-        return batch == 1 and plain and not model.training and compiled() is not None
+        return plain and not model.training and compiled() is not None
 
     @torch.no_grad()
     def __call__(self, tokens: Tensor) -> Tensor:
-        new = tokens[0].tolist()
-        held = len(self.text)
-        self.text += new
-        if len(self.text) > self.model.context:
+        new = tokens.numpy().astype(np.int32)
+        held = self.text.shape[1]
+        self.text = np.concatenate((self.text, new), axis=1)
+        if self.text.shape[1] > self.model.context:
             keep = self.model.context if held == 0 else max(1, self.keep)
-            self.text = new = self.text[-keep:]
-        for position, token in enumerate(new, start=len(self.text) - len(new)):
-            self._decode(ctypes.byref(self._native), token, position, self._out, self._threads)
-        return self._logits[None].clone()
+            self.text = new = np.ascontiguousarray(self.text[:, -keep:])
+            held = 0
+        if held == 0 and self.batch > 1 and (new == new[0]).all():  # a prompt is read once
+            self._read(new[:1], 0)
+            for cached, positions in self._caches:
+                rows = -(-new.shape[1] // positions)
+                cached[1:, :, :rows] = cached[0, :, :rows]
+            return self._logits[:1].repeat(self.batch, 1)
+        self._read(new, held)
+        return self._logits.clone()
+
+    def _read(self, tokens: np.ndarray, start: int) -> None:
+        """Decode tokens (B, T) at positions from `start` on, position by position, some positions together."""
+        streams, length = tokens.shape
+        items = np.empty((length, streams, 3), dtype=np.int32)  # token, stream, position
+        items[:, :, 0] = tokens.T
+        items[:, :, 1] = np.arange(streams)
+        items[:, :, 2] = np.arange(start, start + length)[:, None]
+        items = items.reshape(-1, 3)
+        logits = address(self._logits)
+        self._native.text, self._native.text_width = self.text.ctypes.data, self.text.shape[1]
+        step = self._together // streams * streams
+        for first in range(0, len(items), step):
+            some = items[first : first + step]
+            wanted = streams if first + step >= len(items) else 0
+            self._decode(
+                ctypes.byref(self._native), some.ctypes.data, len(some), wanted, logits, self._threads
+            )
 
     def _point(self, tensor: Tensor | None) -> ctypes._Pointer[ctypes.c_float] | None:
         if tensor is None:
             return None
         tensor = tensor.detach().float().contiguous()
         self._held.append(tensor)
-        return ctypes.cast(tensor.data_ptr(), Floats)
+        return address(tensor)
 
     def _linear(self, layer: nn.Module | None) -> _Linear:
         if not isinstance(layer, nn.Linear):
             return _Linear(None, None, 0, 0)
-        weight = self._matrices.take(layer.weight)
-        return _Linear(self._point(weight), self._point(layer.bias), *layer.weight.shape)
+        rows, columns = layer.weight.shape
+        more = -rows % self._panel
+        bias = None if layer.bias is None else F.pad(layer.bias, (0, more))
+        return _Linear(self._point(self._panels(layer.weight)), self._point(bias), rows, columns)
+
+    def _panels(self, weight: Tensor) -> Tensor:
+        """A matrix as decode.c reads it, (panels, steps, panel) words; kept while it is unchanged."""
+        state = (self._short, weight.data_ptr(), weight._version, float(weight.detach().sum()))
+        kept = _PACKED.get(weight)
+        if kept is None or kept[0] != state:
+            kept = _PACKED[weight] = (state, self._packed(weight))
+        return kept[1]
+
+    def _packed(self, weight: Tensor) -> Tensor:
+        pair = 2 if self._short else 1
+        padded = F.pad(weight.detach(), (0, -weight.size(1) % pair, 0, -weight.size(0) % self._panel))
+        panels = padded.view(-1, self._panel, padded.size(1) // pair, pair).transpose(1, 2)
+        place = self._matrices.take(panels.numel() // pair)
+        place.view(torch.bfloat16 if self._short else torch.float32).view(panels.shape).copy_(panels)
+        return place
 
     def _norm(self, norm: nn.Module) -> _Norm:
         values = [self._point(getattr(norm, name, None)) for name in ("weight", "bias")]
         return _Norm(*values, NORMS[type(norm)], float(getattr(norm, "eps", 0.0)))
+
+    def _cache(self, layer: Attention) -> list[tuple[Tensor, int]]:
+        """Room for keys and for values, (streams, heads, rows, words), and the positions in a row; see decode.c."""
+        heads, width, context = layer.kv_heads, layer.head_width, self.model.context
+        pair = 2 if self._short else 1
+        words = ((self._lanes, self._lanes * -(-width // pair)), (pair, _filled(width, self._lanes)))
+        shapes = [(self.batch, heads, -(-context // positions), row) for positions, row in words]
+        return [
+            (self._memory.take(math.prod(shape)).view(shape), positions)
+            for shape, (positions, _) in zip(shapes, words, strict=True)
+        ]
 
     def _described(self, model: GPT) -> _Model:
         first, context = model.blocks[0], model.context
         attention, inner = first.attention, first.feed_forward
         kind = "none" if inner is None else "swiglu" if isinstance(inner, SwiGLU) else _name(inner)
         layers = (_Layer * len(model.blocks))()
+        self._caches: list[tuple[Tensor, int]] = []
         for layer, block in zip(layers, model.blocks, strict=True):
-            cached = torch.empty(2, block.attention.kv_heads, context, block.attention.head_width)
             layer.attention_norm, layer.feed_forward_norm = (
                 self._norm(norm) for norm in (block.attention_norm, block.feed_forward_norm)
             )
             layer.qkv, layer.project = map(self._linear, (block.attention.qkv, block.attention.project))
             into = getattr(block.feed_forward, "gate_into", getattr(block.feed_forward, "into", None))
             layer.into, layer.out = map(self._linear, (into, getattr(block.feed_forward, "out", None)))
-            layer.keys, layer.values = (self._point(part) for part in cached)
+            cached = self._cache(block.attention)
+            layer.keys, layer.values = (self._point(room) for room, _ in cached)
+            self._caches += cached
         self._layers = layers
-        width, joined = model.embedding.embedding_dim, attention.heads * attention.head_width
-        widest = max(layers[0].qkv.rows, layers[0].into.rows)
         positions = model.positions
         added = getattr(positions, "weight", getattr(positions, "table", None))
+        head = self._linear(model.head)
         return _Model(
             len(model.blocks),
-            width,
+            model.embedding.embedding_dim,
             attention.heads,
             attention.kv_heads,
             attention.head_width,
@@ -170,83 +241,51 @@ class NativeDecoder:
             attention.qk_norm,
             positions.cos.size(1) if isinstance(positions, RotaryPositions) else 0,
             KINDS.index(kind),
+            self._short,
+            model.ngrams.before,
+            model.ngrams.buckets if isinstance(model.ngrams, HashedNGrams) else 0,
             attention.attend.scale,
             model.logit_softcap or 0.0,
             self._point(model.embedding.weight),
+            self._point(getattr(model.ngrams, "weight", None)),
             self._point(added),
             self._point(getattr(positions, "cos", None)),
             self._point(getattr(positions, "sin", None)),
             self._norm(model.embedding_norm),
             self._norm(model.norm),
-            self._linear(model.head),
+            head,
             layers,
-            *(
-                self._point(torch.empty(size))
-                for size in (width, width, widest, joined, attention.heads * context)
-            ),
+            *self._rooms(layers[0], head),
         )
+
+    def _rooms(self, layer: _Layer, head: _Linear) -> tuple[object, ...]:
+        """What the kernel writes into between its steps: x, normed, wide, heads_out, scores, rounded, and its room."""
+        items, width, context = self._together, head.columns, self.model.context
+        attention = self.model.blocks[0].attention
+        joined = attention.heads * attention.head_width
+        rounded = max(items * max(width, joined, layer.out.columns), context + 1) if self._short else 0
+        sizes = (
+            *(items * n for n in (width, width, max(layer.qkv.rows, layer.into.rows), joined)),
+            self._threads * _filled(context, self._lanes),
+            self._threads * rounded,
+        )
+        return (*(self._point(torch.empty(size)) for size in sizes), rounded)
+
+
+def _filled(n: int, to: int) -> int:
+    return n + -n % to
 
 
 def _name(layer: nn.Module) -> str:
     return next(name for name, function in ACTIVATIONS.items() if function is layer.activation)
 
 
-# Tried in this order until one works: not every compiler has OpenMP, or knows the processor it runs on.
-FLAGS = (
-    ("-march=native", "-fopenmp"),
-    ("-mcpu=native", "-fopenmp"),
-    ("-march=native",),
-    ("-mcpu=native",),
-    (),
-)
-
-
 @cache
 def compiled() -> ctypes.CDLL | None:
-    """The kernel as a library, from the cache or compiled now (about half a second). None where that cannot be done."""
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    if compiler is None or os.environ.get("OCTAVO_NATIVE", "1") == "0":
-        return None
-    source = resources.files("octavo.generation").joinpath("decode.c").read_bytes()
-    key = hashlib.sha256(source + repr((compiler, FLAGS, platform.uname().machine, _processor())).encode())
-    library = default_cache() / "native" / f"decode-{key.hexdigest()[:16]}.so"
-    try:
-        if library.is_file() and (kept := _loaded(library)) is not None:
-            return kept
-        return _loaded(library) if _compile(compiler, source, library) else None
-    except OSError:  # a cache that cannot be written
-        return None
-
-
-def _loaded(library: Path) -> ctypes.CDLL | None:
-    try:
-        native = ctypes.CDLL(str(library))
-    except OSError:  # damaged, or in a folder from which nothing may be run
-        return None
-    native.decode.argtypes = (ctypes.POINTER(_Model), ctypes.c_int, ctypes.c_int, Floats, ctypes.c_int)
-    native.decode.restype = None
+    """The kernel, where it can be had."""
+    native = library("octavo.generation", "decode")
+    if native is not None:
+        counts = (ctypes.c_int, ctypes.c_int)
+        native.decode.argtypes = (ctypes.POINTER(_Model), ctypes.c_void_p, *counts, Floats, ctypes.c_int)
+        native.decode.restype = None
     return native
-
-
-def _compile(compiler: str, source: bytes, library: Path) -> bool:
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=library.parent, prefix=".compiling-") as folder:
-        code, built = Path(folder) / "decode.c", Path(folder) / "decode.so"
-        code.write_bytes(source)
-        for flags in FLAGS:
-            command = [compiler, "-O3", "-fno-math-errno", *flags, "-shared", "-fPIC"]
-            command += ["-o", str(built), str(code), "-lm"]
-            done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-            if done.returncode == 0:
-                built.replace(library)
-                return True
-    return False
-
-
-def _processor() -> str:
-    """What tells processors apart: a library made for one may not run on another that shares the cache."""
-    path = Path("/proc/cpuinfo")
-    if not path.is_file():
-        return platform.processor()
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return "\n".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))

@@ -13,7 +13,7 @@ import torch
 
 from octavo.config import Recipe, check, parse_yaml
 from octavo.errors import CheckpointError, InputError, RunFolderError
-from octavo.generation import Sample, Writer
+from octavo.generation import Precision, Sample, Writer
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.folder import RunFolder
@@ -99,11 +99,14 @@ class Run:
         tokens: int | None = None,
         seed: int = 0,
         stop: Sequence[str] = (),
+        precision: Precision = "float32",
         **sampling: Any,
     ) -> str:
         """What the model writes after `prompt` (without it). `sampling`: temperature, top_k, top_p, min_p,
-        repetition_penalty; what is not given is the recipe's."""
-        return "".join(self.stream(prompt, tokens=tokens, seed=seed, stop=stop, **sampling))
+        repetition_penalty; what is not given is the recipe's. `precision`: see `Writer`."""
+        return "".join(
+            self.stream(prompt, tokens=tokens, seed=seed, stop=stop, precision=precision, **sampling)
+        )
 
     def stream(
         self,
@@ -112,10 +115,11 @@ class Run:
         tokens: int | None = None,
         seed: int = 0,
         stop: Sequence[str] = (),
+        precision: Precision = "float32",
         **sampling: Any,
     ) -> Iterator[str]:
         """The same in pieces, as they are written."""
-        yield from Writer(self.model, self.tokenizer).stream(
+        yield from Writer(self.model, self.tokenizer, precision=precision).stream(
             prompt,
             tokens=tokens or self.config.sampling.tokens,
             sampling=sampling_of(self.config.sampling, **sampling),
@@ -131,10 +135,11 @@ class Run:
         tokens: int | None = None,
         seed: int = 0,
         stop: Sequence[str] = (),
+        precision: Precision = "float32",
         **sampling: Any,
     ) -> list[Sample]:
         """Several continuations written side by side, with ids and log-probabilities."""
-        return Writer(self.model, self.tokenizer).samples(
+        return Writer(self.model, self.tokenizer, precision=precision).samples(
             prompt,
             tokens=tokens or self.config.sampling.tokens,
             sampling=sampling_of(self.config.sampling, **sampling),

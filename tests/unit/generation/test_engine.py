@@ -48,7 +48,7 @@ def script(tokens: Sequence[int]) -> Callable[..., Callable[[Tensor], Tensor]]:
     class Scripted:
         read: list[list[list[int]]] = []  # noqa: RUF012 - one script, one list
 
-        def __init__(self, model: GPT, *, batch: int) -> None:
+        def __init__(self, model: GPT, *, batch: int, precision: str) -> None:
             self.coming, self.batch, self.size = iter(tokens), batch, model.embedding.num_embeddings
 
         def __call__(self, fresh: Tensor) -> Tensor:

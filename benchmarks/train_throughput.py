@@ -1,0 +1,141 @@
+"""Tokens a second while training, beside nanoGPT, Hugging Face's Trainer and litgpt, in turn; share of the peak.
+
+    python benchmarks/train_throughput.py --nanogpt PATH --peers PYTHON [--repeats 3] [--shape 0.8M 14M 124M]
+
+Each is a process of its own on random tokens, at nanoGPT's CPU shape (0.8M), report E's Table 1 (14M) and GPT-2
+(124M): the median step after the first. The peak is the best of some matrix products of 2048 × 2048 on this machine, in
+the same run. The share counts 6 FLOPs a weight in a matrix product and token, and 6 · layers · width · context for
+attention. A peer that PYTHON lacks is left out and said to be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from common import finish, load, print_table
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "0.8M": {
+        "layers": 4,
+        "heads": 4,
+        "width": 128,
+        "context": 64,
+        "vocabulary": 65,
+        "batch": 12,
+        "steps": 60,
+    },
+    "14M": {"layers": 8, "heads": 8, "width": 384, "context": 256, "vocabulary": 65, "batch": 64, "steps": 4},
+    "124M": {
+        "layers": 12,
+        "heads": 12,
+        "width": 768,
+        "context": 1024,
+        "vocabulary": 50257,
+        "batch": 1,
+        "steps": 4,
+    },
+}
+CONTENDERS: dict[str, dict[str, Any]] = {
+    "octavo, float32": {"who": "octavo", "precision": "float32"},
+    "octavo, bfloat16": {"who": "octavo", "precision": "bfloat16"},
+    "nanogpt": {"who": "nanogpt"},
+    "huggingface": {"who": "huggingface"},
+    "litgpt": {"who": "litgpt"},
+}
+
+
+def peak(dtype: torch.dtype) -> float:
+    """FLOP/s of the fastest of some large matrix products."""
+    a, b = (torch.randn(2048, 2048).to(dtype) for _ in range(2))
+    times = []
+    for _ in range(8):
+        begin = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - begin)
+    return 2 * 2048**3 / min(times)
+
+
+def flops(shape: dict[str, Any]) -> float:
+    """Of a training step, a token."""
+    weights = 12 * shape["layers"] * shape["width"] ** 2 + shape["vocabulary"] * shape["width"]
+    return 6 * weights + 6 * shape["layers"] * shape["width"] * shape["context"]
+
+
+def measured(spec: dict[str, Any], python: str) -> dict[str, Any]:
+    """What `train_peers.py` found."""
+    script = Path(__file__).with_name("train_peers.py")
+    environment = {**os.environ, "OMP_NUM_THREADS": str(spec["threads"]), "PYTHONWARNINGS": "ignore"}
+    command = [python, str(script), json.dumps(spec)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, check=False)
+    if done.returncode:
+        return {"missing": f"failed: {done.stderr.strip()[-300:]}"}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
+    parser.add_argument("--nanogpt", type=Path, help="a checkout of nanoGPT")
+    parser.add_argument("--peers", default=sys.executable, help="an interpreter that has the peers' packages")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--steps", type=int, help="of each process; the first is not counted")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    before = load()
+    peaks = {"float32": peak(torch.float32), "bfloat16": peak(torch.bfloat16)}
+    rows, left_out, runs = [], {}, []
+    for name in options.shape:
+        shape = SHAPES[name] | ({"steps": options.steps} if options.steps else {})
+        spec = {**shape, "threads": options.threads, "nanogpt": str(options.nanogpt)}
+        found: dict[str, list[dict[str, Any]]] = {}
+        for _ in range(options.repeats):  # in turn
+            for who in options.only:
+                if who in left_out or (who == "nanogpt" and not options.nanogpt):
+                    continue
+                ours = CONTENDERS[who]["who"] in ("octavo", "nanogpt")
+                one = measured({**spec, **CONTENDERS[who]}, sys.executable if ours else options.peers)
+                if "missing" in one:
+                    left_out[who] = one["missing"]
+                else:
+                    found.setdefault(who, []).append(one)
+        runs += [{"shape": name, "name": who, "found": all_of} for who, all_of in found.items()]
+        rows += [row(name, shape, who, all_of, peaks) for who, all_of in found.items()]
+    print_table(rows)
+    for who, why in left_out.items():
+        print(f"{who} is left out: {why}")
+    finish({"peak_flops": peaks, "rows": rows, "runs": runs, "left_out": left_out, "load_before": before})
+
+
+def row(
+    name: str, shape: dict[str, Any], who: str, found: list[dict[str, Any]], peaks: dict[str, float]
+) -> dict[str, Any]:
+    """One line of the table."""
+    seconds = statistics.median(one["step_s"] for one in found)
+    speed = shape["batch"] * shape["context"] / seconds
+    return {
+        "shape": name,
+        "": who,
+        "step, ms": round(1000 * seconds, 2),
+        "tokens/s": round(speed, 1),
+        "of the float32 peak": round(speed * flops(shape) / peaks["float32"], 4),
+        "of the bfloat16 peak": round(speed * flops(shape) / peaks["bfloat16"], 4),
+    }
+
+
+if __name__ == "__main__":
+    main()
