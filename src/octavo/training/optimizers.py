@@ -17,6 +17,7 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from octavo.config.parts import PartConfig, register
 from octavo.training.precision import fast_bfloat16
+from octavo.training.sharding import part_of, whole
 
 # Newton–Schulz coefficients of Jordan et al. 2024: steep at zero, so five rounds bring all singular values near 1.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
@@ -71,9 +72,10 @@ class Muon(Optimizer):
             torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
             updates = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov: look ahead
             by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
-            for parameter, update in zip(members, updates, strict=True):
+            wholes = [whole(p) for p in members]  # a part of a matrix cannot be orthogonalized
+            for parameter, held, update in zip(members, wholes, updates, strict=True):
                 blocks = getattr(parameter, "row_blocks", (parameter.size(0),))
-                for target, matrix in zip(parameter.split(blocks), update.split(blocks), strict=True):
+                for target, matrix in zip(held.split(blocks), whole(update).split(blocks), strict=True):
                     by_shape[tuple(matrix.shape)].append((target, matrix))
             for (rows, columns), pairs in by_shape.items():
                 targets = [target for target, _ in pairs]
@@ -82,6 +84,9 @@ class Muon(Optimizer):
                 # A tall matrix's update is scaled up, so that each output moves as far as in a square one.
                 rate = group["lr"] * max(1.0, rows / columns) ** 0.5
                 torch._foreach_add_(targets, list(straight.unbind()), alpha=-rate)
+            for parameter, held in zip(members, wholes, strict=True):
+                if held is not parameter:
+                    parameter.copy_(part_of(held, parameter))
 
 
 def matrices_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
