@@ -16,7 +16,13 @@ from e2e.forked import Octavo
 from octavo.runs.folder import RunFolder
 from octavo.training.checkpoint import list_checkpoints
 
-SETTINGS = ("model.dropout=0", "training.batch=8", "training.accumulation=2", "model.layers=2", "model.width=32")
+SETTINGS = (
+    "model.dropout=0",
+    "training.batch=8",
+    "training.accumulation=2",
+    "model.layers=2",
+    "model.width=32",
+)
 TIMEOUT = 8  # seconds; a machine that is busy must not look like a hang
 
 # The command line, with something that happens to rank 1 after step 23.
@@ -57,7 +63,12 @@ def torchrun(
     environment: Mapping[str, str] = os.environ | {"OCTAVO_CACHE": str(octavo.cache), "OMP_NUM_THREADS": "1"}
     with out.with_suffix(".err").open("a") as file:
         return subprocess.Popen(
-            [*command, *SETTINGS, *more], cwd=octavo.folder, env=environment, stdout=file, stderr=file, text=True
+            [*command, *SETTINGS, *more],
+            cwd=octavo.folder,
+            env=environment,
+            stdout=file,
+            stderr=file,
+            text=True,
         )
 
 
@@ -75,8 +86,10 @@ def together(octavo: Octavo, out: Path, *more: str, **options: object) -> tuple[
 
 
 def same_losses(out: Path, wanted: Path) -> None:
-    rows = [[row for row in RunFolder(folder).rows()] for folder in (out, wanted)]
-    assert [(row["event"], row["step"]) for row in rows[0]] == [(row["event"], row["step"]) for row in rows[1]]
+    rows = [RunFolder(folder).rows() for folder in (out, wanted)]
+    assert [(row["event"], row["step"]) for row in rows[0]] == [
+        (row["event"], row["step"]) for row in rows[1]
+    ]
     assert [row["loss"] for row in rows[0]] == pytest.approx([row["loss"] for row in rows[1]], abs=1e-6)
 
 
@@ -95,7 +108,9 @@ def resumed_alone(octavo: Octavo, out: Path) -> str:
     return done.err
 
 
-def test_a_rank_that_dies_is_named_and_one_process_goes_on(octavo: Octavo, alone: Path, tmp_path: Path) -> None:
+def test_a_rank_that_dies_is_named_and_one_process_goes_on(
+    octavo: Octavo, alone: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     code, said = together(octavo, out, "parallel=fsdp", fault="dies")
     assert code != 0
@@ -152,7 +167,9 @@ def test_torchrun_starts_a_run_again_that_lost_a_rank(octavo: Octavo, alone: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_a_signal_stops_all_after_the_same_step(octavo: Octavo, alone: Path, tmp_path: Path, kind: str) -> None:
+def test_a_signal_stops_all_after_the_same_step(
+    octavo: Octavo, alone: Path, tmp_path: Path, kind: str
+) -> None:
     out = tmp_path / "run"
     process = torchrun(octavo, out, f"parallel={kind}", "training.checkpoint_every=1000", "training.steps=40")
     deadline = time.monotonic() + 120

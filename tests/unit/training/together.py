@@ -66,7 +66,10 @@ def trained_by(case: dict[str, Any], world: World) -> dict[str, Any]:
     )
     found = [asdict(info) for info in infos]
     tensors = {**model_tensors(model), **optimizer_tensors(built)}
-    return {"infos": found, "tensors": {name: tensor.double().norm().item() for name, tensor in tensors.items()}}
+    return {
+        "infos": found,
+        "tensors": {name: tensor.double().norm().item() for name, tensor in tensors.items()},
+    }
 
 
 def gradients(case: dict[str, Any], world: World) -> dict[str, Any]:
