@@ -252,7 +252,7 @@ class Session:
         weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
         memory = optimizer_tensors(self.optimizers, keep=first)
         if first:
-            with self.world.apart("busy", "saving"):
+            with self.world.apart("saving", "a checkpoint"):
                 self.write_checkpoint(weights, memory)
 
     def write_checkpoint(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:

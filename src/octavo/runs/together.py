@@ -36,7 +36,8 @@ def gather(world: World, recipe: Recipe, console: Console) -> None:
 def prepared(recipe: Recipe, console: Console, world: World) -> Dataset:
     """The dataset; of several processes the first one makes it, and the others open it."""
     if world.first:
-        dataset = build_dataset(recipe, console)
+        with world.apart("busy", "the text"):
+            dataset = build_dataset(recipe, console)
         world.tell(str(dataset.folder.absolute()))
         return dataset
     folder = Path(world.tell(None))

@@ -255,12 +255,13 @@ def _train(
             session.run()
         except DivergedError as error:
             if world.first:
-                with world.apart("busy", "the report"):
+                with world.apart("saving", "the report"):
                     finish_diverged(folder, recipe, dataset, error, console)
             raise
     with world.in_turn():
         if world.first:
-            finish(folder, dataset, replace(runtime, world=ALONE), console)
+            with world.apart("saving", "the report"):
+                finish(folder, dataset, replace(runtime, world=ALONE), console)
     return Run.open(folder.path)
 
 

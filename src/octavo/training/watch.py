@@ -29,13 +29,14 @@ class Pulse:
     """What a process shows of itself.
 
     Attributes:
-        state: `working` together with the others, `busy` alone with something that may take long, or `waiting`.
+        state: `working` together with the others; `waiting` for them; `busy` alone with what may take long; or
+            `saving` alone what must not be cut short.
         count: goes up with the work that all do together.
         doing: in words.
         tick: goes up by itself, while the process lives.
     """
 
-    state: str = "busy"
+    state: str = "waiting"
     count: int = 0
     doing: str = "the start"
     tick: int = 0
@@ -55,7 +56,7 @@ def to_blame(seen: Mapping[int, Seen], timeout: float) -> tuple[list[int], str]:
     silent = [rank for rank, each in seen.items() if each.ticked > timeout]
     if silent:
         return silent, f"has given no sign of life for {timeout:g} s"
-    if any(each.pulse.state == "busy" for each in seen.values()):
+    if any(each.pulse.state in ("busy", "saving") for each in seen.values()):
         return [], ""
     working = {rank: each for rank, each in seen.items() if each.pulse.state == "working"}
     if not working or any(each.moved <= timeout for each in working.values()):
@@ -81,17 +82,20 @@ class Watch:
         self._who: list[dict[str, Any]] = []
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
-    def start(self) -> None:
-        """Tell the others who this is, and begin; returns when all have."""
+    def show(self) -> None:
+        """Tell the others who this is, under `pulse/RANK` and `who/RANK`."""
         self.store.set(f"who/{self.rank}", json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
         self._show()
+
+    def start(self) -> None:
+        """Begin; all have shown themselves."""
         self._who = [json.loads(value) for value in self.store.multi_get(self._keys("who"))]
-        self.store.multi_get(self._keys("pulse"))
         self._thread.start()
 
     def stop(self) -> None:
         """End the watch; the process may go."""
         self._stopped.set()
+        self._thread.join(timeout=2)
 
     @property
     def hosts(self) -> int:
@@ -109,7 +113,7 @@ class Watch:
         while not self._stopped.wait(self.every):
             try:
                 self._show()
-                lost = self._look() if self.pulse.state != "busy" else ""  # a save is not cut short
+                lost = self._look() if self.pulse.state != "saving" else ""
             except Exception as error:
                 if self._stopped.is_set():
                     return

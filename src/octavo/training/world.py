@@ -71,9 +71,13 @@ class World:
         if self.size == 1:
             return 1
         store: Any = self.store  # its stub knows no clone
-        self._watch = Watch(store.clone(), rank=self.rank, size=self.size, timeout=timeout, pulse=self.pulse)
-        self._watch.start()
-        return self._watch.hosts
+        watch = Watch(store.clone(), rank=self.rank, size=self.size, timeout=timeout, pulse=self.pulse)
+        watch.show()
+        for rank in range(self.size):
+            self._wait_for(f"pulse/{rank}")
+        watch.start()
+        self._watch = watch
+        return watch.hosts
 
     def place(self, device: str) -> str:
         """The device of this process where all were given `device`: each has an accelerator of its own."""
@@ -125,6 +129,7 @@ class World:
         """Each value added up over all processes."""
         if self.size == 1:
             return list(values)
+        self.beat()  # whoever does not come this far is behind the others
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(tensor)
         return tensor.tolist()
@@ -145,7 +150,7 @@ class World:
 
     @contextmanager
     def apart(self, state: str, doing: str | None = None) -> Iterator[None]:
-        """Within the context this process is `busy` by itself, for as long as it takes, or `waiting` for others."""
+        """Within the context this process is by itself, for as long as it takes: see `Pulse.state`."""
         before = (self.pulse.state, self.pulse.doing)
         self.pulse.state, self.pulse.doing = state, doing or self.pulse.doing
         try:
@@ -189,32 +194,30 @@ class World:
         key = f"ended/{rank}"
         return json.loads(self.store.get(key)) if self.store.check([key]) else None
 
-    def leave(self, error: BaseException | None) -> None:
-        """Tell the others how this process ends. Raises EndedElsewhere where the first one says it for all."""
-        if isinstance(error, EndedElsewhere):
-            return
+    def leave(self, error: BaseException | None) -> BaseException | None:
+        """Tell the others how this process ends. Returns the error to end with: EndedElsewhere, where the first
+        process says it for all.
+        """
         if error is not None and _connection_lost(error):
-            self._lost(error)
-        code = (
-            0
-            if error is None
-            else getattr(error, "exit_code", 130 if isinstance(error, KeyboardInterrupt) else 1)
-        )
-        why = f"{type(error).__name__}: {error}" if not isinstance(error, OctavoError) else error.what
-        self.store.set(
-            f"ended/{self.rank}", json.dumps({"code": code, "kind": type(error).__name__, "why": why})
-        )
-        if self._watch:
-            self._watch.stop()
-        if self.first:
-            if error is None:
+            error = self._lost(error)
+        code = 0 if error is None else 130 if isinstance(error, KeyboardInterrupt) else 1
+        code, kind = getattr(error, "exit_code", code), type(error).__name__
+        why = error.what if isinstance(error, OctavoError) else f"{kind}: {error}"
+        try:
+            self.store.set(f"ended/{self.rank}", json.dumps({"code": code, "kind": kind, "why": why}))
+            if self._watch:
+                self._watch.stop()
+            if self.first and error is None:
                 self._wait_for_all()
-        elif isinstance(error, KeyboardInterrupt):
-            raise EndedElsewhere("interrupted", code=code) from error
-        elif isinstance(error, OctavoError):
-            how = self._wait_for_first()
-            if how and how["kind"] == type(error).__name__:
-                raise EndedElsewhere(error.what, code=code) from error
+            if self.first or isinstance(error, EndedElsewhere):
+                return error
+            if isinstance(error, KeyboardInterrupt):
+                return EndedElsewhere(why, code=code)
+            if isinstance(error, OctavoError) and self._first_says(kind):
+                return EndedElsewhere(why, code=code)
+        except dist.DistError:  # the store has gone with the machine that kept it
+            pass
+        return error
 
     def _wait_for_all(self) -> None:
         """Where torchrun is not the keeper of the store, the first process is, and has to stay."""
@@ -222,29 +225,29 @@ class World:
         while time.monotonic() < end and not all(self._how_ended(rank) for rank in range(self.size)):
             time.sleep(0.02)
 
-    def _wait_for_first(self) -> dict[str, Any] | None:
-        """How the first process ended; None where it is lost itself."""
-        shown, since = None, time.monotonic()
+    def _first_says(self, kind: str) -> bool:
+        """Wait for the first process to end, while it lives; whether it ends with the same kind of error."""
+        shown, since = b"", time.monotonic()
         patience = self._watch.timeout if self._watch else 60.0
         with suppress(KeyboardInterrupt):
             while time.monotonic() - since < patience:
                 if how := self._how_ended(0):
-                    return how
-                now = self.store.get("pulse/0") if self.store.check(["pulse/0"]) else None
+                    return how["kind"] == kind
+                now = self.store.get("pulse/0") if self.store.check(["pulse/0"]) else b""
                 if now != shown:
                     shown, since = now, time.monotonic()
                 time.sleep(0.05)
-        return None
+        return False
 
-    def _lost(self, error: BaseException) -> None:
+    def _lost(self, error: BaseException) -> LostError:
         """The connection to another process broke; the watch sees whose fault it is, and ends this process."""
         if self._watch:
             with self.apart("waiting"), suppress(KeyboardInterrupt):
                 time.sleep(self._watch.timeout + 2 * self._watch.every)
-        raise LostError(
+        return LostError(
             f"The connection to another process broke during {self.pulse.doing}: {str(error).splitlines()[0]}",
             remedy="start the run again with --resume",
-        ) from error
+        )
 
 
 ALONE = World()
@@ -264,8 +267,9 @@ def launched() -> Iterator[World]:
     try:
         yield world
     except BaseException as error:
-        world.leave(error)
-        raise
+        if (ending := world.leave(error)) is error or ending is None:
+            raise
+        raise ending from error
     world.leave(None)
     if dist.is_initialized():
         dist.destroy_process_group()

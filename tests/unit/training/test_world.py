@@ -72,6 +72,7 @@ def seen(*ranks: tuple[str, int, float, float]) -> dict[int, Seen]:
         ([("working", 9, 99, 1), ("working", 8, 99, 1)], [1]),  # alive, but behind
         ([("working", 9, 99, 1), ("working", 8, 9, 1)], []),  # slow, but it moved
         ([("busy", 8, 999, 1), ("working", 9, 999, 1)], []),  # saving takes as long as it takes
+        ([("saving", 8, 999, 1), ("working", 9, 999, 1)], []),
         ([("busy", 8, 999, 61), ("working", 9, 999, 1)], [0]),
         ([("working", 9, 99, 1), ("waiting", 3, 99, 1)], [0]),
         ([("waiting", 9, 99, 1), ("waiting", 3, 99, 1)], []),
