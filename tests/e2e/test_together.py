@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from octavo.training.checkpoint import list_checkpoints
 
 SETTINGS = (
     "model.dropout=0",
+    "sampling.every=20",
     "training.batch=8",
     "training.accumulation=2",
     "model.layers=2",
@@ -120,6 +122,8 @@ def test_a_rank_that_dies_is_named_and_one_process_goes_on(
     assert saved[-1].step == 20
     for checkpoint in saved:
         checkpoint.verify()
+    sample = Path("samples", "step-000020.txt")
+    assert (out / sample).read_text() == (alone / sample).read_text()
     assert "number of processes: 2 when the run began, 1 now" in resumed_alone(octavo, out)
     same_losses(out, alone)
 
@@ -147,6 +151,16 @@ def test_a_rank_that_hangs_is_named_and_the_others_go_on_in_another_way(
     assert code == 0, said
     assert "going on after step 20" in said
     same_losses(out, alone)
+
+
+@pytest.mark.slow
+def test_a_run_that_diverges_says_so_once_and_has_its_report(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    hopeless = ("training.optimizer.learning_rate=1e39", "training.clip=~")
+    code, said = together(octavo, out, "parallel=fsdp", *hopeless)
+    assert code != 0
+    assert len(re.findall(r"error: Step \d+ diverged", said)) == 1, said
+    assert (out / "report" / "index.html").is_file()
 
 
 @pytest.mark.slow

@@ -184,11 +184,15 @@ class World:
         """Not by the store's own waiting, which no signal interrupts."""
         pause = 0.01
         while not self.store.check([key]):
-            for rank in range(self.size):
-                if (how := self._how_ended(rank)) and how["code"]:
-                    raise EndedElsewhere(how["why"], code=how["code"])
+            self._anyone_failed()
             time.sleep(pause)
             pause = min(2 * pause, 0.2)
+
+    def _anyone_failed(self) -> None:
+        """Raise EndedElsewhere where a process has ended with an error."""
+        for rank in range(self.size):
+            if (how := self._how_ended(rank)) and how["code"]:
+                raise EndedElsewhere(how["why"], code=how["code"])
 
     def _how_ended(self, rank: int) -> dict[str, Any] | None:
         key = f"ended/{rank}"
@@ -199,7 +203,10 @@ class World:
         process says it for all.
         """
         if error is not None and _connection_lost(error):
-            error = self._lost(error)
+            try:
+                error = self._lost(error)
+            except EndedElsewhere as ended:
+                error = ended
         code = 0 if error is None else 130 if isinstance(error, KeyboardInterrupt) else 1
         code, kind = getattr(error, "exit_code", code), type(error).__name__
         why = error.what if isinstance(error, OctavoError) else f"{kind}: {error}"
@@ -240,10 +247,15 @@ class World:
         return False
 
     def _lost(self, error: BaseException) -> LostError:
-        """The connection to another process broke; the watch sees whose fault it is, and ends this process."""
+        """The connection to another process broke. It has ended with an error (raises EndedElsewhere), or the watch
+        sees whose fault it is and ends this process.
+        """
         if self._watch:
-            with self.apart("waiting"), suppress(KeyboardInterrupt):
-                time.sleep(self._watch.timeout + 2 * self._watch.every)
+            end = time.monotonic() + self._watch.timeout + 2 * self._watch.every
+            with self.apart("waiting"), suppress(KeyboardInterrupt, dist.DistError):
+                while time.monotonic() < end:
+                    self._anyone_failed()
+                    time.sleep(0.05)
         return LostError(
             f"The connection to another process broke during {self.pulse.doing}: {str(error).splitlines()[0]}",
             remedy="start the run again with --resume",
@@ -256,14 +268,13 @@ ALONE = World()
 @contextmanager
 def launched() -> Iterator[World]:
     """The world that the environment speaks of (torchrun writes it), or a world of one."""
-    said = {name: os.environ.get(name) for name in (*VARIABLES, "LOCAL_RANK")}
-    if any(said[name] is None for name in VARIABLES) or said["WORLD_SIZE"] == "1":
+    if not several():
         yield World()
         return
     meeting = timedelta(seconds=MEETING)
     store, rank, size = next(dist.rendezvous("env://", timeout=meeting))
     store = dist.PrefixStore(f"octavo/{restarts()}", store)
-    world = World(rank=rank, size=size, local_rank=int(said["LOCAL_RANK"] or 0), store=store)
+    world = World(rank=rank, size=size, local_rank=int(os.environ.get("LOCAL_RANK", "0")), store=store)
     try:
         yield world
     except BaseException as error:
@@ -275,9 +286,14 @@ def launched() -> Iterator[World]:
         dist.destroy_process_group()
 
 
+def several() -> bool:
+    """Whether this process was started together with others."""
+    return all(name in os.environ for name in VARIABLES) and os.environ["WORLD_SIZE"] != "1"
+
+
 def is_first() -> bool:
     """Whether this process is the first of those that were started together, or the only one."""
-    return os.environ.get("RANK", "0") == "0"
+    return not several() or os.environ["RANK"] == "0"
 
 
 def restarts() -> int:

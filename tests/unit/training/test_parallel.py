@@ -42,8 +42,11 @@ def test_every_number_of_processes_trains_as_one(size: int, kind: str) -> None:
 
 
 def test_gradients_are_sent_with_the_last_part_of_a_step_only() -> None:
-    for found in together.run(2, [{"do": "gradients", "kind": "ddp"}]):
-        assert found == {"kept": False, "sent": True}
+    ddp, fsdp = together.run(2, [{"do": "gradients", "kind": kind} for kind in ("ddp", "fsdp")])
+    assert ddp == {"kept": [True, False], "sent": [True, True]}
+    assert fsdp == {"kept": [False, True], "sent": [True, True]}, (
+        "kept where the parameters' parts do not show it"
+    )
 
 
 def test_one_process_needs_nothing_of_it() -> None:

@@ -24,6 +24,7 @@ from octavo.training import optimizers
 from octavo.training.checkpoint import model_tensors, optimizer_tensors
 from octavo.training.loop import loss_of, training_steps
 from octavo.training.parallel import gradients_sent
+from octavo.training.sharding import whole
 from octavo.training.world import World, launched
 
 V, T, B = 17, 16, 8
@@ -73,17 +74,18 @@ def trained_by(case: dict[str, Any], world: World) -> dict[str, Any]:
 
 
 def gradients(case: dict[str, Any], world: World) -> dict[str, Any]:
-    """Whether all processes hold the same gradient after a backward pass that keeps, and one that sends."""
+    """Whether there is a gradient, and the same in all, after a backward pass that keeps it and one that sends it."""
     model = build_model(config(), vocab_size=V, seed=0)
     trained = parts("parallel")[case["kind"]]().build(model, world)
-    same = {}
+    found = {}
     for now in (False, True):
         inputs, targets = (torch.from_numpy(array) for array in world.share(batch(0, int(now))))
         with gradients_sent(trained, now=now):
             loss_of(trained, inputs, targets, scored=100).backward()
-        norm = sum(float(p.grad.norm()) for p in model.parameters() if p.grad is not None)
-        same["sent" if now else "kept"] = abs(norm - world.mean(norm)) < 1e-9
-    return same
+        there = [whole(p.grad) for p in model.parameters() if p.grad is not None]
+        norm = sum(float(gradient.norm()) for gradient in there)
+        found["sent" if now else "kept"] = [bool(there), abs(norm - world.mean(norm)) < 1e-9]
+    return found
 
 
 def found_by(world: World, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
