@@ -64,9 +64,8 @@ def training_steps(
 ) -> Iterator[StepInfo]:
     """Train from finished step `start` to `steps`, yielding after every update.
 
-    `batch(step, micro)` gives inputs and targets, (B, T) each, of all processes of
-    the `world` together; each takes its rows of them. Raises DivergedError, before any weight is touched,
-    when the loss or a gradient is not finite.
+    `batch(step, micro)` gives inputs and targets, (B, T) each, of all processes of the `world` together; each takes
+    its rows of them. Raises DivergedError, before any weight is touched, when the loss or a gradient is not finite.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     device = parameters[0].device

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,7 @@ class World:
 
 
 ALONE = World()
+_worlds = count()  # a program may train several times; each time all processes meet anew
 
 
 @contextmanager
@@ -273,7 +275,7 @@ def launched() -> Iterator[World]:
         return
     meeting = timedelta(seconds=MEETING)
     store, rank, size = next(dist.rendezvous("env://", timeout=meeting))
-    store = dist.PrefixStore(f"octavo/{restarts()}", store)
+    store = dist.PrefixStore(f"octavo/{restarts()}/{next(_worlds)}", store)
     world = World(rank=rank, size=size, local_rank=int(os.environ.get("LOCAL_RANK", "0")), store=store)
     try:
         yield world
