@@ -220,9 +220,7 @@ def _train(
     if earlier is not None:
         refuse_other_data(earlier, dataset)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
-    source = checkpoint_to_go_on_from(folder, console) if world.first else None
-    if begun := world.tell(source and str(source.folder)):
-        source = Checkpoint(Path(begun))
+    source = source_of(folder, console, world)
     if world.first:
         with storage_errors(folder.path):
             dataset.tokenizer.save(folder.tokenizer)
@@ -272,6 +270,13 @@ def refuse_other_data(earlier: Mapping[str, Any], dataset: Dataset) -> None:
             "The text has changed since this run began, so it cannot go on with it.",
             remedy="bring the old text back, or start a new run with another --out",
         )
+
+
+def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint | None:
+    """The checkpoint to go on from, which the first process finds for all."""
+    found = checkpoint_to_go_on_from(folder, console) if world.first else None
+    place = world.tell(found and str(found.folder))
+    return Checkpoint(Path(place)) if place else None
 
 
 def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> Checkpoint | None:
