@@ -66,3 +66,15 @@ class Interrupted(OctavoError):
     """The user or the system asked the run to stop; its state is saved."""
 
     exit_code = 130
+
+
+class LostError(OctavoError):
+    """Another process of the same training died, or cannot be reached."""
+
+
+class EndedElsewhere(OctavoError):
+    """Another process of the same training ended it, and says why."""
+
+    def __init__(self, what: str, *, code: int) -> None:
+        super().__init__(what)
+        self.exit_code = code

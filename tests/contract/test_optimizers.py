@@ -18,7 +18,7 @@ from octavo.model.accounting import FLOAT_BYTES, block_matrix_parameters, traini
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.training import optimizers
-from octavo.training.checkpoint import optimizer_tensors, save_checkpoint
+from octavo.training.checkpoint import model_tensors, optimizer_tensors, save_checkpoint
 from octavo.training.loop import StepInfo, training_steps
 from octavo.training.optimizers import Muon, RowAdagrad, matrices_and_rest, orthogonalize
 
@@ -90,8 +90,8 @@ def test_ten_steps_are_five_and_five(optimizer: PartConfig, schedule: PartConfig
     checkpoint = save_checkpoint(
         tmp_path / "checkpoints",
         5,
-        model=first,
-        optimizers=half,
+        weights=model_tensors(first),
+        memory=optimizer_tensors(half),
         state={},
         config="",
         tokenizer=tmp_path / "tokenizer",

@@ -38,7 +38,7 @@ class Octavo:
     """Runs `octavo …` in `folder`, with its datasets in `cache`."""
 
     def __init__(self, folder: Path, cache: Path) -> None:
-        self.folder, self.number = folder, 0
+        self.folder, self.cache, self.number = folder, cache, 0
         environment = {**os.environ, "OCTAVO_CACHE": str(cache), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
         self.server = subprocess.Popen(
             [sys.executable, __file__],

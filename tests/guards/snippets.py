@@ -68,4 +68,10 @@ def split(line: str) -> list[list[str]]:
             redirected = False
         elif found[-1] or not re.fullmatch(r"\w+=\S*", word):
             found[-1].append(word)
-    return [command for command in found if command]
+    return [_launched(command) for command in found if command]
+
+
+def _launched(command: list[str]) -> list[str]:
+    """What torchrun starts; other commands as they are."""
+    started = command[0] == "torchrun" and "octavo" in command
+    return command[command.index("octavo") :] if started else command

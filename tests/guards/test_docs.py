@@ -93,6 +93,7 @@ def test_blocks_are_found() -> None:
         ("pip install -e . && octavo demo", [["pip", "install", "-e", "."], ["octavo", "demo"]]),
         ("cat x.txt | octavo eval r > y.json", [["cat", "x.txt"], ["octavo", "eval", "r"]]),
         ("A=1 octavo train r a.b=2 'c d'", [["octavo", "train", "r", "a.b=2", "c d"]]),
+        ("torchrun --nnodes 2 -m octavo train r a=b", [["octavo", "train", "r", "a=b"]]),
     ],
 )
 def test_commands_are_found(text: str, expected: list[list[str]]) -> None:

@@ -15,7 +15,7 @@ from typing import NoReturn
 from cyclopts import App, CycloptsError
 
 import octavo
-from octavo.errors import Interrupted, OctavoError
+from octavo.errors import EndedElsewhere, Interrupted, OctavoError
 
 app = App(
     name="octavo",
@@ -56,6 +56,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = 2
     except Interrupted as note:
         print(note, file=sys.stderr)
+        code = note.exit_code
+    except EndedElsewhere as note:
         code = note.exit_code
     except OctavoError as error:
         print(f"error: {error}", file=sys.stderr)

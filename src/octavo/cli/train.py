@@ -33,6 +33,8 @@ def train_command(
 
     octavo train shakespeare-char-cpu --text my-novels/ --out runs/novels --resume
 
+    torchrun --standalone --nproc-per-node 8 -m octavo train my-recipe.yaml --text my-novels/ parallel=ddp
+
     octavo train --replay runs/bard
     """
     text, settings = split_overrides(text, overrides)
@@ -54,9 +56,11 @@ def train_command(
         return 0
     from octavo.runs.console import Console
     from octavo.runs.train import train
+    from octavo.training.world import is_first
 
     run = train(recipe, text, out, overrides=settings, resume=resume, console=Console(quiet=quiet))
-    print(f"report: {run.report}")
+    if is_first():
+        print(f"report: {run.report}")
     return 0
 
 

@@ -36,6 +36,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "initialization": "octavo.model.initialization",
     "optimizer": "octavo.training.optimizers",
     "schedule": "octavo.training.schedules",
+    "parallel": "octavo.training.parallel",
 }
 
 _registry: dict[str, dict[str, type[PartConfig]]] = {room: {} for room in ROOMS}

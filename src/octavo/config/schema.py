@@ -249,6 +249,10 @@ class Recipe(Strict):
     """How tokens become batches."""
     model: ModelConfig = Field({}, validate_default=True)
     training: TrainingConfig = Field({}, validate_default=True)
+    parallel: Annotated[PartConfig, PartOf("parallel", "none")] = Field(
+        {"kind": "none"}, validate_default=True
+    )
+    """How several processes, started by torchrun, train the model together."""
     evaluation: EvaluationConfig = Field({}, validate_default=True)
     sampling: SamplingConfig = Field({}, validate_default=True)
     logging: LoggingConfig = Field({}, validate_default=True)

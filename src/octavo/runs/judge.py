@@ -8,7 +8,7 @@ from typing import Any
 from octavo.config import Recipe, SamplingConfig
 from octavo.dataset import Split
 from octavo.evaluation.places import Places
-from octavo.evaluation.score import score
+from octavo.evaluation.score import Score, score
 from octavo.generation import Sampling
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
@@ -38,7 +38,7 @@ def judge(
     runtime: Runtime,
     places: Places | None = None,
 ) -> Judgement:
-    """Score a model on a split (or on the part of it that the recipe states)."""
+    """Score a model on a split (or on the part of it that the recipe states), together with the runtime's world."""
     limit = recipe.evaluation.tokens
     batches = recipe.batches.evaluation(
         split.tokens,
@@ -49,7 +49,10 @@ def judge(
         end_id=tokenizer.end,
         limit=limit,
     )
-    result = score(model, batches, autocast=runtime.autocast, places=places)
+    world = runtime.world
+    scored = score(model, map(world.share, batches), autocast=runtime.autocast, places=places)
+    nats, tokens, correct = world.sums(scored.nats, scored.tokens, scored.correct)
+    result = Score(nats=nats, tokens=int(tokens), correct=int(correct))
     # A part is taken to have its share of the split's bytes.
     whole = limit is None or limit >= len(split.tokens)
     scored_bytes = split.bytes if whole else split.bytes * result.tokens / len(split.tokens)

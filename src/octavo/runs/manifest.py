@@ -27,6 +27,7 @@ def run_manifest(recipe: Recipe, dataset: Dataset, runtime: Runtime) -> dict[str
         "seed": recipe.seed,
         "data": dict(dataset.manifest),
         "runtime": runtime.describe(),
+        "processes": runtime.world.size,
         "versions": versions(),
         "machine": machine(),
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 import octavo
 from octavo.config import Recipe, to_yaml
@@ -15,6 +17,7 @@ from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import DivergedError, Interrupted
 from octavo.generation import Sampling, Writer
+from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.console import Console
 from octavo.runs.data import in_steps
@@ -23,9 +26,20 @@ from octavo.runs.hooks import BestHook, Hook, Progress
 from octavo.runs.judge import Judgement, judge, sampling_of
 from octavo.runs.signals import stop_requests
 from octavo.runs.tensorboard import TensorBoard
-from octavo.training.checkpoint import Checkpoint, follow, point, prune, save_checkpoint, storage_errors, sync
+from octavo.training.checkpoint import (
+    Checkpoint,
+    follow,
+    model_tensors,
+    optimizer_tensors,
+    point,
+    prune,
+    save_checkpoint,
+    storage_errors,
+    sync,
+)
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.runtime import Runtime
+from octavo.training.sharding import held, is_part
 
 
 class Session:
@@ -46,20 +60,20 @@ class Session:
         hooks: Sequence[Hook] = (),
     ) -> None:
         self.recipe, self.steps, self.folder, self.dataset = recipe, steps, folder, dataset
-        self.batches, self.model, self.runtime, self.console = (
-            batches,
-            model.to(runtime.device),
-            runtime,
-            console,
-        )
-        self.optimizers = recipe.training.optimizer.build(model)
+        self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
+        if source is not None:
+            source.load_model(model)
+        self.model = model.to(runtime.device)
+        self.trained = recipe.parallel.build(self.model, self.world)
+        self.optimizers = recipe.training.optimizer.build(self.model)
         self.progress = Progress()
         if source is not None:
-            source.load_model(self.model)
             source.load_optimizers(self.optimizers)
             self.progress = Progress.from_state(source.state())
         self.progress.finished = self.progress.step >= steps or self.out_of_patience
-        self.board = TensorBoard.open(folder.path) if recipe.logging.tensorboard else None
+        self.board = (
+            TensorBoard.open(folder.path) if recipe.logging.tensorboard and self.world.first else None
+        )
         periods = in_steps(recipe, batches)
         self.hooks = [
             Hook(recipe.logging.every, Session.log_step, first=True, last=True),
@@ -90,14 +104,16 @@ class Session:
             accumulation=recipe.training.accumulation,
             clip=recipe.training.clip,
             autocast=self.runtime.autocast,
+            world=self.world,
         )
         with stop_requests() as stop, self.console.working("training", self.steps):
             for info in loop:
                 self.after_step(info)
-                if stop:
+                if self.world.any(bool(stop)):
                     self.save()
                     raise Interrupted(
-                        f"Stopped by {stop.name} after step {info.step} of {self.steps}; everything is saved.",
+                        f"Stopped by {stop.name or 'a signal'} after step {info.step} of {self.steps}; "
+                        "everything is saved.",
                         remedy="run the same command with --resume to go on",
                     )
                 if self.progress.finished:
@@ -106,11 +122,11 @@ class Session:
     def compiled(self) -> Any:
         """The model as it is trained, through torch.compile where the recipe asks for it."""
         if not self.recipe.training.compile:
-            return self.model
+            return self.trained
         import torch
 
         self.console.say("compiling the model; the first step takes a while")
-        return torch.compile(self.model)
+        return torch.compile(self.trained)
 
     @property
     def out_of_patience(self) -> bool:
@@ -160,7 +176,9 @@ class Session:
         )
 
     def write_row(self, row: dict[str, Any]) -> None:
-        """A line of metrics.jsonl, and TensorBoard's, if asked."""
+        """A line of metrics.jsonl, and TensorBoard's, if asked; of several processes the first one writes."""
+        if not self.world.first:
+            return
         with storage_errors(self.folder.path), self.folder.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         if self.board is not None:
@@ -210,12 +228,35 @@ class Session:
     def sample(self, info: StepInfo) -> None:
         """Write the sample files of this step."""
         self.refuse_infinite()
-        for text in write_samples(self.folder.samples, info.step, self.model, self.dataset, self.recipe):
-            self.console.say(f"sample at step {info.step}: {shortened(text)}")
+        model = self.whole_model()
+        if not self.world.first:
+            return
+        with self.world.apart("busy", "sampling"):
+            for text in write_samples(self.folder.samples, info.step, model, self.dataset, self.recipe):
+                self.console.say(f"sample at step {info.step}: {shortened(text)}")
+
+    def whole_model(self) -> GPT:
+        """The model as one that this process can use alone; of a model in parts the first process gets it, and all
+        must call it."""
+        if not any(is_part(parameter) for parameter in self.model.parameters()):
+            return self.model
+        blank = build_model(self.recipe.model, vocab_size=self.dataset.tokenizer.vocab_size, seed=0)
+        tensors = model_tensors(self.model, keep=self.world.first)
+        blank.load_state_dict(tensors, strict=False)  # a tied head has one name
+        return blank.to(self.runtime.device)
 
     def save(self, info: StepInfo | None = None) -> None:
         """A checkpoint of this step; `last` and perhaps `best` lead to it; old ones go."""
         self.refuse_infinite()
+        first = self.world.first
+        weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
+        memory = optimizer_tensors(self.optimizers, keep=first)
+        if first:
+            with self.world.apart("saving", "a checkpoint"):
+                self.write_checkpoint(weights, memory)
+
+    def write_checkpoint(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
+        """See `save`."""
         folder, recipe = self.folder, self.recipe
         earlier_best = follow(folder.best)  # stays this once, for the case that this checkpoint gets damaged
         with storage_errors(folder.path):
@@ -223,8 +264,8 @@ class Session:
         checkpoint = save_checkpoint(
             folder.checkpoints,
             self.progress.step,
-            model=self.model,
-            optimizers=self.optimizers,
+            weights=weights,
+            memory=memory,
             state=self.progress.state(),
             config=to_yaml(recipe),
             tokenizer=folder.tokenizer,
@@ -237,7 +278,8 @@ class Session:
 
     def refuse_infinite(self) -> None:
         """Raise DivergedError when an update made a weight infinite: the next loss would show it, but too late."""
-        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+        finite = all(held(parameter).isfinite().all() for parameter in self.model.parameters())
+        if self.world.any(not finite):
             raise self.diverged("the weights are no longer finite numbers")
 
     def diverged(self, what: str) -> DivergedError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +29,14 @@ from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.advice import idle_options
 from octavo.runs.console import Console
-from octavo.runs.data import Paths, absolute, build_batches, build_dataset, in_steps, total_steps
+from octavo.runs.data import Paths, absolute, build_batches, in_steps, total_steps
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import Hook
 from octavo.runs.manifest import run_manifest
 from octavo.runs.run import Run
 from octavo.runs.session import Session
+from octavo.runs.together import decisions, gather, heard, prepared
 from octavo.training.checkpoint import (
     Checkpoint,
     file_hash,
@@ -46,7 +49,8 @@ from octavo.training.checkpoint import (
     storage_errors,
     sweep,
 )
-from octavo.training.runtime import Runtime, choose_device, choose_precision, set_threads
+from octavo.training.runtime import Runtime, accelerator, choose_device, choose_precision, set_threads
+from octavo.training.world import ALONE, World, launched, restarts
 
 # What a run may change when it goes on; anything else would make it another run.
 RESUMABLE = (
@@ -56,7 +60,7 @@ RESUMABLE = (
     "training.patience",
     "training.device",
 )
-RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.")
+RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.", "parallel.")
 
 
 def train(
@@ -77,24 +81,33 @@ def train(
     of your own to do every so many steps (see `octavo.Hook`).
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
-    console = console or Console()
-    resolved = resolve(recipe, text, overrides)
     name = Path(str(recipe)).stem if isinstance(recipe, str | Path) else "run"
-    if resume:
-        if out is None:
-            raise InputError("--resume needs the run folder that it goes on with.", remedy="add --out DIR")
-        folder = RunFolder.open(Path(out))
-        resolved = continued(folder, resolved, console)
-    else:
-        folder = RunFolder.create(Path(out) if out is not None else free_name(name))
-    with folder.lock():
-        try:
-            return _train(folder, resolved, console, hooks)
-        except InputError:
-            # Where nothing began, the mended command can use the name.
-            if not resume and not folder.manifest.is_file():
-                shutil.rmtree(folder.path, ignore_errors=True)
-            raise
+    with launched() as world:
+        console = heard(console or Console(), world)
+        resolved = resolve(recipe, text, overrides)
+        gather(world, resolved, console)
+        if not resume and out is not None and restarts() and RunFolder(Path(out)).config.is_file():
+            console.say(f"restart {restarts()} by torchrun: the run goes on")
+            resume = True
+        if resume:
+            if out is None:
+                raise InputError(
+                    "--resume needs the run folder that it goes on with.", remedy="add --out DIR"
+                )
+            with world.in_turn():
+                folder = RunFolder.open(Path(out))
+                resolved = continued(folder, resolved, console)
+        else:
+            path = world.tell(str(out) if out is not None else str(free_name(name)))
+            folder = RunFolder.create(Path(path)) if world.first else RunFolder(Path(path))
+        with folder.lock() if world.first else nullcontext():
+            try:
+                return _train(folder, resolved, console, world, hooks)
+            except InputError:
+                # Where nothing began, the mended command can use the name.
+                if world.first and not resume and not folder.manifest.is_file():
+                    shutil.rmtree(folder.path, ignore_errors=True)
+                raise
 
 
 def resolve(
@@ -156,7 +169,12 @@ def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
 
 
 def choose_runtime(
-    recipe: Recipe, model: GPT, batches: Batches, console: Console, decided: Mapping[str, Any] | None = None
+    recipe: Recipe,
+    model: GPT,
+    batches: Batches,
+    console: Console,
+    decided: Mapping[str, Any] | None = None,
+    world: World = ALONE,
 ) -> Runtime:
     """Where and how to compute; what an earlier session of the same run `decided` stays decided."""
     decided = decided or {}
@@ -170,38 +188,45 @@ def choose_runtime(
     inputs, targets = map(torch.from_numpy, batches.batch(0, 0))
     probe, small = (inputs, targets), (inputs[:2, :64], targets[:2, :64])
     wanted = decided.get("device", "auto") if training.device == "auto" else training.device
-    device = choose_device(wanted, model, small, console.say)
+    if wanted == "auto":
+        wanted = accelerator() or "cpu"
+    device = choose_device(world.place(wanted), model, small, console.say)
     if decided and device.type != torch.device(decided["device"]).type:
         console.say(
             f"the run began on {decided['device']}, now {device}: results will differ in the last bits"
         )
-    precision = choose_precision(
-        decided.get("precision", training.precision), model, probe, device, console.say
-    )
-    return Runtime(device=device, precision=precision, threads=threads)
+    world.connect(device)
+    precision = decided.get("precision", training.precision)
+    if world.first:
+        precision = choose_precision(precision, model, probe, device, console.say)
+    return Runtime(device=device, precision=world.tell(precision), threads=threads, world=world)
 
 
-def _train(folder: RunFolder, recipe: Recipe, console: Console, hooks: Sequence[Hook] = ()) -> Run:
-    replace_text(folder.config, to_yaml(recipe))  # first: it makes the folder a run
-    with storage_errors(folder.path):
-        folder.samples.mkdir(exist_ok=True)
-    console.keep_log(folder.log)
-    dataset = build_dataset(recipe, console)
+def _train(
+    folder: RunFolder, recipe: Recipe, console: Console, world: World, hooks: Sequence[Hook] = ()
+) -> Run:
+    if world.first:
+        replace_text(folder.config, to_yaml(recipe))  # first: it makes the folder a run
+        with storage_errors(folder.path):
+            folder.samples.mkdir(exist_ok=True)
+        console.keep_log(folder.log)
+    dataset = prepared(recipe, console, world)
     batches = build_batches(recipe, dataset, console)
     steps = total_steps(recipe, batches)
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
     for prompt in recipe.sampling.prompts:
         Writer(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
-    earlier = read_json(folder.manifest) if folder.manifest.is_file() else None
+    earlier = world.tell(read_json(folder.manifest) if world.first and folder.manifest.is_file() else None)
     if earlier is not None:
         refuse_other_data(earlier, dataset)
-    runtime = choose_runtime(recipe, model, batches, console, earlier["runtime"] if earlier else None)
-    source = checkpoint_to_go_on_from(folder, console)
-    with storage_errors(folder.path):
-        dataset.tokenizer.save(folder.tokenizer)
-    if earlier is None:
-        manifest = run_manifest(recipe, dataset, runtime)
-        replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
+    runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
+    source = source_of(folder, console, world)
+    if world.first:
+        with storage_errors(folder.path):
+            dataset.tokenizer.save(folder.tokenizer)
+        if earlier is None:
+            manifest = run_manifest(recipe, dataset, runtime)
+            replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
     count = sum(p.numel() for p in model.parameters())
     console.say(
         f"{count:,} parameters, {len(dataset.train.tokens):,} training tokens, "
@@ -221,14 +246,20 @@ def _train(folder: RunFolder, recipe: Recipe, console: Console, hooks: Sequence[
         source=source,
         hooks=hooks,
     )
-    keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
+    if world.first:
+        keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
     if not session.progress.finished:
         try:
             session.run()
         except DivergedError as error:
-            finish_diverged(folder, recipe, dataset, error, console)
+            if world.first:
+                with world.apart("saving", "the report"):
+                    finish_diverged(folder, recipe, dataset, error, console)
             raise
-    finish(folder, dataset, runtime, console)
+    with world.in_turn():
+        if world.first:
+            with world.apart("saving", "the report"):
+                finish(folder, dataset, replace(runtime, world=ALONE), console)
     return Run.open(folder.path)
 
 
@@ -239,6 +270,13 @@ def refuse_other_data(earlier: Mapping[str, Any], dataset: Dataset) -> None:
             "The text has changed since this run began, so it cannot go on with it.",
             remedy="bring the old text back, or start a new run with another --out",
         )
+
+
+def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint | None:
+    """The checkpoint to go on from, which the first process finds for all."""
+    found = checkpoint_to_go_on_from(folder, console) if world.first else None
+    place = world.tell(found and str(found.folder))
+    return Checkpoint(Path(place)) if place else None
 
 
 def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> Checkpoint | None:
@@ -281,7 +319,10 @@ def keep_rows(folder: RunFolder, step: int) -> None:
 def replay(
     run: str | Path, out: str | Path | None = None, *, console: Console | None = None
 ) -> tuple[Run, list[str]]:
-    """Repeat a run from its folder alone. Returns the new run and what differs; nothing means equal, bit for bit."""
+    """Repeat a run from its folder alone, in one process.
+
+    Returns the new run and what differs; nothing means equal, bit for bit.
+    """
     console = console or Console()
     first = RunFolder.open(Path(run))
     recipe = check(parse_yaml(first.config.read_text(encoding="utf-8"), str(first.config)))
@@ -292,7 +333,7 @@ def replay(
         pinned = recipe.model_copy(
             update={"training": recipe.training.model_copy(update=dict(before["runtime"]))}
         )
-        second = _train(folder, pinned, console)
+        second = _train(folder, pinned, console, ALONE)
     return second, differences(first, folder, before, read_json(folder.manifest))
 
 
@@ -312,7 +353,7 @@ def differences(
         where = next((one[0] for one, two in pairs if one != two), "the number of rows")
         found.append(f"the losses differ (first at step {where})")
     if found:
-        for key in ("octavo", "code", "versions", "machine", "runtime"):
+        for key in ("octavo", "code", "versions", "machine", "runtime", "processes"):
             if before.get(key) != after.get(key):
                 found.append(f"a reason may be that '{key}' was {before.get(key)} and is {after.get(key)}")
     return found

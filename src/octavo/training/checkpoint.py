@@ -16,7 +16,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from octavo.errors import CheckpointError, StorageError
+from octavo.training.sharding import part_of, whole
 
 FORMAT = 1
 MANIFEST = "MANIFEST.json"
@@ -98,11 +99,14 @@ class Checkpoint:
         tensors = read_tensors(self.folder / "state.safetensors")
         for index, optimizer in enumerate(optimizers):
             fresh = optimizer.state_dict()
+            owners = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             state: dict[int, dict[str, Tensor]] = {}
             for name, tensor in tensors.items():
                 kind, which, parameter, key = name.split(".", 3)
                 if kind == "optimizer" and int(which) == index:
-                    state.setdefault(int(parameter), {})[key] = tensor
+                    owner = owners[int(parameter)]
+                    whose = tensor if tensor.shape != owner.shape else part_of(tensor, owner)
+                    state.setdefault(int(parameter), {})[key] = whose
             optimizer.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
 
 
@@ -112,34 +116,54 @@ def _shares_storage(model: nn.Module, name: str, weights: Mapping[str, Tensor]) 
     return any(own.get(other) is own.get(name) for other in weights if other != name)
 
 
-def optimizer_tensors(optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
-    """All optimizer state as named tensors."""
-    return {
-        f"optimizer.{index}.{parameter}.{key}": value.detach().contiguous()
-        for index, optimizer in enumerate(optimizers)
-        for parameter, entries in optimizer.state_dict()["state"].items()
-        for key, value in entries.items()
-        if isinstance(value, Tensor)
-    }
+def optimizer_tensors(optimizers: Sequence[Optimizer], *, keep: bool = True) -> dict[str, Tensor]:
+    """All optimizer state as named tensors; see `model_tensors`."""
+    return _gathered(
+        (
+            (f"optimizer.{index}.{parameter}.{key}", value)
+            for index, optimizer in enumerate(optimizers)
+            for parameter, entries in optimizer.state_dict()["state"].items()
+            for key, value in entries.items()
+            if isinstance(value, Tensor)
+        ),
+        keep,
+    )
 
 
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The weights by name, a shared one once."""
-    return {name: parameter.detach().contiguous() for name, parameter in model.named_parameters()}
+def model_tensors(model: nn.Module, *, keep: bool = True) -> dict[str, Tensor]:
+    """The weights by name, a shared one once.
+
+    Of weights that are cut into parts every process must call it; one that does not `keep` them gives its parts, and
+    gets nothing.
+    """
+    return _gathered(model.named_parameters(), keep)
+
+
+def _gathered(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
+    found = {}
+    for name, tensor in tensors:
+        part = tensor.detach()
+        full = whole(part)
+        if keep:  # a device that holds a part of the model may not have room for all of it
+            found[name] = (full if full is part else full.cpu()).contiguous()
+    return found
 
 
 def save_checkpoint(
     checkpoints: Path,
     step: int,
     *,
-    model: nn.Module,
-    optimizers: Sequence[Optimizer],
+    weights: Mapping[str, Tensor],
+    memory: Mapping[str, Tensor],
     state: Mapping[str, Any],
     config: str,
     tokenizer: Path,
     version: str,
 ) -> Checkpoint:
-    """Write the checkpoint of `step` durably; returns it. Raises StorageError and leaves nothing when it cannot."""
+    """Write the checkpoint of `step` durably; returns it. Raises StorageError and leaves nothing when it cannot.
+
+    `weights` are `model_tensors`, `memory` is `optimizer_tensors`.
+    """
     final = checkpoints / f"step-{step:06d}"
     aside = checkpoints / f".tmp-{final.name}"
     with storage_errors(checkpoints):
@@ -154,8 +178,8 @@ def save_checkpoint(
                 (aside / "tokenizer" / file.name).write_bytes(file.read_bytes())
             (aside / "config.yaml").write_text(config, encoding="utf-8")
             (aside / "state.json").write_text(json.dumps(dict(state), indent=1), encoding="utf-8")
-            save_file(model_tensors(model), aside / "model.safetensors")
-            save_file(optimizer_tensors(optimizers), aside / "state.safetensors")
+            save_file(dict(weights), aside / "model.safetensors")
+            save_file(dict(memory), aside / "state.safetensors")
             folders = (aside, aside / "tokenizer")  # not rglob, which passes over what it cannot read
             files = sorted(path for folder in folders for path in folder.iterdir() if path.is_file())
             listing = {

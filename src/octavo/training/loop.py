@@ -18,6 +18,9 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from octavo.errors import DivergedError
+from octavo.training.parallel import gradients_sent
+from octavo.training.sharding import held, is_part
+from octavo.training.world import ALONE, World
 
 Batch = tuple[np.ndarray, np.ndarray]
 
@@ -37,7 +40,7 @@ class StepInfo:
     tokens: int  # scored in this step
 
 
-def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor, *, scored: int) -> Tensor:
+def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor, *, scored: float) -> Tensor:
     """Cross-entropy (nats) summed over the targets that are not −1, divided by `scored`."""
     logits = model(inputs)  # (B, T, V)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, 1)
@@ -57,16 +60,18 @@ def training_steps(
     accumulation: int = 1,
     clip: float | None = None,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    world: World = ALONE,
 ) -> Iterator[StepInfo]:
     """Train from finished step `start` to `steps`, yielding after every update.
 
-    `batch(step, micro)` gives inputs and targets, (B, T) each. Raises DivergedError, before any weight is touched,
-    when the loss or a gradient is not finite.
+    `batch(step, micro)` gives inputs and targets, (B, T) each, of all processes of the `world` together; each takes
+    its rows of them. Raises DivergedError, before any weight is touched, when the loss or a gradient is not finite.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     device = parameters[0].device
     for step in range(start, steps):
-        seed_dropout(device, _mix(seed, step))
+        world.beat(f"step {step + 1}")
+        seed_dropout(device, _mix(seed, step) + world.rank)
         factor = schedule(step)
         for optimizer in optimizers:
             for group in optimizer.param_groups:
@@ -75,13 +80,16 @@ def training_steps(
         parts = [batch(step, micro) for micro in range(accumulation)]
         tokens = sum(int((targets >= 0).sum()) for _, targets in parts)  # every one of them weighs the same
         loss = 0.0
-        for part in parts:
-            inputs, targets = (torch.from_numpy(array).to(device) for array in part)
-            with autocast():
-                part_loss = loss_of(model, inputs, targets, scored=tokens)
-            part_loss.backward()
+        for micro, part in enumerate(parts):
+            inputs, targets = (torch.from_numpy(array).to(device) for array in world.share(part))
+            with gradients_sent(model, now=micro == accumulation - 1):
+                with autocast():
+                    part_loss = loss_of(model, inputs, targets, scored=tokens / world.size)
+                world.beat()
+                part_loss.backward()
             loss += part_loss.item()
-        norm = gradient_norm(parameters)
+        loss = world.mean(loss)
+        norm = gradient_norm(parameters, world)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise diverged(step, loss, norm, factor)
         if clip is not None and norm > clip:
@@ -102,7 +110,7 @@ def seed_dropout(device: torch.device, seed: int) -> None:
 
 
 def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """The numbers of all gradients; of a sparse one those that it holds, each row once."""
+    """The numbers of all gradients that this process holds; of a sparse one each row once."""
     found = []
     for parameter in parameters:
         if parameter.grad is None:
@@ -111,14 +119,14 @@ def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
             parameter.grad = parameter.grad.coalesce()
             found.append(parameter.grad.values())
         else:
-            found.append(parameter.grad)
+            found.append(held(parameter.grad))
     return found
 
 
-def gradient_norm(parameters: Sequence[nn.Parameter]) -> float:
-    """Euclidean length of all gradients together."""
-    norms = torch._foreach_norm(gradients(parameters))
-    return torch.stack(norms).norm().item()
+def gradient_norm(parameters: Sequence[nn.Parameter], world: World = ALONE) -> float:
+    """Euclidean length of all gradients together, over all processes that hold a part of them."""
+    norm = torch.stack(torch._foreach_norm(gradients(parameters))).norm().item()
+    return math.sqrt(world.sums(norm * norm)[0]) if any(map(is_part, parameters)) else norm
 
 
 def diverged(step: int, loss: float, norm: float, factor: float) -> DivergedError:

@@ -19,6 +19,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from octavo.config.parts import PartConfig, Strict, register
 from octavo.model.ngrams import NGrams
 from octavo.training.precision import fast_bfloat16
+from octavo.training.sharding import held, part_of, whole
 
 # Newton–Schulz coefficients of Jordan et al. 2024: steep at zero, so five rounds bring all singular values near 1.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
@@ -73,9 +74,10 @@ class Muon(Optimizer):
             torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
             updates = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov: look ahead
             by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
-            for parameter, update in zip(members, updates, strict=True):
+            wholes = [whole(p) for p in members]  # a part of a matrix cannot be orthogonalized
+            for parameter, full, update in zip(members, wholes, updates, strict=True):
                 blocks = getattr(parameter, "row_blocks", (parameter.size(0),))
-                for target, matrix in zip(parameter.split(blocks), update.split(blocks), strict=True):
+                for target, matrix in zip(full.split(blocks), whole(update).split(blocks), strict=True):
                     by_shape[tuple(matrix.shape)].append((target, matrix))
             for (rows, columns), pairs in by_shape.items():
                 targets = [target for target, _ in pairs]
@@ -84,6 +86,9 @@ class Muon(Optimizer):
                 # A tall matrix's update is scaled up, so that each output moves as far as in a square one.
                 rate = group["lr"] * max(1.0, rows / columns) ** 0.5
                 torch._foreach_add_(targets, list(straight.unbind()), alpha=-rate)
+            for parameter, full in zip(members, wholes, strict=True):
+                if full is not parameter:
+                    parameter.copy_(part_of(full, parameter))
 
 
 class RowAdagrad(Optimizer):
@@ -105,11 +110,12 @@ class RowAdagrad(Optimizer):
                     continue
                 state = self.state[table]
                 if "squares" not in state:
-                    state["squares"] = table.new_zeros(table.size(0), 1)
-                rows, gradient = rows_of(table.grad)
-                squares = state["squares"][rows] + gradient.square().mean(dim=1, keepdim=True)
-                state["squares"][rows] = squares
-                table.index_add_(0, rows, gradient / (squares.sqrt() + group["eps"]), alpha=-group["lr"])
+                    state["squares"] = torch.zeros_like(table[:, :1])
+                kept, (rows, gradient) = held(state["squares"]), rows_of(held(table.grad))
+                squares = kept[rows] + gradient.square().mean(dim=1, keepdim=True)
+                kept[rows] = squares
+                moved = gradient / (squares.sqrt() + group["eps"])
+                held(table).index_add_(0, rows, moved, alpha=-group["lr"])
 
 
 def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from octavo.errors import InputError
 from octavo.training.loop import loss_of
 from octavo.training.precision import autocast, fast_bfloat16
+from octavo.training.world import ALONE, World
 
 # bfloat16 has to win clearly: a near tie could fall either way on two starts, and runs must repeat.
 CLEAR_GAIN = 1.2
@@ -24,11 +25,12 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Runtime:
-    """The device and arithmetic that a run was given."""
+    """The device and arithmetic that a run was given, and who computes with it."""
 
     device: torch.device
     precision: str  # float32 or bfloat16
     threads: int
+    world: World = ALONE
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The context in which losses are computed."""

@@ -9,6 +9,8 @@ from torch import nn
 
 from octavo.training.checkpoint import (
     Checkpoint,
+    model_tensors,
+    optimizer_tensors,
     save_checkpoint,
 )
 
@@ -31,8 +33,8 @@ def save(checkpoints: Path, step: int, *, seed: int = 0) -> Checkpoint:
     return save_checkpoint(
         checkpoints,
         step,
-        model=model,
-        optimizers=[optimizer],
+        weights=model_tensors(model),
+        memory=optimizer_tensors([optimizer]),
         state={"step": step, "best_step": step},
         config="seed: 1\n",
         tokenizer=tokenizer,

@@ -1,0 +1,63 @@
+"""How the processes of one training come together: who speaks, who prepares the text, what was decided before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from octavo.config import Recipe
+from octavo.dataset import Dataset, open_dataset
+from octavo.errors import CorpusError
+from octavo.runs.console import Console
+from octavo.runs.data import build_dataset
+from octavo.training.world import World
+
+
+def heard(console: Console, world: World) -> Console:
+    """The console of a process: of several that train together the first one speaks."""
+    return console if world.first else Console(quiet=True)
+
+
+def gather(world: World, recipe: Recipe, console: Console) -> None:
+    """Bring the processes together that the recipe is trained by. Raises ConfigError where it does not suit them."""
+    parallel = recipe.parallel
+    world.admit(parallel.kind, recipe.training.batch)
+    if world.size > 1:
+        machines = world.meet(parallel.timeout)
+        console.say(
+            f"parallel={parallel.kind}: {world.size} processes on {machines} machine{'s' * (machines > 1)}, "
+            f"{recipe.training.batch // world.size} of a batch's {recipe.training.batch} sequences each"
+        )
+    elif parallel.kind != "none":
+        console.say(f"parallel={parallel.kind} with one process: torchrun starts several")
+
+
+def prepared(recipe: Recipe, console: Console, world: World) -> Dataset:
+    """The dataset; of several processes the first one makes it, and the others open it."""
+    if world.first:
+        with world.apart("busy", "the text"):
+            dataset = build_dataset(recipe, console)
+        world.tell(str(dataset.folder.absolute()))
+        return dataset
+    folder = Path(world.tell(None))
+    here = folder.is_dir()  # or in the cache of another machine
+    dataset = open_dataset(folder) if here else build_dataset(recipe, console)
+    if dataset.folder.name != folder.name:
+        raise CorpusError(
+            f"Rank {world.rank} found another text than rank 0.", remedy="give all machines the same"
+        )
+    return dataset
+
+
+def decisions(earlier: Mapping[str, Any] | None, world: World, console: Console) -> dict[str, Any]:
+    """What the run's first session decided about where and how to compute, as far as it holds for this world."""
+    if earlier is None:
+        return {}
+    before = earlier.get("processes", 1)
+    if before == world.size:
+        return earlier["runtime"]
+    console.say(
+        f"number of processes: {before} when the run began, {world.size} now; results may differ in the last bits"
+    )
+    return {key: value for key, value in earlier["runtime"].items() if key != "threads"}

@@ -1,0 +1,56 @@
+"""Several processes train as one: the same losses, norms, weights and optimizer state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from octavo.training.world import ALONE
+from unit.training import together
+
+ADAMW = {"optimizer": "adamw", "steps": 50, "accumulation": 2, "model": {"tied": True}}
+NGRAMS = {"kind": "hashed", "longest": 3, "buckets": 41}
+MUON = {"optimizer": "muon", "steps": 50, "model": {"kv_heads": 1, "ngrams": NGRAMS}}
+SGD = {"optimizer": "sgd", "steps": 50, "accumulation": 3, "model": {"positions": "rotary"}}
+
+
+def compare(size: int, cases: list[dict[str, Any]]) -> None:
+    """Each case by so many processes against the same one by this process alone."""
+    found = together.run(size, cases)
+    for case, several in zip(cases, found, strict=True):
+        (one,) = together.found_by(ALONE, [{**case, "kind": "none"}])
+        for ours, wanted in zip(several["infos"], one["infos"], strict=True):
+            assert ours["tokens"] == wanted["tokens"]
+            assert ours["loss"] == pytest.approx(wanted["loss"], abs=1e-6), (case, ours["step"])
+            assert ours["gradient_norm"] == pytest.approx(wanted["gradient_norm"], abs=1e-5), case
+        assert several["tensors"] == pytest.approx(one["tensors"], rel=1e-4, abs=1e-6), case
+
+
+def test_two_processes_train_as_one() -> None:
+    compare(2, [{**ADAMW, "kind": "ddp"}, {**ADAMW, "kind": "fsdp"}])
+
+
+def test_muon_in_parts_is_muon() -> None:
+    compare(2, [{**MUON, "kind": "fsdp"}, {**MUON, "kind": "ddp"}])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_every_number_of_processes_trains_as_one(size: int, kind: str) -> None:
+    compare(size, [{**case, "kind": kind} for case in (ADAMW, MUON, SGD)])
+
+
+def test_gradients_are_sent_with_the_last_part_of_a_step_only() -> None:
+    ddp, fsdp = together.run(2, [{"do": "gradients", "kind": kind} for kind in ("ddp", "fsdp")])
+    assert ddp == {"kept": [True, False], "sent": [True, True]}
+    assert fsdp == {"kept": [False, True], "sent": [True, True]}, (
+        "kept where the parameters' parts do not show it"
+    )
+
+
+def test_one_process_needs_nothing_of_it() -> None:
+    model = together.build_model(together.config(), vocab_size=together.V, seed=0)
+    for kind, config in together.parts("parallel").items():
+        assert config().build(model, ALONE) is model, kind

@@ -1,0 +1,83 @@
+"""Who trains together: what each takes of a batch, what does not suit, and who is to blame when nothing moves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from octavo.errors import ConfigError, InputError
+from octavo.training.watch import Pulse, Seen, to_blame
+from octavo.training.world import World, launched
+
+
+def rows(count: int) -> tuple[np.ndarray, np.ndarray]:
+    inputs = np.arange(3 * count).reshape(count, 3)
+    return inputs, inputs + 1
+
+
+@pytest.mark.parametrize(("count", "size"), [(8, 1), (8, 2), (8, 4), (7, 4), (1, 3), (5, 2)])
+def test_the_shares_are_the_batch_in_order(count: int, size: int) -> None:
+    shares = [World(rank=rank, size=size).share(rows(count)) for rank in range(size)]
+    assert len({len(inputs) for inputs, _ in shares}) == 1, "all compute equally often on equally much"
+    inputs, targets = (np.concatenate(parts) for parts in zip(*shares, strict=True))
+    assert np.array_equal(inputs[:count], rows(count)[0])
+    assert np.array_equal(targets[:count], rows(count)[1])
+    assert (targets[count:] == -1).all()
+
+
+def test_what_does_not_suit_is_said() -> None:
+    World(size=4).admit("ddp", 12)
+    World().admit("none", 7)
+    World().admit("fsdp", 7)
+    with pytest.raises(ConfigError, match="4 processes were started"):
+        World(size=4).admit("none", 12)
+    with pytest.raises(ConfigError, match=r"training\.batch is 10; 4 processes.*\n.*training\.batch=8"):
+        World(size=4).admit("ddp", 10)
+    with pytest.raises(ConfigError, match=r"training\.batch=4"):
+        World(size=4).admit("fsdp", 1)
+
+
+def test_each_process_has_a_device_of_its_own() -> None:
+    assert World(rank=9, size=16, local_rank=1).place("cuda") == "cuda:1"
+    assert World(rank=9, size=16, local_rank=1).place("cpu") == "cpu"
+    assert World().place("cuda:3") == "cuda:3"
+    with pytest.raises(InputError, match="mps"):
+        World(size=2).place("mps")
+
+
+def test_without_torchrun_there_is_a_world_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with launched() as world:
+        assert (world.rank, world.size, world.first) == (0, 1, True)
+        assert world.sums(1.5, 2) == [1.5, 2] and world.mean(3.0) == 3.0 and not world.any(False)
+        assert world.tell({"a": 1}) == {"a": 1}
+        with world.in_turn():
+            pass
+
+
+def seen(*ranks: tuple[str, int, float, float]) -> dict[int, Seen]:
+    """Ranks with (state, count, seconds since it moved, seconds since it ticked)."""
+    return {
+        rank: Seen(Pulse(state=state, count=count), moved, ticked)
+        for rank, (state, count, moved, ticked) in enumerate(ranks)
+    }
+
+
+@pytest.mark.parametrize(
+    ("ranks", "blamed"),
+    [
+        ([("working", 9, 1, 1), ("working", 9, 2, 1)], []),
+        ([("working", 9, 99, 1), ("working", 9, 99, 70)], [1]),  # stopped: no tick
+        ([("working", 9, 99, 1), ("working", 8, 99, 1)], [1]),  # alive, but behind
+        ([("working", 9, 99, 1), ("working", 8, 9, 1)], []),  # slow, but it moved
+        ([("busy", 8, 999, 1), ("working", 9, 999, 1)], []),  # saving takes as long as it takes
+        ([("saving", 8, 999, 1), ("working", 9, 999, 1)], []),
+        ([("busy", 8, 999, 61), ("working", 9, 999, 1)], [0]),
+        ([("working", 9, 99, 1), ("waiting", 3, 99, 1)], [0]),
+        ([("waiting", 9, 99, 1), ("waiting", 3, 99, 1)], []),
+        ([("working", 9, 99, 1)] * 3, [0, 1, 2]),
+    ],
+)
+def test_who_is_to_blame(ranks: list[tuple[str, int, float, float]], blamed: list[int]) -> None:
+    assert to_blame(seen(*ranks), timeout=60)[0] == blamed

@@ -1,0 +1,133 @@
+"""Trainings by several processes, for the tests: a script that forks them, and prints what the first one found.
+
+python together.py SIZE '[{"kind": "ddp", …}, …]' → a JSON list, one entry for each case.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+
+from octavo.config import ModelConfig, check
+from octavo.config.parts import parts
+from octavo.model.build import build_model
+from octavo.training import optimizers
+from octavo.training.checkpoint import model_tensors, optimizer_tensors
+from octavo.training.loop import loss_of, training_steps
+from octavo.training.parallel import gradients_sent
+from octavo.training.sharding import whole
+from octavo.training.world import World, launched
+
+V, T, B = 17, 16, 8
+
+
+def batch(step: int, micro: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each token is followed by the next number; the second half of the first rows is not scored."""
+    inputs = np.random.default_rng([step, micro]).integers(V, size=(B, T))
+    targets = (inputs + 1) % V
+    targets[:3, T // 2 :] = -1
+    return inputs, targets
+
+
+def config(**model: Any) -> ModelConfig:
+    return ModelConfig.model_validate({"layers": 2, "width": 32, "heads": 2, "context": T, **model})
+
+
+def train(case: dict[str, Any], world: World) -> dict[str, Any]:
+    """Losses, norms and the lengths of all tensors in the end, of a training in float32 throughout."""
+    with mock.patch.object(optimizers, "fast_bfloat16", lambda device: False):
+        return trained_by(case, world)
+
+
+def trained_by(case: dict[str, Any], world: World) -> dict[str, Any]:
+    model = build_model(config(**case.get("model", {})), vocab_size=V, seed=0)
+    trained = parts("parallel")[case["kind"]]().build(model, world)
+    optimizer = parts("optimizer")[case["optimizer"]]()
+    built = optimizer.build(model)
+    infos = training_steps(
+        trained,
+        built,
+        batch,
+        schedule=lambda step: 1.0 - step / 100,
+        seed=3,
+        start=0,
+        steps=case["steps"],
+        accumulation=case.get("accumulation", 1),
+        clip=0.5,
+        world=world,
+    )
+    found = [asdict(info) for info in infos]
+    tensors = {**model_tensors(model), **optimizer_tensors(built)}
+    return {
+        "infos": found,
+        "tensors": {name: tensor.double().norm().item() for name, tensor in tensors.items()},
+    }
+
+
+def gradients(case: dict[str, Any], world: World) -> dict[str, Any]:
+    """Whether there is a gradient, and the same in all, after a backward pass that keeps it and one that sends it."""
+    model = build_model(config(), vocab_size=V, seed=0)
+    trained = parts("parallel")[case["kind"]]().build(model, world)
+    found = {}
+    for now in (False, True):
+        inputs, targets = (torch.from_numpy(array) for array in world.share(batch(0, int(now))))
+        with gradients_sent(trained, now=now):
+            loss_of(trained, inputs, targets, scored=100).backward()
+        there = [whole(p.grad) for p in model.parameters() if p.grad is not None]
+        norm = sum(float(gradient.norm()) for gradient in there)
+        found["sent" if now else "kept"] = [bool(there), abs(norm - world.mean(norm)) < 1e-9]
+    return found
+
+
+def found_by(world: World, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    torch.set_num_threads(1)
+    return [globals()[case.get("do", "train")](case, world) for case in cases]
+
+
+def run(size: int, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What `size` processes find."""
+    done = subprocess.run(
+        [sys.executable, __file__, str(size), json.dumps(cases)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    size, cases = int(sys.argv[1]), json.loads(sys.argv[2])
+    for room in ("parallel", "optimizer"):
+        parts(room)
+    check({"corpus": {"kind": "files"}})
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    children = []
+    for rank in range(size):
+        if not (child := os.fork()):
+            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            with launched() as world:
+                world.meet(120)
+                world.connect(torch.device("cpu"))
+                found = found_by(world, cases)
+            if world.first:
+                print(json.dumps(found), flush=True)
+            os._exit(0)
+        children.append(child)
+    sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children))
+
+
+if __name__ == "__main__":
+    main()
