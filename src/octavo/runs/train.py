@@ -46,6 +46,8 @@ from octavo.training.checkpoint import (
     storage_errors,
     sweep,
 )
+from octavo.training.fitting import Fit, attempted, open_ways, try_out
+from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import Runtime, choose_device, choose_precision, set_threads
 
 # What a run may change when it goes on; anything else would make it another run.
@@ -55,6 +57,8 @@ RESUMABLE = (
     "training.keep",
     "training.patience",
     "training.device",
+    "training.micro_batch",
+    "training.recompute",
 )
 RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.")
 
@@ -168,17 +172,27 @@ def choose_runtime(
             f"the run began with {before} threads, now {threads}: results may differ in the last bits"
         )
     inputs, targets = map(torch.from_numpy, batches.batch(0, 0))
-    probe, small = (inputs, targets), (inputs[:2, :64], targets[:2, :64])
+    small = inputs[:2, :64], targets[:2, :64]
     wanted = decided.get("device", "auto") if training.device == "auto" else training.device
     device = choose_device(wanted, model, small, console.say)
     if decided and device.type != torch.device(decided["device"]).type:
         console.say(
             f"the run began on {decided['device']}, now {device}: results will differ in the last bits"
         )
-    precision = choose_precision(
-        decided.get("precision", training.precision), model, probe, device, console.say
-    )
-    return Runtime(device=device, precision=precision, threads=threads)
+    left = open_ways(model, recipe.model, training, decided=decided, device=device, report=console.say)
+
+    def attempt(way: Fit) -> Runtime:
+        if way.recompute:
+            recompute_blocks(model)
+        probe = inputs[: way.micro_batch], targets[: way.micro_batch]
+        wanted = decided.get("precision", training.precision)
+        precision = choose_precision(wanted, model, probe, device, console.say)
+        runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute)
+        if device.type == "cuda" and len(left) > 1:
+            try_out(model, training, probe, runtime)
+        return runtime
+
+    return attempted(left, attempt, console.say)
 
 
 def _train(folder: RunFolder, recipe: Recipe, console: Console, hooks: Sequence[Hook] = ()) -> Run:

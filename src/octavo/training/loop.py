@@ -55,12 +55,13 @@ def training_steps(
     start: int,
     steps: int,
     accumulation: int = 1,
+    micro_batch: int | None = None,
     clip: float | None = None,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Iterator[StepInfo]:
     """Train from finished step `start` to `steps`, yielding after every update.
 
-    `batch(step, micro)` gives inputs and targets, (B, T) each. Raises DivergedError, before any weight is touched,
+    `batch(step, micro)` gives inputs and targets, (B, T) each, computed `micro_batch` sequences at once. Raises DivergedError, before any weight is touched,
     when the loss or a gradient is not finite.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -72,7 +73,8 @@ def training_steps(
             for group in optimizer.param_groups:
                 group["lr"] = group["base_lr"] * factor
         model.train()
-        parts = [batch(step, micro) for micro in range(accumulation)]
+        batches = [batch(step, micro) for micro in range(accumulation)]
+        parts = [part for whole in batches for part in in_parts(whole, micro_batch)]
         tokens = sum(int((targets >= 0).sum()) for _, targets in parts)  # every one of them weighs the same
         loss = 0.0
         for part in parts:
@@ -91,6 +93,13 @@ def training_steps(
             optimizer.zero_grad(set_to_none=True)
         rate = optimizers[0].param_groups[0]["lr"]
         yield StepInfo(step=step + 1, loss=loss, gradient_norm=norm, learning_rate=rate, tokens=tokens)
+
+
+def in_parts(batch: Batch, rows: int | None) -> list[Batch]:
+    """A batch as batches of at most `rows` sequences each; without a number, as it is."""
+    inputs, targets = batch
+    rows = rows or len(inputs)
+    return [(inputs[at : at + rows], targets[at : at + rows]) for at in range(0, len(inputs), rows)]
 
 
 def seed_dropout(device: torch.device, seed: int) -> None:
