@@ -20,7 +20,7 @@ from octavo.model import accounting
 from octavo.model.gpt import GPT
 from octavo.training.loop import loss_of
 from octavo.training.precision import fast_bfloat16
-from octavo.training.rehearsal import CPU, Rehearsal, rehearse
+from octavo.training.rehearsal import CPU, KEPT_BY_ALLOCATOR, Rehearsal, rehearse
 from octavo.training.runtime import Report, Runtime
 
 T = TypeVar("T")
@@ -176,7 +176,8 @@ def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: 
     features = matrices // model.width + model.layers * 16 * model.width  # C to F and back: F + C numbers a position
     scores = model.layers * model.heads * model.context
     a_position = 6 * features + 8 * scores + 8 * vocab_size
-    return accounting.FLOAT_BYTES * (4 * count + state + batch * model.context * a_position)
+    step = accounting.FLOAT_BYTES * (4 * count + state + batch * model.context * a_position)
+    return step + KEPT_BY_ALLOCATOR
 
 
 def free_memory(device: torch.device) -> int | None:
