@@ -50,6 +50,7 @@ def training(recipe: Recipe, vocab_size: int, steps: int) -> None:
     """Take some steps on made-up tokens."""
     import numpy as np
     import torch
+
     from octavo.model.build import build_model
     from octavo.training.loop import training_steps
     from octavo.training.recompute import recompute_blocks
@@ -124,7 +125,8 @@ def main() -> None:
         recipe = resolved(name, overrides)
         settings = recipe.training
         way = Fit(
-            settings.micro_batch if isinstance(settings.micro_batch, int) else None, settings.recompute is True
+            settings.micro_batch if isinstance(settings.micro_batch, int) else None,
+            settings.recompute is True,
         )
         estimate = counted(recipe, way, vocab_size=vocab_size)["memory"]["total"]
         rows.append(

@@ -21,6 +21,8 @@ from octavo.model import accounting
 from octavo.model.build import build_model
 from octavo.runs.console import Console
 from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
+from octavo.runs.machines import find_machine
+from octavo.runs.prediction import predictions
 from octavo.runs.train import resolve
 from octavo.training.fitting import Fit, open_ways, rehearsed
 from octavo.training.loop import training_steps
@@ -38,13 +40,17 @@ def plan(
     *,
     overrides: Iterable[str] | Mapping[str, Any] = (),
     vocab_size: int | None = None,
+    on: Iterable[str] = (),
+    price: float | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
     """The plan of a training as plain data. Without a text, the vocabulary is `vocab_size` or the recipe's own.
 
-    Raises InputError where the vocabulary is not known.
+    With the names of machines (`on`), their `predictions` stand in the place of a step timed here; `price` is that of
+    an hour of one device. Raises InputError where the vocabulary or a machine is not known.
     """
     console = console or Console(quiet=True)
+    machines = [find_machine(name) for name in on]
     resolved = resolve(recipe, text, overrides, needs_text=False)
     has_text = resolved.corpus.kind != "files" or bool(resolved.corpus.paths)
     tokens, steps = None, resolved.training.steps or 1000
@@ -58,19 +64,25 @@ def plan(
             "How large the vocabulary is, only a text can tell.",
             remedy="add --text PATH, or --vocabulary NUMBER",
         )
+    seen = steps * step_tokens(resolved)
+    facts: dict[str, Any] = {
+        "steps": steps,
+        "tokens_seen": seen,
+        "training_tokens": tokens,
+        "passes": None if tokens is None else seen / tokens,
+    }
+    if machines:
+        facts |= counted(resolved, Fit(), vocab_size=vocab_size)
+        found = predictions(resolved, machines, vocab_size=vocab_size, steps=steps, price=price)
+        return {**facts, "predictions": found, "warnings": warnings(facts)}
     notes: list[str] = []
-    facts = timed(resolved, vocab_size=vocab_size, console=console, note=notes.append)
+    facts |= timed(resolved, vocab_size=vocab_size, console=console, note=notes.append)
     way = Fit(facts["micro_batch"], facts["recompute"])
     device = torch.device(facts["device"])
     facts |= counted(resolved, way, vocab_size=vocab_size, precision=facts["precision"], device=device)
-    seen = steps * step_tokens(resolved)
     facts |= {
-        "steps": steps,
-        "tokens_seen": seen,
         "training_seconds": steps * facts["step_seconds"],
         "training_time": duration(steps * facts["step_seconds"]),
-        "training_tokens": tokens,
-        "passes": None if tokens is None else seen / tokens,
     }
     return {**facts, "warnings": [*notes, *warnings(facts)]}
 

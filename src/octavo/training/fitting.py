@@ -39,8 +39,12 @@ class Fit:
     recompute: bool = False
 
     def __str__(self) -> str:
-        at_once = "a whole batch" if self.micro_batch is None else f"{self.micro_batch} of a batch's sequences"
-        return f"{at_once} at once" + (", blocks computed again in the backward pass" if self.recompute else "")
+        at_once = (
+            "a whole batch" if self.micro_batch is None else f"{self.micro_batch} of a batch's sequences"
+        )
+        return f"{at_once} at once" + (
+            ", blocks computed again in the backward pass" if self.recompute else ""
+        )
 
 
 def ways(batch: int, *, micro_batch: int | str | None, recompute: bool | str) -> list[Fit]:
@@ -65,7 +69,9 @@ def from_the_first_that_fits(
             report(f"{what}; so it is taken with {way}")
             return list(open_ways[index:])
     last = "" if len(open_ways) == 1 else f" even with {open_ways[-1]}"
-    report(f"{what}: it may not fit{last}. Take a smaller model.context or model.width, or training.micro_batch=auto.")
+    report(
+        f"{what}: it may not fit{last}. Take a smaller model.context or model.width, or training.micro_batch=auto."
+    )
     return [open_ways[-1]]
 
 
@@ -81,7 +87,9 @@ def open_ways(
     """The ways to compute a step that settings, an earlier session's decision and free memory leave open."""
     left = ways(
         training.batch,
-        micro_batch=decided.get("micro_batch", "auto") if training.micro_batch == "auto" else training.micro_batch,
+        micro_batch=decided.get("micro_batch", "auto")
+        if training.micro_batch == "auto"
+        else training.micro_batch,
         recompute=decided.get("recompute", "auto") if training.recompute == "auto" else training.recompute,
     )
     free, vocab_size = free_memory(device), model.embedding.num_embeddings
@@ -173,7 +181,9 @@ def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: 
     count = accounting.parameters(model, vocab_size=vocab_size)
     matrices = accounting.block_matrix_parameters(model)
     state = optimizer.state_size(parameters=count, matrices=matrices)
-    features = matrices // model.width + model.layers * 16 * model.width  # C to F and back: F + C numbers a position
+    features = (
+        matrices // model.width + model.layers * 16 * model.width
+    )  # C to F and back: F + C numbers a position
     scores = model.layers * model.heads * model.context
     a_position = 6 * features + 8 * scores + 8 * vocab_size
     step = accounting.FLOAT_BYTES * (4 * count + state + batch * model.context * a_position)
@@ -193,7 +203,7 @@ def available_memory() -> int | None:
     if meminfo.is_file():
         for line in meminfo.read_text(encoding="utf-8").splitlines():
             if line.startswith("MemAvailable:"):
-                return min(int(line.split()[1]) * 1024, *_group_room())
+                return min([int(line.split()[1]) * 1024, *_group_room()])
     return None
 
 
@@ -202,7 +212,9 @@ def _group_room() -> list[int]:
     try:
         place = Path("/proc/self/cgroup").read_text(encoding="utf-8").partition("0::/")[2].split("\n")[0]
         group = Path("/sys/fs/cgroup", place)
-        limit, used = ((group / name).read_text(encoding="utf-8") for name in ("memory.max", "memory.current"))
+        limit, used = (
+            (group / name).read_text(encoding="utf-8") for name in ("memory.max", "memory.current")
+        )
         statistics = (group / "memory.stat").read_text(encoding="utf-8").split()
         reclaimable = int(statistics[statistics.index("inactive_file") + 1])
         return [] if limit.strip() == "max" else [max(0, int(limit) - int(used) + reclaimable)]

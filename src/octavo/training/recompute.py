@@ -29,7 +29,9 @@ def recompute_blocks(model: GPT) -> None:
 def _forward(block: nn.Module, *inputs: Any) -> Tensor:
     if not (block.training and torch.is_grad_enabled()):
         return type(block).forward(block, *inputs)
-    modes = _get_current_function_mode_stack()  # which torch does not bring back by itself, as it does its autocast
+    modes = (
+        _get_current_function_mode_stack()
+    )  # which torch does not bring back by itself, as it does its autocast
     return checkpoint(_computed, modes, block, *inputs, use_reentrant=False)
 
 

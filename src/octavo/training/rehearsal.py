@@ -6,7 +6,6 @@ watched; so the figures follow every part and every option without a formula of 
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -37,7 +36,9 @@ def _attention_flops(q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any)
     return sdpa_flop_count(q.shape, k.shape, v.shape)
 
 
-def _attention_backward_flops(gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> int:
+def _attention_backward_flops(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any
+) -> int:
     return sdpa_backward_flop_count(gradient.shape, q.shape, k.shape, v.shape)
 
 
@@ -212,7 +213,9 @@ class Watch(TorchDispatchMode):
             if count is not None:
                 self.flops += count(*args, **(kwargs or {}), out_val=result)
             else:
-                changed = [value for value, spec in zip(args, func._schema.arguments, strict=False) if _writes(spec)]
+                changed = [
+                    value for value, spec in zip(args, func._schema.arguments, strict=False) if _writes(spec)
+                ]
                 self.moved += sum(_touched(tensor) for tensor in [*read, *(_tensors(changed) or written)])
         return result
 

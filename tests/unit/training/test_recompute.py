@@ -27,9 +27,7 @@ SHAPES = {
 
 def model(shape: str) -> GPT:
     torch.set_num_threads(1)
-    config = ModelConfig.model_validate(
-        {"layers": 3, "width": 32, "heads": 4, "context": 12} | SHAPES[shape]
-    )
+    config = ModelConfig.model_validate({"layers": 3, "width": 32, "heads": 4, "context": 12} | SHAPES[shape])
     return build_model(config, vocab_size=V, seed=0).train()
 
 

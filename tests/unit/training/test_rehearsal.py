@@ -102,7 +102,9 @@ def test_flops_are_those_counted_from_the_config() -> None:
     again = rehearse(config, SGDConfig(), vocab_size=V, rows=B, recompute=True)
     head = 2 * config.width * V
     forward = B * config.context * (accounting.forward_flops(config, vocab_size=V) - head)
-    assert counted < again.part.flops - once_more <= counted + forward  # it stops where the last value is known
+    assert (
+        counted < again.part.flops - once_more <= counted + forward
+    )  # it stops where the last value is known
 
 
 def test_adamw_reads_four_arrays_and_may_write_all() -> None:
