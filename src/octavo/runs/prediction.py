@@ -1,4 +1,4 @@
-"""What a training would take on a machine that is not at hand: time, memory, money. Pure arithmetic on a rehearsed step.
+"""What a training would take on a machine that is not at hand: time, memory, money; arithmetic on a rehearsed step.
 
 docs/planning.md has the formulae, and says what is assumed.
 """

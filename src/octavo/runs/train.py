@@ -190,6 +190,11 @@ def choose_runtime(
         runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute)
         if device.type == "cuda" and len(left) > 1:
             try_out(model, training, probe, runtime)
+        if training.compile and (way.recompute, device.type, precision) == (True, "cpu", "bfloat16"):
+            raise ConfigError(
+                "torch cannot compile blocks that recompute in bfloat16 on a CPU.",
+                remedy="training.compile=false, or training.precision=float32",
+            )
         return runtime
 
     return attempted(left, attempt, console.say)

@@ -61,8 +61,8 @@ def training_steps(
 ) -> Iterator[StepInfo]:
     """Train from finished step `start` to `steps`, yielding after every update.
 
-    `batch(step, micro)` gives inputs and targets, (B, T) each, computed `micro_batch` sequences at once. Raises DivergedError, before any weight is touched,
-    when the loss or a gradient is not finite.
+    `batch(step, micro)` gives inputs and targets, (B, T) each, which are computed `micro_batch` sequences at once.
+    Raises DivergedError, before any weight is touched, when the loss or a gradient is not finite.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     device = parameters[0].device

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import octavo
+from octavo.errors import ConfigError
 from octavo.runs.train import replay
 
 SMALL = {
@@ -54,3 +55,12 @@ def test_short_memory_is_decided_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), abs=1e-6)
     _, differing = replay(tmp_path / "parts", tmp_path / "again")
     assert seen == [1, 1] and differing == []
+
+
+def test_what_torch_cannot_compile_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended in a RecursionError inside torch's compiler."""
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("a fox and a dog. " * 60)
+    asked = {"training.compile": True, "training.recompute": True, "training.precision": "bfloat16"}
+    with pytest.raises(ConfigError, match="cannot compile"):
+        octavo.train(SMALL, tmp_path / "text.txt", tmp_path / "run", overrides=asked)

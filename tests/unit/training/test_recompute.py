@@ -46,9 +46,9 @@ def step(trained: GPT, precision: str = "float32") -> tuple[float, list[Tensor],
         return tensor
 
     torch.manual_seed(5)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        with autocast(precision, torch.device("cpu")):
-            loss = loss_of(trained, tokens(), tokens(), scored=48)
+    hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
+    with hooks, autocast(precision, torch.device("cpu")):
+        loss = loss_of(trained, tokens(), tokens(), scored=48)
     loss.backward()
     return loss.item(), [p.grad for p in trained.parameters()], sum(kept.values())
 
