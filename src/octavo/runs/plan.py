@@ -24,7 +24,7 @@ from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
 from octavo.runs.machines import find_machine
 from octavo.runs.prediction import predictions
 from octavo.runs.train import resolve
-from octavo.training.fitting import Fit, open_ways, rehearsed
+from octavo.training.fitting import WHOLE, Fit, open_ways, rehearsed
 from octavo.training.loop import training_steps
 from octavo.training.recompute import recompute_blocks
 from octavo.training.rehearsal import CPU
@@ -72,7 +72,7 @@ def plan(
         "passes": None if tokens is None else seen / tokens,
     }
     if machines:
-        facts |= counted(resolved, Fit(), vocab_size=vocab_size)
+        facts |= counted(resolved, vocab_size=vocab_size)
         found = predictions(resolved, machines, vocab_size=vocab_size, steps=steps, price=price)
         return {**facts, "predictions": found, "warnings": warnings(facts)}
     notes: list[str] = []
@@ -89,7 +89,7 @@ def plan(
 
 def counted(
     recipe: Recipe,
-    way: Fit,
+    way: Fit = WHOLE,
     *,
     vocab_size: int,
     precision: str = "float32",

@@ -47,6 +47,9 @@ class Fit:
         )
 
 
+WHOLE = Fit()
+
+
 def ways(batch: int, *, micro_batch: int | str | None, recompute: bool | str) -> list[Fit]:
     """Every way that the settings leave open, from the one that needs the most memory to the one that needs least."""
     rows: list[int | None] = [micro_batch] if isinstance(micro_batch, int) else [None]
@@ -134,7 +137,11 @@ def try_out(model: GPT, training: TrainingConfig, batch: tuple[Tensor, Tensor], 
     Raises torch.OutOfMemoryError.
     """
     count = sum(weights.numel() for weights in model.parameters())
-    matrices = sum(weights.numel() for weights in model.blocks.parameters() if weights.ndim == 2)
+    matrices = sum(
+        weights.numel()
+        for name, weights in model.named_parameters()
+        if name.startswith("blocks.") and weights.ndim == 2
+    )
     state = training.optimizer.state_size(parameters=count, matrices=matrices)
     accumulates = training.accumulation > 1 or runtime.micro_batch is not None
     model.to(runtime.device).train()
