@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from octavo.config import ModelConfig, PartConfig
 from octavo.config.parts import parts
-from octavo.model.accounting import FLOAT_BYTES, block_matrix_parameters, training_memory
+from octavo.model.accounting import block_matrix_parameters, parameters
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.training import optimizers
@@ -124,8 +124,9 @@ def test_the_state_is_as_large_as_said(optimizer: PartConfig, tied: bool) -> Non
         for name, tensor in optimizer_tensors(built).items()
         if name.rsplit(".", 1)[-1] not in counters
     )
-    memory = training_memory(config, optimizer, vocab_size=V, batch=1)
-    assert held * FLOAT_BYTES == memory.optimizer
+    dense = parameters(config, vocab_size=V) - config.ngrams.parameters(width=config.width)
+    said = optimizer.state_size(parameters=dense, matrices=block_matrix_parameters(config))
+    assert held == said + config.ngrams.rows
 
 
 def test_every_parameter_is_in_one_group_and_moves(optimizer: PartConfig) -> None:

@@ -161,6 +161,17 @@ def test_plan(octavo: Octavo, finished: Path) -> None:
     refused(octavo("plan", "recipe.yaml"), "How large the vocabulary is", "--text PATH")
 
 
+def test_plan_for_machines_elsewhere(octavo: Octavo) -> None:
+    asked = ("plan", "recipe.yaml", "--vocabulary", "30")
+    facts = json.loads(octavo(*asked, "--on", "h100,8xh100", "--on", "laptop", "--price", "2", "--json").out)
+    assert [found["machine"] for found in facts["predictions"]] == ["h100", "8xh100", "8xh100", "laptop"]
+    shown = octavo(*asked, "--on", "8xh100").out
+    assert "fsdp" in shown and "Predicted, not measured" in shown and "one step here" not in shown
+    assert "rtx4090" in octavo(*asked, "--on", "list").out
+    assert "h100" in json.loads(octavo(*asked, "--on", "list", "--json").out)
+    refused(octavo(*asked, "--on", "h300"), "no machine 'h300'", "8xh100")
+
+
 def test_recipes(octavo: Octavo) -> None:
     assert "shakespeare-char-cpu" in octavo("recipes").out
     one = octavo("recipes", "shakespeare-char-cpu").out

@@ -16,24 +16,44 @@ def plan_command(
     vocabulary: Annotated[
         int | None, Parameter(help="Vocabulary size to count with where there is no text.")
     ] = None,
+    on: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Machines to predict for instead of timing a step here: h100,4x8xh100; list shows all."
+        ),
+    ] = None,
+    price: Annotated[
+        float | None, Parameter(help="An hour of one device, for the predictions' costs.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Parameters, memory, one real step timed, time to finish, and whether the text is enough for the model.
+
+    With --on, what machines that are not at hand would take: speed, memory, hours, money.
 
     For example:
 
     octavo plan shakespeare-char --text shakespeare.txt
 
     octavo plan shakespeare-char model.layers=12 --json
+
+    octavo plan tinystories-gpt2 --on rtx4090,8xh100
     """
     from octavo.runs.plan import plan
 
+    names = [name for word in on or () for name in word.split(",") if name]
+    if "list" in names:
+        return show_machines(json=json)
     text, settings = split_overrides(text, overrides)
-    facts = plan(recipe, text, overrides=settings, vocab_size=vocabulary)
+    facts = plan(recipe, text, overrides=settings, vocab_size=vocabulary, on=names, price=price)
     if json:
         print_json(facts)
         return 0
     print_table(plan_rows(facts))
+    if names:
+        print()
+        print_table([prediction_row(found) for found in facts["predictions"]], head=PREDICTED)
+        print("\nPredicted, not measured; docs/planning.md says what is assumed.")
     for warning in facts["warnings"]:
         print(f"\nwarning: {warning}")
     return 0
@@ -49,20 +69,74 @@ def plan_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("memory while training", f"{memory['total'] / 2**20:,.0f} MiB"),
         ("  weights and gradients", f"{(memory['weights'] + memory['gradients']) / 2**20:,.0f} MiB"),
         ("  optimizer", f"{memory['optimizer'] / 2**20:,.0f} MiB"),
-        ("  activations", f"{memory['activations'] / 2**20:,.0f} MiB"),
+        ("  activations", f"{(memory['activations'] + memory['allocator']) / 2**20:,.0f} MiB"),
         ("key/value cache, one text", f"{facts['cache_bytes'] / 2**20:,.2f} MiB"),
         ("one checkpoint on disk", f"{facts['checkpoint_bytes'] / 2**20:,.0f} MiB"),
         ("FLOPs of one token", f"{facts['training_flops_per_token'] / 1e6:,.1f} million"),
         ("steps", f"{facts['steps']:,}"),
         ("tokens seen", f"{facts['tokens_seen']:,}"),
-        (
-            "one step here",
-            f"{facts['step_seconds'] * 1000:,.1f} ms on {facts['device']}, {facts['precision']}",
-        ),
-        ("tokens a second", f"{facts['tokens_per_second']:,.0f}"),
-        ("time to train", facts["training_time"]),
     ]
+    if "step_seconds" in facts:
+        step = f"{facts['step_seconds'] * 1000:,.1f} ms on {facts['device']}, {facts['precision']}"
+        rows.append(("one step here", step))
+        rows.append(("tokens a second", f"{facts['tokens_per_second']:,.0f}"))
+        rows.append(("time to train", facts["training_time"]))
     if facts["training_tokens"] is not None:
         rows.append(("tokens in the text", f"{facts['training_tokens']:,}"))
         rows.append(("passes over the text", f"{facts['passes']:,.1f}"))
     return rows
+
+
+PREDICTED = (
+    "on",
+    "shared by",
+    "fits",
+    "memory of one",
+    "at once",
+    "a step",
+    "tokens a second",
+    "time",
+    "price",
+)
+
+
+def prediction_row(found: dict[str, Any]) -> tuple[str, ...]:
+    """A machine's prediction, in words."""
+    from octavo.runs.plan import duration
+
+    return (
+        found["machine"],
+        "–" if found["parallel"] == "none" else found["parallel"],
+        "yes" if found["fits"] else "no",
+        f"{found['memory']['total'] / 1e9:,.1f} GB",
+        f"{found['micro_batch']}" + (", recomputed" if found["recompute"] else ""),
+        f"{found['seconds']['step'] * 1000:,.1f} ms",
+        f"{found['tokens_per_second']:,.0f}",
+        duration(found["hours"] * 3600),
+        f"${found['price']:,.2f}",
+    )
+
+
+def show_machines(*, json: bool) -> int:
+    """The catalogue."""
+    from dataclasses import asdict
+
+    from octavo.runs.machines import EXAMPLES, catalogue
+
+    machines = catalogue()
+    if json:
+        print_json({name: asdict(machine) for name, machine in machines.items()})
+        return 0
+    rows = [
+        (
+            name,
+            machine.what,
+            f"{machine.flops.get('bfloat16', machine.flops['float32']) / 1e12:,g}",
+            f"{machine.memory / 1e9:,.0f} GB",
+            f"${machine.price:,.2f}",
+        )
+        for name, machine in machines.items()
+    ]
+    print_table(rows, head=("name", "what", "TFLOP/s at its peak", "memory", "an hour, for example"))
+    print(f"\nhere is this machine's processor, measured. Several: {', '.join(EXAMPLES)}.")
+    return 0

@@ -136,6 +136,12 @@ class TrainingConfig(Strict):
     """B, sequences in one batch."""
     accumulation: int = Field(1, ge=1)
     """Batches whose gradients are averaged into one step."""
+    micro_batch: Annotated[int, Field(ge=1)] | Literal["auto"] | None = "auto"
+    """Sequences computed at once: the gradients of a batch's parts add up to the same step. auto: the whole batch, and
+    where memory is too short for it, as many as fit. Empty: the whole batch."""
+    recompute: Literal["auto"] | bool = "auto"
+    """Keep only each block's input for the backward pass and compute the rest again: a third more work, a part of the
+    memory. auto: only where not even the smallest part of a batch fits without."""
     optimizer: Annotated[PartConfig, PartOf("optimizer", "adamw")] = Field(
         {"kind": "adamw"}, validate_default=True
     )

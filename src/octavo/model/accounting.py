@@ -1,36 +1,13 @@
-"""What a model costs, from its config alone: parameters, FLOPs, bytes of memory and of cache.
+"""What a model costs, from its config alone: parameters, FLOPs, bytes of cache (of training: `training.rehearsal`).
 
 Tests hold every figure against the built model. L layers, C width, H heads, D head width, T context, V vocabulary.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import torch
-from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.nn import functional as F
-
-from octavo.config import ModelConfig, PartConfig
-from octavo.model.build import assemble
+from octavo.config import ModelConfig
 
 FLOAT_BYTES = 4
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Bytes that training holds at its peak, part by part, in float32."""
-
-    weights: int
-    gradients: int
-    optimizer: int
-    activations: int
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.weights + self.gradients + self.optimizer + self.activations
 
 
 def _attention_matrices(config: ModelConfig) -> int:
@@ -100,42 +77,3 @@ def cache_bytes(config: ModelConfig, *, batch: int = 1) -> int:
         * config.resolved_head_width
         * FLOAT_BYTES
     )
-
-
-def training_memory(config: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> Memory:
-    """Peak bytes of a training step with `batch` sequences of T positions."""
-    count = parameters(config, vocab_size=vocab_size)
-    tables = config.ngrams.parameters(width=config.width)  # their gradient is sparse
-    remembered = optimizer.state_size(parameters=count - tables, matrices=block_matrix_parameters(config))
-    return Memory(
-        weights=FLOAT_BYTES * count,
-        gradients=FLOAT_BYTES * (count - tables),
-        optimizer=FLOAT_BYTES * (remembered + config.ngrams.rows),  # Adagrad: a number a row
-        activations=activation_bytes(config, vocab_size=vocab_size, batch=batch),
-    )
-
-
-def activation_bytes(config: ModelConfig, *, vocab_size: int, batch: int) -> int:
-    """Bytes that the forward pass keeps for the backward pass.
-
-    Counted on a model of shapes without numbers, so it follows every part without a formula of its own. The shapes
-    pretend to lie on the CPU, so that attention is the fused one, whose weights are not kept.
-    """
-    kept: dict[int, int] = {}
-    alive: list[Tensor] = []  # so that no address is used twice
-
-    def note(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage._cdata not in own and storage._cdata not in kept:
-            alive.append(tensor)
-            kept[storage._cdata] = storage.nbytes()
-        return tensor
-
-    with FakeTensorMode():
-        model = assemble(config, vocab_size=vocab_size).train()
-        own = {tensor.untyped_storage()._cdata for tensor in [*model.parameters(), *model.buffers()]}
-        tokens = torch.zeros(batch, config.context, dtype=torch.long)
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            logits = model(tokens)
-            F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
-    return sum(kept.values())

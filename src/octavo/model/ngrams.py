@@ -67,13 +67,18 @@ class NGramsConfig(PartConfig):
     """Base of the kinds."""
 
     @property
+    def tables(self) -> int:
+        """Tables, each with a row for every token of a text."""
+        return 0
+
+    @property
     def rows(self) -> int:
-        """Of all tables together."""
+        """Rows of all tables together."""
         return 0
 
     def parameters(self, *, width: int) -> int:
         """Trained numbers."""
-        return 0
+        return self.rows * width
 
 
 @register("ngrams")
@@ -102,10 +107,11 @@ class HashedNGramsConfig(NGramsConfig):
         return HashedNGrams(longest=self.longest, buckets=self.buckets, width=width)
 
     @property
+    def tables(self) -> int:
+        """See the base class."""
+        return self.longest - 1
+
+    @property
     def rows(self) -> int:
         """See the base class."""
-        return (self.longest - 1) * self.buckets
-
-    def parameters(self, *, width: int) -> int:
-        """See the base class."""
-        return self.rows * width
+        return self.tables * self.buckets

@@ -14,7 +14,7 @@ from octavo.config import load_recipe
 from octavo.dataset import default_cache
 from octavo.model.build import build_model
 from octavo.runs.manifest import machine, versions
-from octavo.runs.plan import available_memory
+from octavo.training.fitting import available_memory
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import Runtime, accelerator, step_seconds, truth_test
 

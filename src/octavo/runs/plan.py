@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,13 @@ from octavo.model import accounting
 from octavo.model.build import build_model
 from octavo.runs.console import Console
 from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
+from octavo.runs.machines import find_machine
+from octavo.runs.prediction import predictions
 from octavo.runs.train import resolve
+from octavo.training.fitting import WHOLE, Fit, open_ways, rehearsed
 from octavo.training.loop import training_steps
+from octavo.training.recompute import recompute_blocks
+from octavo.training.rehearsal import CPU
 from octavo.training.runtime import Runtime, choose_device, choose_precision, set_threads
 
 MANY_PASSES = 5
@@ -34,13 +40,17 @@ def plan(
     *,
     overrides: Iterable[str] | Mapping[str, Any] = (),
     vocab_size: int | None = None,
+    on: Iterable[str] = (),
+    price: float | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
     """The plan of a training as plain data. Without a text, the vocabulary is `vocab_size` or the recipe's own.
 
-    Raises InputError where the vocabulary is not known.
+    With the names of machines (`on`), their `predictions` stand in the place of a step timed here; `price` is that of
+    an hour of one device. Raises InputError where the vocabulary or a machine is not known.
     """
     console = console or Console(quiet=True)
+    machines = [find_machine(name) for name in on]
     resolved = resolve(recipe, text, overrides, needs_text=False)
     has_text = resolved.corpus.kind != "files" or bool(resolved.corpus.paths)
     tokens, steps = None, resolved.training.steps or 1000
@@ -54,26 +64,41 @@ def plan(
             "How large the vocabulary is, only a text can tell.",
             remedy="add --text PATH, or --vocabulary NUMBER",
         )
-    facts = counted(resolved, vocab_size=vocab_size)
-    facts |= timed(resolved, vocab_size=vocab_size, console=console)
     seen = steps * step_tokens(resolved)
-    facts |= {
+    facts: dict[str, Any] = {
         "steps": steps,
         "tokens_seen": seen,
-        "training_seconds": steps * facts["step_seconds"],
-        "training_time": duration(steps * facts["step_seconds"]),
         "training_tokens": tokens,
         "passes": None if tokens is None else seen / tokens,
     }
-    return {**facts, "warnings": warnings(facts)}
+    if machines:
+        facts |= counted(resolved, vocab_size=vocab_size)
+        found = predictions(resolved, machines, vocab_size=vocab_size, steps=steps, price=price)
+        return {**facts, "predictions": found, "warnings": warnings(facts)}
+    notes: list[str] = []
+    facts |= timed(resolved, vocab_size=vocab_size, console=console, note=notes.append)
+    way = Fit(facts["micro_batch"], facts["recompute"])
+    device = torch.device(facts["device"])
+    facts |= counted(resolved, way, vocab_size=vocab_size, precision=facts["precision"], device=device)
+    facts |= {
+        "training_seconds": steps * facts["step_seconds"],
+        "training_time": duration(steps * facts["step_seconds"]),
+    }
+    return {**facts, "warnings": [*notes, *warnings(facts)]}
 
 
-def counted(recipe: Recipe, *, vocab_size: int) -> dict[str, Any]:
-    """What follows from the config alone."""
+def counted(
+    recipe: Recipe,
+    way: Fit = WHOLE,
+    *,
+    vocab_size: int,
+    precision: str = "float32",
+    device: torch.device = CPU,
+) -> dict[str, Any]:
+    """What follows from the config alone, for steps that are computed in a `way`."""
     model, training = recipe.model, recipe.training
-    memory = accounting.training_memory(
-        model, training.optimizer, vocab_size=vocab_size, batch=training.batch
-    )
+    step = rehearsed(model, training, way, vocab_size=vocab_size, precision=precision, device=device)
+    memory = step.memory
     count = accounting.parameters(model, vocab_size=vocab_size)
     return {
         "vocabulary": vocab_size,
@@ -92,7 +117,14 @@ def step_tokens(recipe: Recipe) -> int:
     return training.accumulation * training.batch * recipe.batches.predictions(recipe.model.context)
 
 
-def timed(recipe: Recipe, *, vocab_size: int, console: Console, repeats: int = 3) -> dict[str, Any]:
+def timed(
+    recipe: Recipe,
+    *,
+    vocab_size: int,
+    console: Console,
+    note: Callable[[str], None] = lambda sentence: None,
+    repeats: int = 3,
+) -> dict[str, Any]:
     """Median time of real optimizer steps, on made-up tokens, after one to warm up.
 
     Where a processor would take long for one, fewer sequences are timed, and the time is scaled up to a whole step.
@@ -106,7 +138,11 @@ def timed(recipe: Recipe, *, vocab_size: int, console: Console, repeats: int = 3
     inputs, targets = np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
     probe = torch.from_numpy(inputs[:2, :64]), torch.from_numpy(targets[:2, :64])
     device = choose_device(training.device, model, probe, console.say)
-    rows, parts = training.batch, training.accumulation
+    way = open_ways(model, recipe.model, training, decided={}, device=device, report=note)[0]
+    if way.recompute:
+        recompute_blocks(model)
+    rows = min(way.micro_batch or training.batch, training.batch)
+    parts, inputs, targets = math.ceil(whole / rows), inputs[:rows], targets[:rows]
     operations = whole * context * accounting.training_flops(recipe.model, vocab_size=vocab_size)
     if device.type == "cpu" and operations > LONG_STEP:
         rows, parts, repeats = min(rows, max(1, int(whole * LONG_STEP / operations))), 1, 1
@@ -137,6 +173,8 @@ def timed(recipe: Recipe, *, vocab_size: int, console: Console, repeats: int = 3
         "device": str(device),
         "precision": precision,
         "threads": threads,
+        "micro_batch": way.micro_batch,
+        "recompute": way.recompute,
     }
 
 
@@ -150,23 +188,7 @@ def warnings(facts: Mapping[str, Any]) -> list[str]:
             f"learn the text by heart (over-fit). Take at most {TOO_MANY_PARAMETERS_PER_TOKEN * tokens:,} parameters, "
             "more text, dropout, or training.patience=3 to stop in time."
         )
-    available = available_memory()
-    if facts["device"] == "cpu" and available is not None and facts["memory"]["total"] > available:
-        said.append(
-            f"this needs about {facts['memory']['total'] / 2**30:.1f} GiB of memory; "
-            f"{available / 2**30:.1f} GiB are free. Halve training.batch and double training.accumulation."
-        )
     return said
-
-
-def available_memory() -> int | None:
-    """Bytes of memory that are free for use, where the system tells."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.is_file():
-        for line in meminfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 def duration(seconds: float) -> str:

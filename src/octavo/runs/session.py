@@ -102,6 +102,7 @@ class Session:
             start=first,
             steps=self.steps,
             accumulation=recipe.training.accumulation,
+            micro_batch=self.runtime.micro_batch,
             clip=recipe.training.clip,
             autocast=self.runtime.autocast,
             world=self.world,

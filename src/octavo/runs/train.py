@@ -49,6 +49,8 @@ from octavo.training.checkpoint import (
     storage_errors,
     sweep,
 )
+from octavo.training.fitting import Fit, attempted, open_ways, try_out
+from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import Runtime, accelerator, choose_device, choose_precision, set_threads
 from octavo.training.world import ALONE, World, launched, restarts
 
@@ -59,6 +61,8 @@ RESUMABLE = (
     "training.keep",
     "training.patience",
     "training.device",
+    "training.micro_batch",
+    "training.recompute",
 )
 RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.", "parallel.")
 
@@ -186,7 +190,7 @@ def choose_runtime(
             f"the run began with {before} threads, now {threads}: results may differ in the last bits"
         )
     inputs, targets = map(torch.from_numpy, batches.batch(0, 0))
-    probe, small = (inputs, targets), (inputs[:2, :64], targets[:2, :64])
+    small = inputs[:2, :64], targets[:2, :64]
     wanted = decided.get("device", "auto") if training.device == "auto" else training.device
     if wanted == "auto":
         wanted = accelerator() or "cpu"
@@ -196,10 +200,34 @@ def choose_runtime(
             f"the run began on {decided['device']}, now {device}: results will differ in the last bits"
         )
     world.connect(device)
-    precision = decided.get("precision", training.precision)
-    if world.first:
-        precision = choose_precision(precision, model, probe, device, console.say)
-    return Runtime(device=device, precision=world.tell(precision), threads=threads, world=world)
+    rows = -(-training.batch // world.size)
+    training = training.model_copy(update={"batch": rows})  # of this process
+
+    def attempt(way: Fit) -> Runtime:
+        if way.recompute:
+            recompute_blocks(model)
+        probe = inputs[: min(way.micro_batch or rows, rows)], targets[: min(way.micro_batch or rows, rows)]
+        wanted = decided.get("precision", training.precision)
+        precision = choose_precision(wanted, model, probe, device, console.say)
+        runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute, world)
+        if device.type == "cuda" and len(left) > 1:
+            try_out(model, training, probe, runtime)
+        if training.compile and (way.recompute, device.type, precision) == (True, "cpu", "bfloat16"):
+            raise ConfigError(
+                "torch cannot compile blocks that recompute in bfloat16 on a CPU.",
+                remedy="training.compile=false, or training.precision=float32",
+            )
+        return runtime
+
+    if not world.first:
+        precision, micro_batch, recompute = world.tell(None)
+        if recompute:
+            recompute_blocks(model)
+        return Runtime(device, precision, threads, micro_batch, recompute, world)
+    left = open_ways(model, recipe.model, training, decided=decided, device=device, report=console.say)
+    runtime = attempted(left, attempt, console.say)
+    world.tell([runtime.precision, runtime.micro_batch, runtime.recompute])
+    return runtime
 
 
 def _train(

@@ -19,10 +19,11 @@ from octavo.model.build import build_model
 from octavo.runs.console import Console
 from octavo.runs.data import build_batches, build_dataset, total_steps
 from octavo.runs.evaluate import cached_baselines
-from octavo.runs.plan import available_memory, counted, step_tokens, timed
+from octavo.runs.plan import counted, step_tokens, timed
 from octavo.study.job import Job
 from octavo.study.resolve import variant_recipe, variant_tree
 from octavo.study.spec import BASELINE, Change, Study, problems_error
+from octavo.training.fitting import available_memory
 
 CURVE_POINTS = 20  # evaluations of a run on its way
 LEAST_CURVE_TOKENS = 4096

@@ -58,6 +58,7 @@ def training_steps(
     start: int,
     steps: int,
     accumulation: int = 1,
+    micro_batch: int | None = None,
     clip: float | None = None,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     world: World = ALONE,
@@ -65,7 +66,8 @@ def training_steps(
     """Train from finished step `start` to `steps`, yielding after every update.
 
     `batch(step, micro)` gives inputs and targets, (B, T) each, of all processes of the `world` together; each takes
-    its rows of them. Raises DivergedError, before any weight is touched, when the loss or a gradient is not finite.
+    its rows of them, and computes `micro_batch` of these at once. Raises DivergedError, before any weight is touched,
+    when the loss or a gradient is not finite.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     device = parameters[0].device
@@ -77,12 +79,13 @@ def training_steps(
             for group in optimizer.param_groups:
                 group["lr"] = group["base_lr"] * factor
         model.train()
-        parts = [batch(step, micro) for micro in range(accumulation)]
-        tokens = sum(int((targets >= 0).sum()) for _, targets in parts)  # every one of them weighs the same
+        batches = [batch(step, micro) for micro in range(accumulation)]
+        tokens = sum(int((targets >= 0).sum()) for _, targets in batches)  # every one of them weighs the same
+        parts = [part for whole in batches for part in in_parts(world.share(whole), micro_batch)]
         loss = 0.0
-        for micro, part in enumerate(parts):
-            inputs, targets = (torch.from_numpy(array).to(device) for array in world.share(part))
-            with gradients_sent(model, now=micro == accumulation - 1):
+        for number, part in enumerate(parts, start=1):
+            inputs, targets = (torch.from_numpy(array).to(device) for array in part)
+            with gradients_sent(model, now=number == len(parts)):
                 with autocast():
                     part_loss = loss_of(model, inputs, targets, scored=tokens / world.size)
                 world.beat()
@@ -99,6 +102,13 @@ def training_steps(
             optimizer.zero_grad(set_to_none=True)
         rate = optimizers[0].param_groups[0]["lr"]
         yield StepInfo(step=step + 1, loss=loss, gradient_norm=norm, learning_rate=rate, tokens=tokens)
+
+
+def in_parts(batch: Batch, rows: int | None) -> list[Batch]:
+    """A batch as batches of at most `rows` sequences each; without a number, as it is."""
+    inputs, targets = batch
+    rows = rows or len(inputs)
+    return [(inputs[at : at + rows], targets[at : at + rows]) for at in range(0, len(inputs), rows)]
 
 
 def seed_dropout(device: torch.device, seed: int) -> None:

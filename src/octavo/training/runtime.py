@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -30,6 +31,8 @@ class Runtime:
     device: torch.device
     precision: str  # float32 or bfloat16
     threads: int
+    micro_batch: int | None = None  # sequences at once; None: a whole batch
+    recompute: bool = False
     world: World = ALONE
 
     def autocast(self) -> AbstractContextManager[Any]:
@@ -38,7 +41,7 @@ class Runtime:
 
     def describe(self) -> dict[str, Any]:
         """For the manifest."""
-        return {"device": str(self.device), "precision": self.precision, "threads": self.threads}
+        return {**dataclasses.asdict(self), "device": str(self.device)}
 
 
 def set_threads(wanted: int | None) -> int:

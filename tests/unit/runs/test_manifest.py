@@ -92,6 +92,6 @@ def test_the_manifest_is_plain_data_and_says_what_a_replay_needs(tmp_path: Path)
         "versions",
         "machine",
     }
-    assert found["runtime"] == {"device": "cpu", "precision": "float32", "threads": 1}
+    assert found["runtime"] == RUNTIME.describe()
     assert found["versions"].keys() >= {"python", "torch", "numpy", "safetensors"}
     assert len(code_identity()["source_sha256"] or "") == 64

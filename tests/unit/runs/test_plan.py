@@ -42,8 +42,6 @@ def facts(**changes: object) -> dict:
         "training_tokens": 1000,
         "passes": 10.0,
         "parameters": 20_001,
-        "device": "cpu",
-        "memory": {"total": 1 << 20},
         **changes,
     }
 
@@ -56,12 +54,27 @@ def test_the_over_fitting_warning() -> None:
     assert warnings(facts(training_tokens=None, passes=None)) == []
 
 
-def test_the_memory_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "available_memory", lambda: 3 << 30)
-    (said,) = warnings(facts(parameters=1, memory={"total": 8 << 30}))
-    assert "8.0 GiB" in said and "3.0 GiB are free" in said
-    assert warnings(facts(parameters=1, memory={"total": 2 << 30})) == []
-    assert warnings(facts(parameters=1, memory={"total": 8 << 30}, device="cuda:0")) == []
+def test_short_memory_is_said_and_timed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = plan(SMALL, vocab_size=50, overrides={"training.device": "cpu"})
+    assert (whole["micro_batch"], whole["recompute"], whole["warnings"]) == (None, False, [])
+    monkeypatch.setattr("octavo.training.fitting.free_memory", lambda device: 1)
+    found = plan(SMALL, vocab_size=50, overrides={"training.device": "cpu"})
+    (said,) = found["warnings"]
+    assert (found["micro_batch"], found["recompute"]) == (1, True)
+    assert "it may not fit even with 1 of a batch's sequences" in said
+    assert found["memory"]["total"] < whole["memory"]["total"]
+
+
+def test_predictions_stand_in_the_place_of_a_timed_step() -> None:
+    found = plan(SMALL, vocab_size=50, on=["h100", "2x8xh100"], price=2.0)
+    assert "step_seconds" not in found
+    assert [(one["machine"], one["parallel"]) for one in found["predictions"]] == [
+        ("h100", "none"),
+        ("2x8xh100", "ddp"),
+        ("2x8xh100", "fsdp"),
+    ]
+    with pytest.raises(InputError, match="no machine 'h300'"):
+        plan(SMALL, vocab_size=50, on=["h300"])
 
 
 def test_a_plan_counts_what_a_run_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,3 +285,23 @@ def test_a_learning_rate_beyond_reason_ends_in_that_error() -> None:
     trained = model()
     with pytest.raises(DivergedError):
         list(run(trained, optimizers=SGDConfig(learning_rate=1e30).build(trained), steps=20))
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 3, 8, 100])
+def test_a_batch_in_parts_is_the_same_step(rows_at_once: int) -> None:
+    """Also where parts have different numbers of scored targets, or none."""
+
+    def some(step: int, micro: int) -> Batch:
+        inputs, targets = whole(step, micro)
+        targets = targets.copy()
+        targets[:3, 2:], targets[5] = -1, -1
+        return inputs, targets
+
+    one, parted = model(), model()
+    expected = list(run(one, some, optimizers=AdamWConfig().build(one), steps=5, clip=0.5))
+    found = list(
+        run(parted, some, optimizers=AdamWConfig().build(parted), steps=5, clip=0.5, micro_batch=rows_at_once)
+    )
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.loss == pytest.approx(other.loss, abs=1e-6)
+        assert mine.tokens == other.tokens == 3 * 2 + 4 * T

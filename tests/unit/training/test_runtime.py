@@ -189,7 +189,13 @@ def test_autocast_follows_the_precision() -> None:
         with Runtime(CPU, precision, 1).autocast():
             product[precision] = nn.functional.linear(torch.full((1, 1), 1.001), torch.ones(1, 1)).item()
     assert product == {"float32": pytest.approx(1.001, abs=1e-6), "bfloat16": 1.0}
-    assert Runtime(CPU, "float32", 2).describe() == {"device": "cpu", "precision": "float32", "threads": 2}
+    assert Runtime(CPU, "float32", 2, micro_batch=3).describe() == {
+        "device": "cpu",
+        "precision": "float32",
+        "threads": 2,
+        "micro_batch": 3,
+        "recompute": False,
+    }
 
 
 def test_threads_are_set_and_told() -> None:

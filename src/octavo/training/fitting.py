@@ -1,0 +1,229 @@
+"""Training where memory is short: how many sequences of a batch are computed at once, and whether blocks recompute.
+
+Decided once, before the first step, and never where memory suffices; the step stays the same (see `loop.in_parts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from octavo.config import ModelConfig, PartConfig
+from octavo.config.schema import TrainingConfig
+from octavo.errors import InputError
+from octavo.model import accounting
+from octavo.model.gpt import GPT
+from octavo.training.loop import loss_of
+from octavo.training.precision import fast_bfloat16
+from octavo.training.rehearsal import CPU, KEPT_BY_ALLOCATOR, Rehearsal, rehearse
+from octavo.training.runtime import Report, Runtime
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A way to compute a step.
+
+    Attributes:
+        micro_batch: sequences at once; None: a whole batch.
+        recompute: whether blocks are computed again in the backward pass.
+    """
+
+    micro_batch: int | None = None
+    recompute: bool = False
+
+    def __str__(self) -> str:
+        at_once = (
+            "a whole batch" if self.micro_batch is None else f"{self.micro_batch} of a batch's sequences"
+        )
+        return f"{at_once} at once" + (
+            ", blocks computed again in the backward pass" if self.recompute else ""
+        )
+
+
+WHOLE = Fit()
+
+
+def ways(batch: int, *, micro_batch: int | str | None, recompute: bool | str) -> list[Fit]:
+    """Every way that the settings leave open, from the one that needs the most memory to the one that needs least."""
+    rows: list[int | None] = [micro_batch] if isinstance(micro_batch, int) else [None]
+    if micro_batch == "auto":
+        rows += [part for part in range(batch - 1, 0, -1) if batch % part == 0]
+    again = (False, True) if recompute == "auto" else (bool(recompute),)
+    return [Fit(part, twice) for twice in again for part in rows]
+
+
+def from_the_first_that_fits(
+    open_ways: Sequence[Fit], need: Callable[[Fit], int], free: int, report: Report
+) -> list[Fit]:
+    """The ways from the first that needs no more than `free` bytes; the last alone, where none does."""
+    first = need(open_ways[0])
+    if first <= free:
+        return list(open_ways)
+    what = f"a step needs about {first / 2**30:.1f} GiB of memory with {open_ways[0]}, and {free / 2**30:.1f} are free"
+    for index, way in enumerate(open_ways[1:], start=1):
+        if need(way) <= free:
+            report(f"{what}; so it is taken with {way}")
+            return list(open_ways[index:])
+    last = "" if len(open_ways) == 1 else f" even with {open_ways[-1]}"
+    report(
+        f"{what}: it may not fit{last}. Take a smaller model.context or model.width, or training.micro_batch=auto."
+    )
+    return [open_ways[-1]]
+
+
+def open_ways(
+    model: GPT,
+    config: ModelConfig,
+    training: TrainingConfig,
+    *,
+    decided: Mapping[str, Any],
+    device: torch.device,
+    report: Report,
+) -> list[Fit]:
+    """The ways to compute a step that settings, an earlier session's decision and free memory leave open."""
+    left = ways(
+        training.batch,
+        micro_batch=decided.get("micro_batch", "auto")
+        if training.micro_batch == "auto"
+        else training.micro_batch,
+        recompute=decided.get("recompute", "auto") if training.recompute == "auto" else training.recompute,
+    )
+    free, vocab_size = free_memory(device), model.embedding.num_embeddings
+    if free is None:
+        return left
+    free += sum(weights.nbytes for weights in model.parameters() if weights.device == device)
+    if bound(config, training.optimizer, vocab_size=vocab_size, batch=training.batch) <= free:
+        return left
+    precision = training.precision
+    if precision == "auto":  # what it will be is not known yet; an accelerator's memory is tried out as well
+        precision = "bfloat16" if device.type != "cpu" and fast_bfloat16(device) else "float32"
+
+    def need(way: Fit) -> int:
+        step = rehearsed(config, training, way, vocab_size=vocab_size, precision=precision, device=device)
+        return step.memory.total
+
+    return from_the_first_that_fits(left, need, free, report)
+
+
+def attempted(open_ways: Sequence[Fit], attempt: Callable[[Fit], T], report: Report) -> T:
+    """What `attempt` returns for the first way in which it does not run out of the device's memory.
+
+    Raises InputError where all of them do.
+    """
+    for way, smaller in zip(open_ways, [*open_ways[1:], None], strict=True):
+        try:
+            return attempt(way)
+        except torch.OutOfMemoryError:
+            if smaller is None:
+                raise InputError(
+                    f"The device's memory is too short for this model, even with {way}.",
+                    remedy="take a smaller model.context or model.width, or training.device=cpu",
+                ) from None
+        torch.cuda.empty_cache()
+        report(f"out of memory with {way}; trying {smaller}")
+    raise AssertionError("there is always a way")
+
+
+def try_out(model: GPT, training: TrainingConfig, batch: tuple[Tensor, Tensor], runtime: Runtime) -> None:
+    """A step on the real device, with room kept for what the optimizer will remember; no weight changes.
+
+    Raises torch.OutOfMemoryError.
+    """
+    count = sum(weights.numel() for weights in model.parameters())
+    matrices = sum(
+        weights.numel()
+        for name, weights in model.named_parameters()
+        if name.startswith("blocks.") and weights.ndim == 2
+    )
+    state = training.optimizer.state_size(parameters=count, matrices=matrices)
+    accumulates = training.accumulation > 1 or runtime.micro_batch is not None
+    model.to(runtime.device).train()
+    inputs, targets = (part.to(runtime.device) for part in batch)
+    try:
+        kept = torch.empty(state, dtype=torch.float32, device=runtime.device)
+        for _ in range(1 + accumulates):
+            with runtime.autocast():
+                loss = loss_of(model, inputs, targets, scored=targets.numel())
+            loss.backward()
+        del kept
+    finally:
+        model.zero_grad(set_to_none=True)
+
+
+def rehearsed(
+    model: ModelConfig,
+    training: TrainingConfig,
+    way: Fit,
+    *,
+    vocab_size: int,
+    precision: str = "float32",
+    device: torch.device = CPU,
+) -> Rehearsal:
+    """What one of a step's parts takes, and its end, when it is computed so."""
+    rows = min(way.micro_batch or training.batch, training.batch)
+    return rehearse(
+        model,
+        training.optimizer,
+        vocab_size=vocab_size,
+        rows=rows,
+        accumulates=training.accumulation > 1 or rows < training.batch,
+        recompute=way.recompute,
+        precision=precision,
+        device=device,
+    )
+
+
+def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> int:
+    """More bytes than training holds: every matrix's inputs and outputs several times over, scores, logits.
+
+    Known at once, where a rehearsal takes a second: most trainings fit many times over.
+    """
+    count = accounting.parameters(model, vocab_size=vocab_size)
+    matrices = accounting.block_matrix_parameters(model)
+    state = optimizer.state_size(parameters=count, matrices=matrices)
+    features = (
+        matrices // model.width + model.layers * 16 * model.width
+    )  # C to F and back: F + C numbers a position
+    scores = model.layers * model.heads * model.context
+    a_position = 6 * features + 8 * scores + 8 * vocab_size
+    step = accounting.FLOAT_BYTES * (4 * count + state + batch * model.context * a_position)
+    return step + KEPT_BY_ALLOCATOR
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that are free for use on a device, where it tells."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
+    return available_memory() if device.type == "cpu" else None
+
+
+def available_memory() -> int | None:
+    """Bytes of the machine's memory that are free for use, where the system tells."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.is_file():
+        for line in meminfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("MemAvailable:"):
+                return min([int(line.split()[1]) * 1024, *_group_room()])
+    return None
+
+
+def _group_room() -> list[int]:
+    """Bytes that the control group of this process, such as a container or a cluster's job, may still take."""
+    try:
+        place = Path("/proc/self/cgroup").read_text(encoding="utf-8").partition("0::/")[2].split("\n")[0]
+        group = Path("/sys/fs/cgroup", place)
+        limit, used = (
+            (group / name).read_text(encoding="utf-8") for name in ("memory.max", "memory.current")
+        )
+        statistics = (group / "memory.stat").read_text(encoding="utf-8").split()
+        reclaimable = int(statistics[statistics.index("inactive_file") + 1])
+        return [] if limit.strip() == "max" else [max(0, int(limit) - int(used) + reclaimable)]
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,245 @@
+"""A training step rehearsed without numbers: what it will hold, move and start, known before a byte is taken.
+
+The step is the real one (model, loss, optimizer) on tensors that have shapes but no content, and every operation is
+watched; so the figures follow every part and every option without a formula of their own, on any machine.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+from octavo.config import ModelConfig, PartConfig
+from octavo.model.accounting import FLOAT_BYTES
+from octavo.model.build import assemble
+from octavo.model.ngrams import NoNGramsConfig
+from octavo.training.loop import loss_of
+from octavo.training.precision import autocast
+from octavo.training.recompute import recompute_blocks
+
+CPU = torch.device("cpu")
+
+# glibc gives pieces below 32 MiB back late and not whole: measured, as much again as the activations, up to this.
+KEPT_BY_ALLOCATOR = 96 << 20
+
+
+def _attention_flops(q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> int:
+    return sdpa_flop_count(q.shape, k.shape, v.shape)
+
+
+def _attention_backward_flops(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any
+) -> int:
+    return sdpa_backward_flop_count(gradient.shape, q.shape, k.shape, v.shape)
+
+
+PRODUCTS: dict[Any, Callable[..., int]] = {
+    **flop_registry,  # which leaves out the CPU's attention
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
+}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that training holds at its peak, part by part.
+
+    Attributes:
+        activations: what the worst moment of a step holds beside the other three: what the forward pass keeps for the
+            backward pass, and what is being computed just then.
+        allocator: freed memory that the C library keeps, on a CPU.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    allocator: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.allocator
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a processor is asked for.
+
+    Attributes:
+        flops: floating-point operations of the matrix products, those that recomputing repeats included.
+        moved: bytes that all other operations read and write.
+        operations: of both kinds, each of which has to be started; views are none.
+    """
+
+    flops: int
+    moved: int
+    operations: int
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What one optimizer step takes.
+
+    Attributes:
+        part: forward and backward pass over one part of a batch.
+        update: the optimizer's update, after all parts.
+    """
+
+    memory: Memory
+    part: Work
+    update: Work
+
+
+def rehearse(
+    config: ModelConfig,
+    optimizer: PartConfig,
+    *,
+    vocab_size: int,
+    rows: int,
+    accumulates: bool = False,
+    recompute: bool = False,
+    precision: str = "float32",
+    device: torch.device = CPU,
+) -> Rehearsal:
+    """One step, with `rows` sequences of T positions at once; `accumulates` where a step has more than one such part.
+
+    The tensors pretend to lie on the CPU also where `device` is an accelerator, whose fused attention keeps no weights
+    even with dropout, and whose bfloat16 is autocast's.
+    """
+    if device.type != "cpu":
+        dropout = config.dropout.model_copy(update={"attention": 0.0})
+        config = config.model_copy(update={"dropout": dropout})
+    tables = config.ngrams  # their gradients are sparse, which shapes alone cannot be: counted, not rehearsed
+    config = config.model_copy(update={"ngrams": NoNGramsConfig()})
+    looked_up = FLOAT_BYTES * rows * config.context * tables.tables * config.width
+    with FakeTensorMode():
+        model = assemble(config, vocab_size=vocab_size).train()
+        if recompute:
+            recompute_blocks(model)
+        optimizers = optimizer.build(model)
+        tokens = torch.zeros(rows, config.context, dtype=torch.long)
+        parameters = list(model.parameters())
+        weights = _bytes(parameters)
+        if accumulates:
+            for parameter in parameters:
+                parameter.grad = torch.zeros_like(parameter)
+        part, update = Watch(), Watch()
+        part.hold([*parameters, *model.buffers(), *(p.grad for p in parameters if p.grad is not None)])
+        with part:
+            with arithmetic(precision, device):
+                loss = loss_of(model, tokens, tokens, scored=tokens.numel())
+            loss.backward()
+        del loss
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        for one in optimizers:  # the first update is the one that makes the state
+            one.step()
+        state = _bytes(_state(optimizers))
+        update.hold([*parameters, *gradients, *_state(optimizers)])
+        before = update.held
+        with update:
+            for one in optimizers:
+                one.step()
+        gradient_bytes = _bytes(gradients)
+    beside = max(part.peak - weights, gradient_bytes + update.peak - before)  # of weights and state
+    activations = beside - gradient_bytes
+    return Rehearsal(
+        memory=Memory(
+            weights=weights + FLOAT_BYTES * tables.parameters(width=config.width),
+            gradients=gradient_bytes + looked_up,
+            optimizer=state + FLOAT_BYTES * tables.rows,
+            activations=activations,
+            allocator=min(activations, KEPT_BY_ALLOCATOR) if device.type == "cpu" else 0,
+        ),
+        part=part.work,
+        update=update.work,
+    )
+
+
+def arithmetic(precision: str, device: torch.device) -> AbstractContextManager[Any]:
+    """What `precision` means on `device`, for tensors that pretend to lie on the CPU."""
+    if device.type == "cpu" or precision == "float32":
+        return autocast(precision, CPU)
+    return torch.autocast("cpu", dtype=torch.bfloat16)
+
+
+class Watch(TorchDispatchMode):
+    """Counts what the operations within hold at most, move and are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = self.peak = self.flops = self.moved = self.operations = 0
+        self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+
+    @cached_property
+    def work(self) -> Work:
+        """The sums, once it is over."""
+        return Work(flops=self.flops, moved=self.moved, operations=self.operations)
+
+    def hold(self, tensors: Iterable[Tensor]) -> None:
+        """Count the memory behind `tensors`, each piece once, until it is let go."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            known = self._alive.get(storage._cdata)
+            if known is not None and known() is not None:
+                continue
+            size = storage.nbytes()
+            self._alive[storage._cdata] = weakref.ref(storage, lambda _, size=size: self._let_go(size))
+            self.held += size
+        self.peak = max(self.peak, self.held)
+
+    def _let_go(self, size: int) -> None:
+        self.held -= size
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Do the operation and note it."""
+        result = func(*args, **(kwargs or {}))
+        read, written = _tensors((args, kwargs)), _tensors(result)
+        self.hold(written)
+        own = {tensor.untyped_storage()._cdata for tensor in read}
+        if func.namespace == "aten" and (
+            func._schema.is_mutable or any(tensor.untyped_storage()._cdata not in own for tensor in written)
+        ):
+            self.operations += 1
+            count = PRODUCTS.get(func._overloadpacket)
+            if count is not None:
+                self.flops += count(*args, **(kwargs or {}), out_val=result)
+            else:
+                changed = [
+                    value for value, spec in zip(args, func._schema.arguments, strict=False) if _writes(spec)
+                ]
+                self.moved += sum(_touched(tensor) for tensor in [*read, *(_tensors(changed) or written)])
+        return result
+
+
+def _writes(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def _touched(tensor: Tensor) -> int:
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum({(s := tensor.untyped_storage())._cdata: s.nbytes() for tensor in tensors}.values())
+
+
+def _state(optimizers: Iterable[torch.optim.Optimizer]) -> list[Tensor]:
+    return [tensor for one in optimizers for tensor in _tensors(dict(one.state))]
