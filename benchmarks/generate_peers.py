@@ -140,6 +140,7 @@ def llamacpp(spec: dict[str, Any]) -> tuple[Generate, str]:
     options.n_seq_max = streams
     options.n_threads = options.n_threads_batch = spec["threads"]
     options.type_k = options.type_v = 0  # float32
+    options.kv_unified = bool(spec.get("unified"))
     context = api.llama_init_from_model(model, options)
     batch = api.llama_batch_init(options.n_batch, 0, 1)
 
@@ -166,7 +167,10 @@ def llamacpp(spec: dict[str, Any]) -> tuple[Generate, str]:
         for position in range(prompt, prompt + tokens - 1):
             new = decode(new, position)
 
-    return generate, f"llama-cpp-python {version('llama_cpp_python')}"
+    return (
+        generate,
+        f"llama-cpp-python {version('llama_cpp_python')}, {api.llama_print_system_info().decode()}",
+    )
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)

@@ -79,6 +79,16 @@ def test_prompts_become_a_table_that_is_kept_and_reported(octavo: Octavo, run: P
     assert again["prompts"] == kept["prompts"]
 
 
+def test_bfloat16_is_asked_for_and_near(octavo: Octavo, run: Path) -> None:
+    asked = ("generate", run, "--prompt", "the ", "--tokens", 1, "--temperature", 0, "--json")
+    first, second = (
+        json.loads(octavo(*asked, "--precision", precision).out)["samples"][0]["tokens"][0]
+        for precision in ("float32", "bfloat16")
+    )
+    assert first["log_probability"] != second["log_probability"]
+    assert first["log_probability"] == pytest.approx(second["log_probability"], abs=0.05)
+
+
 def test_words_that_the_text_never_had_are_shown_as_a_diff(octavo: Octavo, run: Path) -> None:
     asked = (
         "generate",
