@@ -121,9 +121,8 @@ def rehearse(
     if device.type != "cpu":
         dropout = config.dropout.model_copy(update={"attention": 0.0})
         config = config.model_copy(update={"dropout": dropout})
-    tables = config.ngrams  # their gradients are sparse, which shapes alone cannot be: counted, not rehearsed
+    tables = tables_of(config, rows=rows)
     config = config.model_copy(update={"ngrams": NoNGramsConfig()})
-    looked_up = FLOAT_BYTES * rows * config.context * tables.tables * config.width
     with FakeTensorMode():
         model = assemble(config, vocab_size=vocab_size).train()
         if recompute:
@@ -156,14 +155,26 @@ def rehearse(
     activations = beside - gradient_bytes
     return Rehearsal(
         memory=Memory(
-            weights=weights + FLOAT_BYTES * tables.parameters(width=config.width),
-            gradients=gradient_bytes + looked_up,
-            optimizer=state + FLOAT_BYTES * tables.rows,
+            weights=weights + tables.weights,
+            gradients=gradient_bytes + tables.gradients,
+            optimizer=state + tables.optimizer,
             activations=activations,
             allocator=min(activations, KEPT_BY_ALLOCATOR) if device.type == "cpu" else 0,
         ),
         part=part.work,
         update=update.work,
+    )
+
+
+def tables_of(config: ModelConfig, *, rows: int) -> Memory:
+    """What tables of n-grams take: their gradients are sparse, which shapes alone cannot be, so they are counted."""
+    ngrams = config.ngrams
+    looked_up = rows * config.context * ngrams.tables * config.width
+    return Memory(
+        weights=FLOAT_BYTES * ngrams.parameters(width=config.width),
+        gradients=FLOAT_BYTES * looked_up,
+        optimizer=FLOAT_BYTES * ngrams.rows,
+        activations=0,
     )
 
 

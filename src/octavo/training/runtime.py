@@ -41,7 +41,9 @@ class Runtime:
 
     def describe(self) -> dict[str, Any]:
         """For the manifest."""
-        return {**dataclasses.asdict(self), "device": str(self.device)}
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del own["world"]
+        return {**own, "device": str(self.device)}
 
 
 def set_threads(wanted: int | None) -> int:
