@@ -135,24 +135,22 @@ def rehearse(
             for parameter in parameters:
                 parameter.grad = torch.zeros_like(parameter)
         part, update = Watch(), Watch()
-        part.hold([*parameters, *model.buffers(), *(p.grad for p in parameters if p.grad is not None)])
+        part.hold([*parameters, *model.buffers(), *_gradients(parameters)])
         with part:
             with arithmetic(precision, device):
                 loss = loss_of(model, tokens, tokens, scored=tokens.numel())
             loss.backward()
         del loss
-        gradients = [p.grad for p in parameters if p.grad is not None]
+        gradients = _gradients(parameters)
         for one in optimizers:  # the first update is the one that makes the state
             one.step()
         state = _bytes(_state(optimizers))
         update.hold([*parameters, *gradients, *_state(optimizers)])
-        before = update.held
+        before, gradient_bytes = update.held, _bytes(gradients)
         with update:
             for one in optimizers:
                 one.step()
-        gradient_bytes = _bytes(gradients)
-    beside = max(part.peak - weights, gradient_bytes + update.peak - before)  # of weights and state
-    activations = beside - gradient_bytes
+    activations = max(part.peak - weights - gradient_bytes, update.peak - before)
     return Rehearsal(
         memory=Memory(
             weights=weights + tables.weights,
@@ -164,6 +162,10 @@ def rehearse(
         part=part.work,
         update=update.work,
     )
+
+
+def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in parameters if p.grad is not None]
 
 
 def tables_of(config: ModelConfig, *, rows: int) -> Memory:

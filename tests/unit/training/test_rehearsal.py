@@ -9,8 +9,9 @@ from torch.nn import functional as F
 
 from octavo.config import ModelConfig
 from octavo.config.parts import parts
-from octavo.model import accounting
+from octavo.model import accounting, attention
 from octavo.model.build import build_model
+from octavo.model.native import library
 from octavo.training.checkpoint import optimizer_tensors
 from octavo.training.fitting import bound
 from octavo.training.loop import loss_of
@@ -28,6 +29,13 @@ SHAPES: dict[str, dict[str, object]] = {
     "post-norm": {"norm_place": "post", "qk_norm": True, "logit_softcap": 10.0, "residual": False},
     "dropout": {"dropout": {"attention": 0.1, "projection": 0.2, "feed_forward": 0.3, "embedding": 0.4}},
 }
+
+
+@pytest.fixture(autouse=True)
+def torchs_attention(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is rehearsed is torch's; the kernel of our own needs about as much."""
+    if "kernel" not in request.function.__name__:
+        monkeypatch.setattr(attention, "fits", lambda *_: False)
 
 
 @pytest.fixture(params=SHAPES)
@@ -76,6 +84,20 @@ def test_the_peak_is_that_of_a_real_step(config: ModelConfig) -> None:
         loss_of(model, inputs, inputs, scored=inputs.numel()).backward()
     memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
     assert memory.weights + memory.gradients + memory.activations == watch.peak
+
+
+@pytest.mark.skipif(library("octavo.model", "attend") is None, reason="there is no C compiler here")
+@pytest.mark.parametrize("name", ["default", "Llama", "tied"])
+def test_with_the_kernel_a_step_needs_hardly_more(name: str) -> None:
+    shape = {"layers": 3, "width": 64, "heads": 4, "context": 64} | SHAPES[name]
+    config = ModelConfig.model_validate(shape)
+    model = build_model(config, vocab_size=V, seed=0).train()
+    inputs, watch = tokens(config), Watch()
+    watch.hold([*model.parameters(), *model.buffers()])
+    with watch:
+        loss_of(model, inputs, inputs, scored=inputs.numel()).backward()
+    memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
+    assert watch.peak <= 1.05 * (memory.weights + memory.gradients + memory.activations)
 
 
 def test_it_takes_no_memory() -> None:
