@@ -17,10 +17,9 @@ from octavo.study.table import summary
 HEAD = """\
 # Results of the shipped studies
 
-Every study below is shipped: `octavo study run NAME --text PATH --out FOLDER` repeats it, to the same table. These
-are the small forms, for a laptop: models of some 0.2 million parameters after a few hundred steps. They say what
-holds at that size and length; where one differs from the report that it follows, it says so, and the large form is
-there to be run.
+Every study below is shipped: `octavo study run NAME --text PATH --out FOLDER` repeats it. These are the small forms,
+for a laptop: models of some 0.2 million parameters after a few hundred steps. They say what holds at that size and
+length; where one differs from the report that it follows, it says so, and the large form is there to be run.
 [What a verdict means](studies.md) tells how noise, intervals and the correction for many comparisons are taken.
 
 This page is written by `benchmarks/studies.py` from the studies' folders. Run on {machine}.
