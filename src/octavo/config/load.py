@@ -79,10 +79,16 @@ def cleaning_steps(name: str | Path) -> list[Any]:
     return steps
 
 
-def _lists_named(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy in which a list of cleaning steps that is given by its name stands in full."""
-    named = tree.get("cleaning")
-    return {**tree, "cleaning": cleaning_steps(named)} if isinstance(named, str) else dict(tree)
+def _lists_named(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A copy in which a list of cleaning steps that is given by its name stands in full, and what is wrong with it."""
+    full, named = dict(tree), tree.get("cleaning")
+    if isinstance(named, str):
+        try:
+            full["cleaning"] = cleaning_steps(named)
+        except ConfigError as error:
+            del full["cleaning"]
+            return full, [f"cleaning: {error.what}"]
+    return full, []
 
 
 def recipe_text(recipe: str | Path) -> str:
@@ -169,14 +175,17 @@ def _index(items: list[Any], name: str, key: str) -> int:
 
 def check(tree: Mapping[str, Any]) -> Recipe:
     """Validate plain data; raises ConfigError that lists every problem with its place."""
+    full, problems = _lists_named(tree)
+    cause, recipe = None, None
     try:
-        return Recipe.model_validate(_lists_named(tree))
+        recipe = Recipe.model_validate(full)
     except ValidationError as error:
-        problems = list(_sentences(tree, [dict(problem) for problem in error.errors()]))
-        head = (
-            "One problem in the config:" if len(problems) == 1 else f"{len(problems)} problems in the config:"
-        )
-        raise ConfigError("\n  · ".join([head, *problems])) from error
+        cause = error
+        problems += _sentences(tree, [dict(problem) for problem in error.errors()])
+    if problems or recipe is None:
+        head = "One problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise ConfigError("\n  · ".join([f"{head} in the config:", *problems])) from cause
+    return recipe
 
 
 def to_yaml(recipe: BaseModel) -> str:

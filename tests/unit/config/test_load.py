@@ -189,6 +189,12 @@ def test_a_sentence_says_where_and_what(tree: dict[str, object], sentence: str) 
     assert "[" not in sentence or "lax" not in text
 
 
+def test_an_unknown_list_of_cleaning_steps_is_one_problem_among_others() -> None:
+    text = complaint({"cleaning": "xxx", "seed": -1})
+    assert text.startswith("2 problems")
+    assert "cleaning: There is no list of cleaning steps 'xxx'" in text
+
+
 @given(st.sampled_from(all_keys()), st.sampled_from(["x" * 3, "5", "[1]", "{a: 1}", "~", "true"]))
 def test_any_value_at_any_key_is_taken_or_refused_with_a_sentence(key: str, value: str) -> None:
     try:
