@@ -148,12 +148,11 @@ def draw(found: dict[str, Curve], out: Path) -> None:
     axes.axhline(TARGET, color="#8a8a8a", linewidth=0.8, linestyle=":")
     axes.annotate(
         f"{TARGET}, where nanoGPT's recipe ends",
-        (1.0, TARGET),
-        xytext=(0, 4),
-        color="#6a6a6a",
+        (0.01, TARGET),
+        xytext=(0, -11),
         xycoords=("axes fraction", "data"),
         textcoords="offset points",
-        ha="right",
+        color="#6a6a6a",
         fontsize=8,
     )
     axes.set_xscale("log")
