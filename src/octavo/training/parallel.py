@@ -6,6 +6,7 @@ gives the whole batch's.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -45,9 +46,9 @@ class SeveralConfig(PartConfig):
                 module.sparse = False  # what processes add up has to have the same shape everywhere
         return self.shared(model, world)
 
+    @abstractmethod
     def shared(self, model: nn.Module, world: World) -> nn.Module:
         """The module to train in a world of several."""
-        raise NotImplementedError
 
 
 @register("parallel")
