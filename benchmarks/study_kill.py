@@ -123,7 +123,7 @@ def main() -> int:
         while kills < options.kills:
             # On average a kill comes after what is left to do for each of them, and what a start costs.
             child = start(work, killed)
-            time.sleep(chance.uniform(0, 8 + 2 * seconds / options.kills))
+            time.sleep(chance.uniform(0, 3 + 2 * seconds / options.kills))
             workers = children(child)
             os.kill(child, signal.SIGKILL)
             with_workers = kills % 2 == 1
