@@ -34,7 +34,7 @@ TICK = 0.25
 """Seconds between two looks at the clock, at the user, and at the hours."""
 
 NEVER_REACHED = 5
-"""Failures of a writer that never answered, after which it is given up."""
+"""Failures of a writer that never answered, one after another, after which it is given up."""
 
 
 @dataclass
@@ -46,7 +46,10 @@ class Desk:
     pace: Pace
     closed: str = ""  # why it gets no more calls
     good: int = 0
-    failed_in_row: int = 0
+    failed_in_row: int = (
+        0  # each of a call that went out after the failure before: calls out together fail as one
+    )
+    last_failed: float = 0.0
     last_good: float = field(default_factory=time.monotonic)
 
 
@@ -259,7 +262,8 @@ class Writing:
     async def _failed(self, desk: Desk, draft: Draft, failure: CallFailed, sent: Sent) -> int:
         now = time.monotonic()
         draft.failures += 1
-        desk.failed_in_row += 1
+        if sent.begin >= desk.last_failed:
+            desk.failed_in_row, desk.last_failed = desk.failed_in_row + 1, now
         self.progress.failures[failure.kind] += 1
         if failure.kind == "throttled":
             desk.pace.complaint(sent.begin, now)

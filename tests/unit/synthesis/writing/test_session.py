@@ -52,7 +52,7 @@ def test_a_failing_server_and_exactly_so_many_stories(
     with fake(
         faults=FAULTS, key=key, retry_after=(0.05, 0.2), dates=0 if stream else 0.3, seed=stream
     ) as server:
-        spec = spec_for(server.url, server.url, writer={"stream": stream, "timeout": 0.5})
+        spec = spec_for(server.url, server.url, writer={"stream": stream, "timeout": 2})
         result = WritingJob(spec, tmp_path / "out", stories=120, max_usd=5).run()
         ledger, whole = server.ledger(), {c["text"] for c in server.calls if c["fault"] == ""}
     found = records(tmp_path / "out")
@@ -224,6 +224,30 @@ def test_a_wrong_key_ends_it_with_what_the_server_said(
 def test_an_address_where_nobody_is(tmp_path: Path, spec_for: Make, key: str) -> None:
     with pytest.raises(WritersGone, match=r"127\.0\.0\.1:9"):
         WritingJob(spec_for("http://127.0.0.1:9/v1"), tmp_path, stories=5, max_usd=1).run()
+
+
+class Waking(Backend):
+    """Fails all that it is asked in its first moment, as a server does that is still loading its model."""
+
+    prices = Prices(input=1, output=1)
+    model = "waking"
+    in_flight = 8
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    async def write(self, request: Request) -> Reply:
+        if self.failed < self.in_flight:
+            self.failed += 1
+            await asyncio.sleep(0.1)
+            raise CallFailed("timeout", "no whole answer")
+        return Reply(Storyteller(3).story(request.seed).text, "stop", Tokens(9, 0, 9))
+
+
+def test_calls_that_fail_together_are_one_failure(tmp_path: Path, spec_for: Make) -> None:
+    writer = Waking()
+    result = WritingJob(spec_for("http://x/v1"), tmp_path, stories=10, max_usd=1).run(backends={"w0": writer})
+    assert result["ended"] == "stories" and writer.failed == 8
 
 
 def test_one_writer_gone_the_other_goes_on(tmp_path: Path, fake: Any, spec_for: Make, key: str) -> None:
