@@ -139,7 +139,11 @@ def test_every_parameter_is_in_one_group_and_moves(optimizer: PartConfig) -> Non
     assert not [name for name, parameter in model.named_parameters() if torch.equal(parameter, before[name])]
 
 
-def test_sparse_gradients_of_tables_do_what_dense_ones_do(optimizer: PartConfig) -> None:
+def test_sparse_gradients_of_tables_do_what_dense_ones_do(
+    optimizer: PartConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The two sum in other orders. In bfloat16 a last bit of that can turn a rounding, and Muon's update with it.
+    monkeypatch.setattr(optimizers, "fast_bfloat16", lambda _: False)
     sparse, dense = (build_model(MODEL, vocab_size=V, seed=0) for _ in range(2))
     dense.ngrams.sparse = False  # pyrefly: ignore
     losses = [

@@ -105,6 +105,18 @@ static inline float exponential(float x) {
   return x < -87.0f ? 0 : power * doubled.value;
 }
 
+// erf x to about 2e-7 (Abramowitz & Stegun 7.1.26, as torch computes it), for the same reason.
+static inline float error_function(float x) {
+  const float size = x < 0 ? -x : x, t = 1 / (1 + 0.3275911f * size);
+  float sum = 1.061405429f;
+  sum = sum * t - 1.453152027f;
+  sum = sum * t + 1.421413741f;
+  sum = sum * t - 0.284496736f;
+  sum = sum * t + 0.254829592f;
+  const float y = 1 - sum * t * exponential(-size * size);
+  return x < 0 ? -y : y;
+}
+
 static inline __attribute__((always_inline)) Vector add_product(int short_words, Vector sum, Words w, Word x) {
   if (short_words) {
 #ifdef __AVX512BF16__
@@ -230,7 +242,7 @@ static void activate(int kind, float *x, ptrdiff_t n) {
       for (ptrdiff_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] * x[i] : 0;
       break;
     case GELU:
-      for (ptrdiff_t i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));
+      for (ptrdiff_t i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1 + error_function(x[i] * 0.70710678f));
       break;
     case GELU_TANH:  // (1 + tanh u) / 2 = 1 / (1 + e^−2u)
       for (ptrdiff_t i = 0; i < n; i++)

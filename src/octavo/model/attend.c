@@ -1,25 +1,32 @@
 // Causal attention from the projected queries, keys and values to the joined heads, and its gradients, in float32.
 //
 // What attention.py does with torch: heads split, queries and keys normed (qk_norm) and turned (rotary positions),
-// softmax(scale · q · kᵀ) · v below the diagonal, heads joined. The tests hold both against each other. For contexts of
-// some hundred positions a head's whole score matrix fits into the cache, so nothing is done in parts. Backward, the
-// scores are computed anew: from the forward pass only each query's highest score and 1 / Σ exp are kept.
+// softmax(scale · q · kᵀ) · v below the diagonal, some weights of the softmax dropped, heads joined. The tests hold both
+// against each other. For contexts of some hundred positions a head's whole score matrix fits into the cache, so nothing
+// is done in parts. Backward, the scores are computed anew: from the forward pass only each query's highest score and
+// 1 / Σ exp are kept.
 //
 // B sequences, T positions, H heads, G key/value heads, D head width. qkv and its gradient: (B, T, (H + 2G)·D), y and its
-// gradient: (B, T, H·D), kept: (B, H, 2, T). Inside, D and T are rounded up to whole vectors and filled with zeros.
+// gradient: (B, T, H·D), both float32 or both bfloat16; kept: (B, H, 2, T). Inside all is float32, D and T are rounded up to
+// whole vectors and filled with zeros.
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LANES = 16 };
 typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef int Integers __attribute__((vector_size(4 * LANES)));
+typedef unsigned Bits __attribute__((vector_size(4 * LANES)));
 
 typedef struct {
   int batch, length, heads, groups, head_width, turned, qk_norm;  // `turned`: pairs that rotary positions turn, or 0
-  float scale, eps;
+  int short_numbers;                                              // qkv, y and their gradients are bfloat16
+  unsigned dropped;                                               // of 2³² weights so many are dropped
+  float scale, eps, kept_grow;                                    // kept_grow: what those that stay are multiplied by
+  uint64_t seed;
   const float *cosines, *sines;  // (T, turned)
 } Shape;
 
@@ -63,6 +70,24 @@ static Vector exponential(Vector x) {
   return (Vector)((Integers)p + (__builtin_convertvector(whole, Integers) << 23));
 }
 
+// All bits set where dropout keeps the weights of sixteen queries, from the first of them on, for a key. A weight's fate is
+// a hash of its place (the 32-bit finalizer of Wellons 2018) and of the head's `salt`, so that both ways find the same.
+static Integers spared(const Shape *s, uint64_t salt, int key, int query) {
+  Bits x = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  x += (unsigned)(key * s->length + query) + (unsigned)salt;
+  x = (x ^ x >> 16) * 0x7feb352du ^ (unsigned)(salt >> 32);
+  x = (x ^ x >> 15) * 0x846ca68bu;
+  return (x ^ x >> 16) >= s->dropped;
+}
+
+// Of a head in all the batch (splitmix64).
+static uint64_t salt_of(uint64_t seed, int head) {
+  uint64_t z = seed + 0x9e3779b97f4a7c15u * (uint64_t)(head + 1);
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
 // `rows` × 16·`columns` numbers of c = a · b (or c + a · b) over `depth`, in registers; a has any strides.
 static inline __attribute__((always_inline)) void tile(const float *a, int a_row, int a_column, const float *b, int b_width,
                                                        float *c, int c_width, int depth, int add, const int rows,
@@ -89,23 +114,49 @@ static void four_rows(const float *a, int a_row, int a_column, const float *b, i
   for (; j < n; j += LANES) tile(a, a_row, a_column, b + j, b_width, c + j, c_width, depth, add, 4, 1);
 }
 
+// A head's `head_width` numbers from place `at` of qkv or y on, and back.
+static void read_row(const Shape *s, const void *from, ptrdiff_t at, float *restrict to) {
+  if (!s->short_numbers) {
+    memcpy(to, (const float *)from + at, sizeof(float) * s->head_width);
+    return;
+  }
+  const unsigned short *x = (const unsigned short *)from + at;
+  for (int i = 0; i < s->head_width; i++) {
+    const unsigned bits = (unsigned)x[i] << 16;
+    memcpy(to + i, &bits, sizeof bits);
+  }
+}
+
+static void write_row(const Shape *s, const float *restrict from, void *to, ptrdiff_t at) {
+  if (!s->short_numbers) {
+    memcpy((float *)to + at, from, sizeof(float) * s->head_width);
+    return;
+  }
+  unsigned short *x = (unsigned short *)to + at;
+  for (int i = 0; i < s->head_width; i++) {  // to the nearest, halves to even; what is not a number stays none
+    unsigned bits;
+    memcpy(&bits, from + i, sizeof bits);
+    const unsigned rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    x[i] = (unsigned short)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
+  }
+}
+
 static void transpose(const float *restrict x, int rows, int columns, float *restrict y) {
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) y[j * rows + i] = x[i * columns + j];
 }
 
 // One head's rows out of (B, T, …); with `factor` normalized and turned, as queries and keys are.
-static void take(const Shape *s, const float *from, int stride, float *to, float *factor) {
+static void take(const Shape *s, const void *from, ptrdiff_t begin, int stride, float *to, float *factor) {
   const int width = s->head_width, room = padded(width), pairs = s->turned;
   for (int t = 0; t < s->length; t++) {
-    const float *x = from + (ptrdiff_t)t * stride;
     float *y = to + t * room;
-    for (int i = 0; i < width; i++) y[i] = x[i];
+    read_row(s, from, begin + (ptrdiff_t)t * stride, y);
     if (!factor) continue;
     factor[t] = 1;
     if (s->qk_norm) {
       float square = 0;
-      for (int i = 0; i < width; i++) square += x[i] * x[i];
+      for (int i = 0; i < width; i++) square += y[i] * y[i];
       factor[t] = 1 / sqrtf(square / width + s->eps);
       for (int i = 0; i < width; i++) y[i] *= factor[t];
     }
@@ -119,10 +170,11 @@ static void take(const Shape *s, const float *from, int stride, float *to, float
 }
 
 // The way back: the gradient of what `take` gave, turned back and through the norm, into (B, T, …).
-static void give(const Shape *s, const float *taken, float *gradient, const float *factor, float *to, int stride) {
+static void give(const Shape *s, const float *taken, float *gradient, const float *factor, void *to, ptrdiff_t begin,
+                 int stride) {
   const int width = s->head_width, room = padded(width), pairs = s->turned;
   for (int t = 0; t < s->length; t++) {
-    float *g = gradient + t * room, *x = to + (ptrdiff_t)t * stride;
+    float *g = gradient + t * room;
     const float *y = taken + t * room;
     if (factor && s->qk_norm) {  // turning changes no length and no angle, so the norm's part can be taken first
       float along = 0;
@@ -138,7 +190,7 @@ static void give(const Shape *s, const float *taken, float *gradient, const floa
         g[i + pairs] = second * cosine[i] - first * sine[i];
       }
     }
-    for (int i = 0; i < width; i++) x[i] = g[i];
+    write_row(s, g, to, begin + (ptrdiff_t)t * stride);
   }
 }
 
@@ -157,7 +209,7 @@ static void mask(float *at, int wide, int first, float value) {
     for (int t = 0; t < j; t++) at[(ptrdiff_t)(first + j) * wide + first + t] = value;
 }
 
-static void forward_head(const Shape *s, const Room *r, float *y, float *kept) {
+static void forward_head(const Shape *s, const Room *r, void *y, ptrdiff_t head, float *own, uint64_t salt) {
   const int room = padded(s->head_width), wide = padded(s->length), joined = s->heads * s->head_width;
   products(s, r->k, r->qt, r->weights);
   for (int first = 0; first < wide; first += LANES) {
@@ -168,24 +220,27 @@ static void forward_head(const Shape *s, const Room *r, float *y, float *kept) {
     for (int j = 1; j < keys; j++) highest = maximum(load(column + (ptrdiff_t)j * wide), highest);
     for (int j = 0; j < keys; j++) {
       const Vector e = exponential((load(column + (ptrdiff_t)j * wide) - highest) * s->scale);
-      store(column + (ptrdiff_t)j * wide, e);
+      store(column + (ptrdiff_t)j * wide, s->dropped ? (Vector)((Integers)e & spared(s, salt, j, first)) : e);
       total += e;
     }
     store(r->highest + first, highest);
     store(r->inverse + first, 1 / total);
   }
-  memcpy(kept, r->highest, sizeof(float) * s->length);
-  memcpy(kept + s->length, r->inverse, sizeof(float) * s->length);
+  memcpy(own, r->highest, sizeof(float) * s->length);
+  memcpy(own + s->length, r->inverse, sizeof(float) * s->length);
   for (int t = 0; t < s->length; t += 4)
     four_rows(r->weights + t, 1, wide, r->v, room, r->dy + t * room, room, t + 4, room, 0);
-  for (int t = 0; t < s->length; t++)
-    for (int i = 0; i < s->head_width; i++) y[(ptrdiff_t)t * joined + i] = r->dy[t * room + i] * r->inverse[t];
+  for (int t = 0; t < s->length; t++) {
+    float *mixed = r->dy + t * room;
+    for (int i = 0; i < s->head_width; i++) mixed[i] *= r->inverse[t] * s->kept_grow;
+    write_row(s, mixed, y, head + (ptrdiff_t)t * joined);
+  }
 }
 
-static void backward_head(const Shape *s, const Room *r, const float *kept) {
+static void backward_head(const Shape *s, const Room *r, const float *own, uint64_t salt) {
   const int room = padded(s->head_width), wide = padded(s->length);
-  memcpy(r->highest, kept, sizeof(float) * s->length);
-  memcpy(r->inverse, kept + s->length, sizeof(float) * s->length);
+  memcpy(r->highest, own, sizeof(float) * s->length);
+  memcpy(r->inverse, own + s->length, sizeof(float) * s->length);
   products(s, r->k, r->qt, r->weights);
   products(s, r->v, r->dyt, r->gradients);
   for (int first = 0; first < wide; first += LANES) {
@@ -197,12 +252,22 @@ static void backward_head(const Shape *s, const Room *r, const float *kept) {
     for (int j = 0; j < keys; j++) {
       const ptrdiff_t at = (ptrdiff_t)j * wide;
       const Vector weight = exponential((load(weights + at) - highest) * s->scale) * inverse;
-      store(weights + at, weight);
-      along += weight * load(gradients + at);
+      if (s->dropped) {  // a dropped weight is remembered by its sign
+        const Integers keep = spared(s, salt, j, first);
+        const Vector gradient = (Vector)((Integers)load(gradients + at) & keep) * s->kept_grow;
+        store(gradients + at, gradient);
+        store(weights + at, (Vector)(((Integers)weight & keep) | ((Integers)-weight & ~keep)));
+        along += weight * gradient;
+      } else {
+        store(weights + at, weight);
+        along += weight * load(gradients + at);
+      }
     }
     for (int j = 0; j < keys; j++) {
       const ptrdiff_t at = (ptrdiff_t)j * wide;
-      store(gradients + at, load(weights + at) * (load(gradients + at) - along) * s->scale);
+      const Vector signed_weight = load(weights + at), weight = maximum(signed_weight, -signed_weight);
+      store(gradients + at, weight * (load(gradients + at) - along) * s->scale);
+      if (s->dropped) store(weights + at, maximum(signed_weight, (Vector){0}) * s->kept_grow);
     }
   }
   for (int t = 0; t < s->length; t += 4) {
@@ -228,40 +293,41 @@ static float *furnish(const Shape *s, Room *r) {
 }
 
 // One key/value head g of sequence b, with the query heads that share it; backward where dqkv is given.
-static void group(const Shape *s, const Room *r, const float *qkv, float *y, float *kept, float *dqkv, int b, int g) {
+static void group(const Shape *s, const Room *r, const void *qkv, void *y, float *kept, void *dqkv, int b, int g) {
   const int width = s->head_width, share = s->heads / s->groups, stride = (s->heads + 2 * s->groups) * width;
   const int room = padded(width), wide = padded(s->length);
   const ptrdiff_t begin = (ptrdiff_t)b * s->length * stride;
   const ptrdiff_t key = begin + (s->heads + g) * width, value = key + s->groups * width;
-  take(s, qkv + key, stride, r->k, r->k_factor);
-  take(s, qkv + value, stride, r->v, NULL);
+  take(s, qkv, key, stride, r->k, r->k_factor);
+  take(s, qkv, value, stride, r->v, NULL);
   if (dqkv) {
     memset(r->dk, 0, sizeof(float) * wide * room);
     memset(r->dv, 0, sizeof(float) * wide * room);
   }
   for (int h = g * share; h < (g + 1) * share; h++) {
-    float *head = y + (ptrdiff_t)b * s->length * s->heads * width + h * width;
+    const ptrdiff_t head = (ptrdiff_t)b * s->length * s->heads * width + h * width;
     float *own = kept + ((ptrdiff_t)b * s->heads + h) * 2 * s->length;
-    take(s, qkv + begin + h * width, stride, r->q, r->q_factor);
+    const uint64_t salt = salt_of(s->seed, b * s->heads + h);
+    take(s, qkv, begin + h * width, stride, r->q, r->q_factor);
     transpose(r->q, wide, room, r->qt);
     if (!dqkv) {
-      forward_head(s, r, head, own);
+      forward_head(s, r, y, head, own, salt);
       continue;
     }
-    take(s, head, s->heads * width, r->dy, NULL);
+    take(s, y, head, s->heads * width, r->dy, NULL);
     transpose(r->dy, wide, room, r->dyt);
-    backward_head(s, r, own);
-    give(s, r->q, r->dq, r->q_factor, dqkv + begin + h * width, stride);
+    backward_head(s, r, own, salt);
+    give(s, r->q, r->dq, r->q_factor, dqkv, begin + h * width, stride);
   }
   if (dqkv) {
-    give(s, r->k, r->dk, r->k_factor, dqkv + key, stride);
-    give(s, r->v, r->dv, NULL, dqkv + value, stride);
+    give(s, r->k, r->dk, r->k_factor, dqkv, key, stride);
+    give(s, r->v, r->dv, NULL, dqkv, value, stride);
   }
 }
 
 // Forward: fills y and kept. Backward (dqkv given): y holds its gradient, kept what forward put there; fills dqkv.
 // Returns 0 when memory is short.
-int attend(const Shape *s, const float *qkv, float *y, float *kept, float *dqkv, int threads) {
+int attend(const Shape *s, const void *qkv, void *y, float *kept, void *dqkv, int threads) {
   int done = 1;
   (void)threads;
 #pragma omp parallel num_threads(threads) reduction(&& : done)

@@ -22,28 +22,47 @@ LONGEST = 512
 """Positions; a head's scores have to fit into the processor's cache."""
 WIDEST = 256
 """Head width."""
+LEVELS = 2**32
+"""Dropout rates are rounded to one of so many."""
 
 
 class _Shape(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_int)
-            for name in ("batch", "length", "heads", "groups", "head_width", "turned", "qk_norm")
+            for name in (
+                "batch",
+                "length",
+                "heads",
+                "groups",
+                "head_width",
+                "turned",
+                "qk_norm",
+                "short_numbers",
+            )
         ),
-        *((name, ctypes.c_float) for name in ("scale", "eps")),
+        ("dropped", ctypes.c_uint32),
+        *((name, ctypes.c_float) for name in ("scale", "eps", "kept_grow")),
+        ("seed", ctypes.c_uint64),
         *((name, Floats) for name in ("cosines", "sines")),
     )
 
 
 @dataclass(frozen=True)
 class Heads:
-    """H query heads, G key/value heads, D head width; `qk_eps`: queries and keys are normed, with that added."""
+    """H query heads, G key/value heads, D head width.
+
+    Attributes:
+        qk_eps: queries and keys are normed, with that added; None: they are not.
+        dropout: share of the attention weights that is dropped.
+    """
 
     heads: int
     kv_heads: int
     width: int
     scale: float
     qk_eps: float | None
+    dropout: float = 0.0
 
 
 @cache
@@ -55,15 +74,19 @@ def _kernel() -> ctypes.CDLL | None:
     return native
 
 
+def reaches(length: int, width: int) -> bool:
+    """Whether the kernel is there, for T positions and head width D."""
+    return length <= LONGEST and width <= WIDEST and _kernel() is not None
+
+
 def fits(qkv: Tensor, width: int) -> bool:
     """Whether the kernel can take these projections (B, T, (H + 2G)·D), and is there."""
-    plain = type(qkv) is Tensor and qkv.device.type == "cpu" and qkv.dtype == torch.float32
-    small = qkv.size(1) <= LONGEST and width <= WIDEST
-    return plain and small and not torch.compiler.is_compiling() and _kernel() is not None
+    plain = type(qkv) is Tensor and qkv.device.type == "cpu" and qkv.dtype in (torch.float32, torch.bfloat16)
+    return plain and not torch.compiler.is_compiling() and reaches(qkv.size(1), width)
 
 
 def attend(qkv: Tensor, heads: Heads, rotation: Rotation | None) -> Tensor:
-    """Joined heads (B, T, H·D) from the projections (B, T, (H + 2G)·D); see `fits`."""
+    """Joined heads (B, T, H·D) from the projections (B, T, (H + 2G)·D), in their number type; see `fits`."""
     return _Attend.apply(qkv, heads, rotation)
 
 
@@ -73,11 +96,12 @@ class _Attend(torch.autograd.Function):
         qkv = qkv.contiguous()
         batch, length, _ = qkv.shape
         y = qkv.new_empty(batch, length, heads.heads * heads.width)
-        kept = qkv.new_empty(batch, heads.heads, 2, length)
+        kept = torch.empty(batch, heads.heads, 2, length)
+        seed = int(torch.randint(2**63 - 1, ())) if heads.dropout else 0
         turns = () if rotation is None else tuple(part.float().contiguous() for part in rotation)
-        _run(heads, turns, qkv, y, kept, None)
+        _run(heads, seed, turns, qkv, y, kept, None)
         ctx.save_for_backward(qkv, kept, *turns)
-        ctx.heads = heads
+        ctx.heads, ctx.seed = heads, seed
         return y
 
     @staticmethod
@@ -85,14 +109,21 @@ class _Attend(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # pyrefly: ignore
         qkv, kept, *turns = ctx.saved_tensors
         found = torch.empty_like(qkv)
-        _run(ctx.heads, tuple(turns), qkv, gradient.contiguous(), kept, found)
+        _run(ctx.heads, ctx.seed, tuple(turns), qkv, gradient.contiguous(), kept, found)
         return found, None, None
 
 
 def _run(
-    heads: Heads, turns: tuple[Tensor, ...], qkv: Tensor, y: Tensor, kept: Tensor, found: Tensor | None
+    heads: Heads,
+    seed: int,
+    turns: tuple[Tensor, ...],
+    qkv: Tensor,
+    y: Tensor,
+    kept: Tensor,
+    found: Tensor | None,
 ) -> None:
     batch, length, _ = qkv.shape
+    dropped = min(round(heads.dropout * LEVELS), LEVELS - 1)
     shape = _Shape(
         batch,
         length,
@@ -101,8 +132,12 @@ def _run(
         heads.width,
         turns[0].size(1) if turns else 0,
         heads.qk_eps is not None,
+        qkv.dtype == torch.bfloat16,
+        dropped,
         heads.scale,
         heads.qk_eps or 0.0,
+        LEVELS / (LEVELS - dropped),
+        seed,
         *(map(address, turns) if turns else (None, None)),
     )
     native = _kernel()

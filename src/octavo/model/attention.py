@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from octavo.model.attend import Heads, attend, fits
+from octavo.model.dropout import Dropout
 from octavo.model.norms import rms_norm
 from octavo.model.positions import Rotation, rotate
 
@@ -38,14 +39,12 @@ class KeyValueCache:
 class FusedAttend(nn.Module):
     """Scaled dot-product attention by a fused kernel; the weights never exist as a tensor."""
 
+    fused = True
+
     def __init__(self, *, scale: float, dropout: float) -> None:
         super().__init__()
         self.scale = scale
         self.dropout = dropout
-
-    def whole(self, training: bool) -> bool:
-        """Whether a kernel that knows no dropout may do all of it."""
-        return not (training and self.dropout)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         length, seen = q.size(2), k.size(2)
@@ -64,22 +63,21 @@ class FusedAttend(nn.Module):
 class ExplicitAttend(nn.Module):
     """The same, step by step, with its weights (B, H, T, S) passing through `weights`, where they can be captured."""
 
+    fused = False
+
     def __init__(self, *, scale: float, dropout: float) -> None:
         super().__init__()
         self.scale = scale
         self.weights = nn.Identity()
-        self.dropout = nn.Dropout(dropout)
-
-    def whole(self, training: bool) -> bool:
-        """Never: its weights are there to be looked at."""
-        return False
+        self.dropout = dropout
+        self.drop = Dropout(dropout)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, S, D)
         v = v.repeat_interleave(q.size(1) // v.size(1), dim=1)
         scores = q @ k.transpose(-2, -1) * self.scale  # (B, H, T, S)
         scores = scores.masked_fill(~causal_mask(q.size(2), k.size(2), q.device), -math.inf)
-        return self.dropout(self.weights(scores.softmax(dim=-1))) @ v  # (B, H, T, D)
+        return self.drop(self.weights(scores.softmax(dim=-1))) @ v  # (B, H, T, D)
 
 
 def causal_mask(length: int, seen: int, device: torch.device) -> Tensor:
@@ -109,24 +107,28 @@ class Attention(nn.Module):
         # For optimizers that treat matrices as such: these rows are three matrices, multiplied at once for speed.
         row_blocks = (heads * head_width, kv_heads * head_width, kv_heads * head_width)
         self.qkv.weight.row_blocks = row_blocks  # pyrefly: ignore
+        # For products in bfloat16: the kernel takes and gives it, and `project` rounds to it anyway.
+        self.qkv.weight.short_output = not qkv_bias and isinstance(project, nn.Linear)  # pyrefly: ignore
         self.attend = attend
         self.project = project
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None
     ) -> Tensor:
         qkv = self.qkv(x)  # (B, T, (H+2G)·D)
-        if cache is None and self.attend.whole(self.training) and fits(qkv, self.head_width):
+        if cache is None and self.attend.fused and fits(qkv, self.head_width):
             y = attend(qkv, self.described(), rotation)  # (B, T, H·D)
         else:
+            qkv = qkv.to(x.dtype) if x.device.type == "cpu" else qkv
             y = self.in_parts(qkv, rotation, cache)
         return self.dropout(self.project(y))  # (B, T, C)
 
     def described(self) -> Heads:
         """For the kernel."""
         qk_eps = QK_EPS if self.qk_norm else None
-        return Heads(self.heads, self.kv_heads, self.head_width, self.attend.scale, qk_eps)
+        dropout = self.attend.dropout if self.training else 0.0
+        return Heads(self.heads, self.kv_heads, self.head_width, self.attend.scale, qk_eps, dropout)
 
     def in_parts(self, qkv: Tensor, rotation: Rotation | None, cache: KeyValueCache | None) -> Tensor:
         """Joined heads (B, T, H·D), operation by operation."""

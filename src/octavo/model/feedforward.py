@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
+from octavo.model.dropout import Dropout
 
 
 class _SquaredReLU(torch.autograd.Function):
@@ -49,9 +50,11 @@ class FeedForward(nn.Module):
     def __init__(self, *, width: int, features: int, activation: str, bias: bool, dropout: float) -> None:
         super().__init__()
         self.into = nn.Linear(width, features, bias=bias)
+        # For products in bfloat16: between two of them nothing is gained by float32.
+        self.into.weight.short_output = not bias  # pyrefly: ignore
         self.activation = ACTIVATIONS[activation]
         self.out = nn.Linear(features, width, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.activation(self.into(x))  # (B, T, F)
@@ -65,7 +68,7 @@ class SwiGLU(nn.Module):
         super().__init__()
         self.gate_into = nn.Linear(width, 2 * features, bias=bias)
         self.out = nn.Linear(features, width, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         gate, x = self.gate_into(x).chunk(2, dim=-1)  # (B, T, F) twice

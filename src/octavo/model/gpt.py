@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.model.attention import Attention, KeyValueCache
+from octavo.model.dropout import Dropout
 from octavo.model.ngrams import NGrams
 from octavo.model.positions import Positions, Rotation
 
@@ -109,7 +110,7 @@ class GPT(nn.Module):
         self.ngrams = ngrams
         self.positions = positions
         self.embedding_norm = embedding_norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.blocks = nn.ModuleList(blocks)  # pyrefly: ignore  # torch does not know what its list holds
         self.norm = norm
         self.head = head

@@ -32,7 +32,10 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any
 
 
 class Bfloat16Products(TorchFunctionMode):
-    """Within this context every linear layer multiplies in bfloat16, forward and backward; in and out is float32."""
+    """Within this context every linear layer multiplies in bfloat16, forward and backward; in and out is float32.
+
+    Out of a layer whose weight has `short_output` set, bfloat16 comes: what it feeds rounds to that anyway.
+    """
 
     def __torch_function__(
         self,
@@ -60,12 +63,14 @@ class _Product(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         rows, short = x.reshape(-1, x.size(-1)).bfloat16(), weight.bfloat16()
         ctx.save_for_backward(rows, short)
-        ctx.shape = x.shape
-        return (rows @ short.T).float().view(*x.shape[:-1], -1)
+        ctx.shape, ctx.dtype = x.shape, x.dtype
+        y = rows @ short.T
+        y = y if getattr(weight, "short_output", False) else y.float()
+        return y.view(*x.shape[:-1], -1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # pyrefly: ignore
         rows, short = ctx.saved_tensors
         gradient = gradient.reshape(-1, gradient.size(-1)).bfloat16()
-        return (gradient @ short).float().view(ctx.shape), (gradient.T @ rows).float()
+        return (gradient @ short).to(ctx.dtype).view(ctx.shape), (gradient.T @ rows).float()

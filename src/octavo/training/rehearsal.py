@@ -22,6 +22,7 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 
 from octavo.config import ModelConfig, PartConfig
 from octavo.model.accounting import FLOAT_BYTES
+from octavo.model.attend import reaches
 from octavo.model.build import assemble
 from octavo.model.ngrams import NoNGramsConfig
 from octavo.training.loop import loss_of
@@ -116,9 +117,9 @@ def rehearse(
     """One step, with `rows` sequences of T positions at once; `accumulates` where a step has more than one such part.
 
     The tensors pretend to lie on the CPU also where `device` is an accelerator, whose fused attention keeps no weights
-    even with dropout, and whose bfloat16 is autocast's.
+    even with dropout, and whose bfloat16 is autocast's. A CPU's kernel keeps none either.
     """
-    if device.type != "cpu":
+    if device.type != "cpu" or reaches(config.context, config.resolved_head_width):
         dropout = config.dropout.model_copy(update={"attention": 0.0})
         config = config.model_copy(update={"dropout": dropout})
     tables = tables_of(config, rows=rows)

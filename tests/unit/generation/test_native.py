@@ -82,7 +82,9 @@ def pieces(batch: int) -> Iterator[torch.Tensor]:
 
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_like_torch_through_prompt_tokens_and_sliding_window(shape: str, batch: int, threads: int) -> None:
+def test_like_torch_through_prompt_tokens_and_sliding_window(
+    processor: None, shape: str, batch: int, threads: int
+) -> None:
     model = model_of(shape)
     fast, slow = NativeDecoder(model, batch=batch), FullDecoder(model, batch=batch)
     for tokens in pieces(batch):
@@ -91,7 +93,9 @@ def test_like_torch_through_prompt_tokens_and_sliding_window(shape: str, batch: 
 
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(shape: str, batch: int, threads: int) -> None:
+def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(
+    processor: None, shape: str, batch: int, threads: int
+) -> None:
     """Both round what they multiply, the kernel also keys and values: neither equals the other."""
     model = model_of(shape)
     exact = FullDecoder(model, batch=batch)
@@ -106,7 +110,7 @@ def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(shape: str, batch:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_to_the_bit_alone_and_beside_others(
-    shape: str, precision: native.Precision, threads: int
+    processor: None, shape: str, precision: native.Precision, threads: int
 ) -> None:
     model = model_of(shape)
     beside = NativeDecoder(model, batch=9, precision=precision)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from octavo.model import attend as kernel
-from octavo.model.attention import Attention, FusedAttend
+from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
 from octavo.model.native import library
 from octavo.model.positions import RotaryPositions
 
@@ -34,7 +35,8 @@ def attention(
     )
 
 
-@settings(deadline=None, max_examples=60)
+# One kernel serves all examples of a processor.
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     batch=st.integers(1, 3),
     length=st.integers(1, 70),
@@ -46,6 +48,7 @@ def attention(
     spread=st.sampled_from([0.1, 1.0, 30.0]),
 )
 def test_is_what_torch_does(
+    processor: None,
     batch: int,
     length: int,
     kv_heads: int,
@@ -109,6 +112,103 @@ def test_number_of_threads_changes_nothing() -> None:
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
 
 
-def test_dropout_is_left_to_torch() -> None:
-    assert FusedAttend(scale=1.0, dropout=0.1).whole(training=False)
-    assert not FusedAttend(scale=1.0, dropout=0.1).whole(training=True)
+def spared(seed: int, *, heads: int, length: int, rate: float) -> np.ndarray:
+    """Which weights dropout keeps, (heads, query, key), as attend.c says it."""
+
+    def scrambled(value: int) -> int:
+        z = (seed + 0x9E3779B97F4A7C15 * (value + 1)) % 2**64
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+        return z ^ z >> 31
+
+    query, key = np.meshgrid(np.arange(length), np.arange(length), indexing="ij")
+    kept = []
+    for salt in map(scrambled, range(heads)):
+        x = (key * length + query + salt % 2**32).astype(np.uint32)
+        x = (x ^ x >> 16) * np.uint32(0x7FEB352D) ^ np.uint32(salt >> 32)
+        x = (x ^ x >> 15) * np.uint32(0x846CA68B)
+        kept.append((x ^ x >> 16) >= round(rate * kernel.LEVELS))
+    return np.stack(kept)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+@pytest.mark.parametrize("length", [5, 37])
+def test_dropout_is_torchs_with_the_mask_written_out(processor: None, rate: float, length: int) -> None:
+    batch, heads, width = 2, 4, 6
+    module = attention(heads=heads, kv_heads=2, width=width, qk_norm=True)
+    module.attend.dropout = rate
+    drawn = torch.randn(batch, length, 8 * width, generator=torch.Generator().manual_seed(1))
+    gradient = torch.randn(batch, length, heads * width, generator=torch.Generator().manual_seed(2))
+    torch.manual_seed(3)
+    found = drawn.clone().requires_grad_()
+    y = kernel.attend(found, module.described(), None)
+    y.backward(gradient)
+    torch.manual_seed(3)
+    seed = int(torch.randint(2**63 - 1, ()))
+    mask = torch.from_numpy(spared(seed, heads=batch * heads, length=length, rate=rate)).double()
+    explicit = attention(heads=heads, kv_heads=2, width=width, qk_norm=True)
+    explicit.attend = ExplicitAttend(scale=0.3, dropout=0.0)
+    explicit.attend.drop = Times(mask.view(batch, heads, length, length) / (1 - rate))
+    expected = drawn.double().requires_grad_()
+    z = explicit.in_parts(expected, None, None)
+    z.backward(gradient.double())
+    assert found.grad is not None and expected.grad is not None
+    torch.testing.assert_close(y.double(), z, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found.grad.double(), expected.grad, rtol=1e-5, atol=1e-5)
+
+
+class Times(torch.nn.Module):
+    """Dropout with a mask that is given."""
+
+    def __init__(self, factor: torch.Tensor) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor
+
+
+def test_dropout_drops_its_share_and_no_place_follows_another() -> None:
+    length = 64
+    masks = np.stack([spared(seed, heads=8, length=length, rate=0.25) for seed in (5, 6)]).reshape(16, -1)
+    assert abs(masks.mean() - 0.75) < 4 * (0.25 * 0.75 / masks.size) ** 0.5
+    between = np.corrcoef(masks) - np.eye(16)
+    assert np.abs(between).max() < 5 / length
+    for step in (1, length, length + 1):  # the next query, the next key, along the diagonal
+        assert abs(np.corrcoef(masks[:, :-step].ravel(), masks[:, step:].ravel())[0, 1]) < 5 / masks.size**0.5
+
+
+def test_dropout_is_for_training_alone() -> None:
+    module = attention(heads=2, kv_heads=2, width=4)
+    x = torch.randn(1, 9, 12, generator=torch.Generator().manual_seed(1))
+    plain = module(x)
+    module.attend.dropout = 0.5
+    assert not torch.equal(module(x), plain)
+    assert torch.equal(module.eval()(x), plain)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_bfloat16_comes_and_goes_as_its_float32(processor: None, dropout: float) -> None:
+    """Inside all is float32: to the bit what comes out for the same numbers in float32, rounded."""
+    module = attention(heads=4, kv_heads=2, width=6, qk_norm=True)
+    module.attend.dropout = dropout
+    rotation = RotaryPositions(context=21, head_width=6, share=1.0).rotation(0, 21)
+    drawn = torch.randn(2, 21, 8 * 6, generator=torch.Generator().manual_seed(1)).bfloat16()
+    gradient = torch.randn(2, 21, 4 * 6, generator=torch.Generator().manual_seed(2)).bfloat16()
+    results = []
+    for dtype in (torch.bfloat16, torch.float32):
+        torch.manual_seed(3)
+        qkv = drawn.to(dtype, copy=True).requires_grad_()
+        assert kernel.fits(qkv, 6)
+        y = kernel.attend(qkv, module.described(), rotation)
+        y.backward(gradient.to(dtype))
+        assert qkv.grad is not None and y.dtype == qkv.grad.dtype == dtype
+        results.append((y.detach().bfloat16(), qkv.grad.bfloat16()))
+    assert all(torch.equal(short, long) for short, long in zip(*results, strict=True))
+
+
+def test_bfloat16_keeps_what_is_not_a_number() -> None:
+    module = attention(heads=1, kv_heads=1, width=4)
+    qkv = torch.zeros(1, 3, 12, dtype=torch.bfloat16)
+    qkv[0, 1, 8] = torch.nan
+    assert kernel.attend(qkv, module.described(), None)[0, 1:, 0].isnan().all()

@@ -7,6 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from octavo.config import load_recipe
+from octavo.model import attention
+from octavo.model.build import build_model
+from octavo.training.loop import loss_of
 from octavo.training.precision import Bfloat16Products, autocast, fast_bfloat16, linear
 
 EPSILON = 2.0**-8  # one rounding to bfloat16 is off by at most this share
@@ -49,3 +53,48 @@ def test_float32_changes_nothing() -> None:
 def test_hardware_is_asked() -> None:
     assert fast_bfloat16(torch.device("cpu")) in (True, False)
     assert fast_bfloat16(torch.device("meta")) is False
+
+
+SHAPES = {
+    "nanoGPT": [
+        "model.norm=layer",
+        "model.feed_forward={kind: gelu, bias: false}",
+        "model.output_bias=false",
+    ],
+    "modern": [
+        "model.positions=rotary",
+        "model.qk_norm=true",
+        "model.feed_forward={kind: relu2, bias: false}",
+    ],
+    "relu, dropout": ["model.feed_forward={kind: relu, bias: false}", "model.dropout=0.3"],
+    "with biases": ["model.qkv_bias=true", "model.feed_forward=gelu"],
+    "no projection": ["model.output_projection=false"],
+}
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_stays_short_between_two_products_changes_no_bit(
+    shape: str, kernel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not kernel:
+        monkeypatch.setattr(attention, "fits", lambda *_: False)
+    size = ["model.layers=2", "model.width=32", "model.heads=4", "model.context=24"]
+    recipe = load_recipe("shakespeare-char", [*size, *SHAPES[shape]])
+    tokens = torch.randint(65, (3, 24), generator=torch.Generator().manual_seed(0))
+    results = []
+    for short in (True, False):
+        model = build_model(recipe.model, vocab_size=65, seed=1).train()
+        with torch.no_grad():
+            for weight in model.parameters():  # outputs that start at zero would hide mistakes
+                weight.add_(torch.sin(torch.arange(weight.numel()).float()).view_as(weight), alpha=0.05)
+        marked = [weight for weight in model.parameters() if getattr(weight, "short_output", False)]
+        assert bool(marked) == (shape != "with biases")
+        for weight in marked if not short else ():
+            weight.short_output = False  # pyrefly: ignore
+        torch.manual_seed(5)
+        with Bfloat16Products():
+            loss = loss_of(model, tokens, tokens, scored=tokens.numel())
+        loss.backward()
+        results.append([loss.detach(), *(weight.grad for weight in model.parameters())])
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))

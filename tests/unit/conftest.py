@@ -1,0 +1,34 @@
+"""Shared by the tests of kernels: the vectors of other processors than this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from octavo.generation import native as decoding
+from octavo.model import attend, native
+
+PROCESSORS = {
+    "this one": None,
+    "AVX2": ("-march=x86-64-v3", "-fopenmp"),
+    "SSE2, one thread": ("-march=x86-64",),
+}
+
+
+@pytest.fixture(params=PROCESSORS)
+def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kernels compiled for this processor, and as if it had shorter vectors."""
+    flags = PROCESSORS[request.param]
+    if flags is None:
+        yield
+        return
+    monkeypatch.setattr(native, "MACHINES", (flags,))
+    caches = (native.library, attend._kernel, decoding.compiled)
+    for cached in caches:
+        cached.cache_clear()
+    if native.library("octavo.model", "attend") is None:
+        pytest.skip(f"this compiler does not know {flags[0]}")
+    yield
+    for cached in caches:
+        cached.cache_clear()
