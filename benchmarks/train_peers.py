@@ -41,10 +41,12 @@ def octavo(spec: dict[str, Any]) -> tuple[list[float], str]:
     from octavo.model.build import build_model
     from octavo.training.loop import training_steps
     from octavo.training.precision import autocast
+    from octavo.training.runtime import keep_memory
 
     names = ("layers", "heads", "width", "context")
     recipe = load_recipe("shakespeare-char-cpu", [f"model.{name}={spec[name]}" for name in names])
     model = build_model(recipe.model, vocab_size=spec["vocabulary"], seed=1)
+    keep_memory()
     rows = Windows(spec).tokens.numpy()
 
     def batch(step: int, micro: int) -> tuple[Any, Any]:

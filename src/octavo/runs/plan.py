@@ -28,7 +28,7 @@ from octavo.training.fitting import WHOLE, Fit, open_ways, rehearsed
 from octavo.training.loop import training_steps
 from octavo.training.recompute import recompute_blocks
 from octavo.training.rehearsal import CPU
-from octavo.training.runtime import Runtime, choose_device, choose_precision, set_threads
+from octavo.training.runtime import Runtime, choose_device, choose_precision, keep_memory, set_threads
 
 MANY_PASSES = 5
 LONG_STEP = 5e11  # floating-point operations; half a minute on a slow core
@@ -132,6 +132,7 @@ def timed(
     training, context = recipe.training, recipe.model.context
     whole = training.accumulation * training.batch
     threads = set_threads(training.threads)
+    keep_memory()
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
     random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
     window = random.integers(0, vocab_size, (training.batch, context + 1))

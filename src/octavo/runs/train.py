@@ -51,7 +51,14 @@ from octavo.training.checkpoint import (
 )
 from octavo.training.fitting import Fit, attempted, open_ways, try_out
 from octavo.training.recompute import recompute_blocks
-from octavo.training.runtime import Runtime, accelerator, choose_device, choose_precision, set_threads
+from octavo.training.runtime import (
+    Runtime,
+    accelerator,
+    choose_device,
+    choose_precision,
+    keep_memory,
+    set_threads,
+)
 from octavo.training.world import ALONE, World, launched, restarts
 
 # What a run may change when it goes on; anything else would make it another run.
@@ -184,6 +191,7 @@ def choose_runtime(
     decided = decided or {}
     training = recipe.training
     threads = set_threads(training.threads or decided.get("threads"))
+    keep_memory()
     if decided.get("threads") not in (None, threads):
         before = decided["threads"]
         console.say(
