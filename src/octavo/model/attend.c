@@ -54,10 +54,12 @@ static Vector maximum(Vector a, Vector b) {
   return (Vector)(((Integers)a & greater) | ((Integers)b & ~greater));
 }
 
-// e to the x ≤ 0, to a few units in the last place: 2 to a whole number times a polynomial for the rest.
+// e to the x ≤ 0, to a few units in the last place: 2 to a whole number times a polynomial for the rest. What is below −64
+// becomes 0: products with it would be denormal numbers, for which some processors take a hundred times as long.
 static Vector exponential(Vector x) {
   const Vector least = {0}, half = least + 12582912.0f;  // adding 1.5 · 2²³ rounds to a whole number
-  x = maximum(x, least - 87.0f);
+  const Integers counts = x > least - 64.0f;
+  x = maximum(x, least - 64.0f);
   const Vector whole = x * 1.44269504f + half - half;
   const Vector r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
   Vector p = least + 1.9875691500e-4f;
@@ -67,7 +69,7 @@ static Vector exponential(Vector x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  return (Vector)((Integers)p + (__builtin_convertvector(whole, Integers) << 23));
+  return (Vector)(((Integers)p + (__builtin_convertvector(whole, Integers) << 23)) & counts);
 }
 
 // All bits set where dropout keeps the weights of sixteen queries, from the first of them on, for a key. A weight's fate is

@@ -96,6 +96,17 @@ def test_long_contexts_agree_and_longer_ones_are_left_to_torch() -> None:
     assert not kernel.fits(qkv.double(), 48)
 
 
+def test_weights_of_almost_nothing_are_nothing(processor: None) -> None:
+    """No gradient is a denormal number: some processors take a hundred times as long to multiply those."""
+    module = attention(heads=2, kv_heads=2, width=16, scale=1.0)
+    qkv = 5 * torch.randn(2, 40, 6 * 16, generator=torch.Generator().manual_seed(3))
+    qkv.requires_grad_()
+    kernel.attend(qkv, module.described(), None).sum().backward()
+    assert qkv.grad is not None
+    size = qkv.grad.abs()
+    assert not ((size > 0) & (size < torch.finfo(torch.float32).tiny)).any() and (size == 0).any()
+
+
 def test_number_of_threads_changes_nothing() -> None:
     module, results = attention(heads=3, kv_heads=3, width=16), []
     before = torch.get_num_threads()
