@@ -10,6 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if defined __AMX_BF16__ && defined __linux__
+#define HAS_BLOCKS
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
@@ -178,23 +183,109 @@ static inline __attribute__((always_inline)) void tile(
   }
 }
 
+// Where the processor has registers that hold blocks of 16 × 16 words (AMX), they multiply bfloat16 several times as fast.
+// A product goes by blocks, or does not, for any number of items, so that its sums are always the same.
+#ifdef HAS_BLOCKS
+enum { ASK = 0x1023, TILE_DATA = 18 };  // of Linux's arch_prctl: a process has to ask for these registers
+
+static int blocks_allowed(void) {
+  static int allowed = -1;
+  if (allowed < 0) allowed = syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
+  return allowed;
+}
+
+static int by_blocks(const Model *m, const Linear *layer) {
+  return m->short_words && layer->columns % (2 * LANES) == 0 && blocks_allowed();
+}
+
+// The intrinsics of some compilers do not say what memory they read; what was written before has to be there.
+static inline void all_written(void) { __asm__ volatile("" ::: "memory"); }
+
+typedef struct { uint8_t palette, start, unused[14]; uint16_t row_bytes[16]; uint8_t rows[16]; } Blocks;
+
+// Gives this thread blocks: 0 to 4 with `count` rows (sums and items), 5 to 7 with 16 (weights).
+static void set_blocks(int count) {
+  Blocks set = {.palette = 1};
+  for (int i = 0; i < 8; i++) set.row_bytes[i] = 64, set.rows[i] = i < 5 ? count : LANES;
+  all_written();
+  _tile_loadconfig(&set);
+}
+
+// What the thread had before is put back, for torch's own products remember what they set.
+static void remember_blocks(Blocks *before) { _tile_storeconfig(before); }
+static void put_back_blocks(const Blocks *before) {
+  all_written();
+  _tile_loadconfig(before);
+}
+
+// What `tile` does, for up to 16 items.
+static void block(const Linear *layer, int count, int first, const Word *x, ptrdiff_t stride, float *y) {
+  const int steps = steps_of(layer->columns, 1), rows = layer->rows - first < PANEL ? layer->rows - first : PANEL;
+  const Word *w = layer->panels + (ptrdiff_t)first * steps;
+  const ptrdiff_t apart = PANEL * sizeof *w;
+  float room[LANES * PANEL];
+  all_written();
+  _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);
+  if (layer->bias) {  // the same row for all
+    const float *bias = layer->bias + first;
+    _tile_loadd(0, bias, 0); _tile_loadd(1, bias + LANES, 0);
+    _tile_loadd(2, bias + 2 * LANES, 0); _tile_loadd(3, bias + 3 * LANES, 0);
+  }
+  for (int step = 0; step < steps; step += LANES, w += LANES * PANEL) {
+    _tile_loadd(4, x + step, stride * sizeof *x);
+    _tile_loadd(5, w, apart);
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_loadd(6, w + LANES, apart);
+    _tile_dpbf16ps(1, 4, 6);
+    _tile_loadd(7, w + 2 * LANES, apart);
+    _tile_dpbf16ps(2, 4, 7);
+    _tile_loadd(5, w + 3 * LANES, apart);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  float *out = rows == PANEL ? y + first : room;
+  const ptrdiff_t between = (rows == PANEL ? layer->rows : PANEL) * sizeof *out;
+  _tile_stored(0, out, between); _tile_stored(1, out + LANES, between);
+  _tile_stored(2, out + 2 * LANES, between); _tile_stored(3, out + 3 * LANES, between);
+  if (rows < PANEL)
+    for (int i = 0; i < count; i++) memcpy(y + (ptrdiff_t)i * layer->rows + first, room + i * PANEL, rows * sizeof *y);
+}
+#else
+static int by_blocks(const Model *m, const Linear *layer) { return (void)m, (void)layer, 0; }
+typedef char Blocks;
+static void set_blocks(int count) { (void)count; }
+static void remember_blocks(Blocks *before) { (void)before; }
+static void put_back_blocks(const Blocks *before) { (void)before; }
+static void block(const Linear *layer, int count, int first, const Word *x, ptrdiff_t stride, float *y) {
+  (void)layer, (void)count, (void)first, (void)x, (void)stride, (void)y;
+}
+#endif
+
 // y (n, rows) = x (n, columns; rows `stride` apart) · weight + bias. Threads share panels and, of each, tiles of items:
-// what is read of a panel serves TOGETHER items from registers and all of them from the cache.
+// what is read of a panel serves the items of a tile from registers and all of them from the cache.
 static void product(const Model *m, const Linear *layer, const float *x, ptrdiff_t stride, float *y, int n) {
-  const int tiles = (n + TOGETHER - 1) / TOGETHER, panels = (layer->rows + PANEL - 1) / PANEL;
+  const int blocks = by_blocks(m, layer), together = blocks ? LANES : TOGETHER;
+  const int tiles = (n + together - 1) / together, panels = (layer->rows + PANEL - 1) / PANEL;
+  Blocks before;
+  int set = 0;
+  if (blocks) remember_blocks(&before);
   ptrdiff_t begin, end, between;
   share((ptrdiff_t)tiles * panels, &begin, &end);
   const Word *read = words(m, x, stride, layer->columns, n, &between);
   for (ptrdiff_t k = begin; k < end; k++) {
-    const int first = k / tiles * PANEL, item = k % tiles * TOGETHER;
+    const int first = k / tiles * PANEL, item = k % tiles * together, count = n - item < together ? n - item : together;
     const Word *rows = read + item * between;
     float *out = y + (ptrdiff_t)item * layer->rows;
+    if (blocks) {
+      if (count != set) set_blocks(set = count);
+      block(layer, count, first, rows, between, out);
+      continue;
+    }
 #define TILE(count) \
   case count: \
     if (m->short_words) tile(1, count, layer, first, rows, between, out); \
     else tile(0, count, layer, first, rows, between, out); \
     break
-    switch (n - item < TOGETHER ? n - item : TOGETHER) {  // each a loop of its own, with its sums in registers
+    switch (count) {  // each a loop of its own, with its sums in registers
       TILE(1);
       TILE(2);
       TILE(3);
@@ -205,6 +296,7 @@ static void product(const Model *m, const Linear *layer, const float *x, ptrdiff
 #endif
     }
   }
+  if (blocks) put_back_blocks(&before);
 #pragma omp barrier
 }
 

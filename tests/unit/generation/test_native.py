@@ -45,6 +45,7 @@ SHAPES = {
         "model.head_bias=true",
     ],
     "post-norm": ["model.norm_place=post", "model.feed_forward=gelu_tanh", "model.qkv_bias=true"],
+    "whole blocks of 32": ["model.width=64", "model.qkv_bias=true", "model.feed_forward=gelu", "model.heads=2"],
     "no norm, no positions, odd widths": [
         "model.norm=none",
         "model.positions=none",
@@ -152,6 +153,16 @@ def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
     torch.testing.assert_close(
         NativeDecoder(model, batch=1)(tokens), FullDecoder(model, batch=1)(tokens), rtol=1e-5, atol=1e-5
     )
+
+
+def test_torchs_own_products_between_are_the_same() -> None:
+    """Both may use the same registers of the processor, which hold what they were set to."""
+    model = model_of("whole blocks of 32")
+    one, other = torch.randn(2, 96, 96, generator=torch.Generator().manual_seed(2)).bfloat16()
+    decoder, expected = NativeDecoder(model, batch=3, precision="bfloat16"), one @ other
+    for _ in range(3):
+        decoder(torch.arange(6)[:, None].view(3, 2))
+        assert torch.equal(one @ other, expected)
 
 
 def test_says_what_it_cannot_take() -> None:
