@@ -48,6 +48,8 @@ enum { NO_LAYER, RELU, GELU, GELU_TANH, RELU2, SWIGLU };
 typedef int Word;
 typedef Word Words __attribute__((vector_size(4 * LANES)));
 typedef float Vector __attribute__((vector_size(4 * LANES)));
+typedef Words LooseWords __attribute__((aligned(4), may_alias));  // as they lie in memory
+typedef Vector LooseVector __attribute__((aligned(4), may_alias));
 
 // A matrix lies in panels of PANEL rows, the last filled up with zeros: (panels, steps, PANEL) words, a step for every
 // column (float32) or pair of columns (bfloat16).
@@ -140,13 +142,18 @@ static inline __attribute__((always_inline)) Vector add_product(int short_words,
 static inline __attribute__((always_inline)) void multiply(
     int short_words, int count, int vectors, int steps, const Word *w, ptrdiff_t step_size, ptrdiff_t apart,
     const Word *x, ptrdiff_t stride, Vector (*sums)[VECTORS]) {
+  Vector held[TOGETHER][VECTORS];  // in registers: nothing points to them
+  for (int i = 0; i < count; i++)
+    for (int v = 0; v < vectors; v++) held[i][v] = sums[i][v];
   for (int step = 0; step < steps; step++, w += step_size) {
     Words read[VECTORS];
-    for (int v = 0; v < vectors; v++) memcpy(&read[v], w + v * apart, sizeof read[v]);
+    for (int v = 0; v < vectors; v++) read[v] = *(const LooseWords *)(w + v * apart);
     for (int i = 0; i < count; i++)
       for (int v = 0; v < vectors; v++)
-        sums[i][v] = add_product(short_words, sums[i][v], read[v], x[i * stride + step]);
+        held[i][v] = add_product(short_words, held[i][v], read[v], x[i * stride + step]);
   }
+  for (int i = 0; i < count; i++)
+    for (int v = 0; v < vectors; v++) sums[i][v] = held[i][v];
 }
 
 // n rows of x as words: themselves, or rounded into this thread's room. The words' rows are steps_of(columns) apart.
@@ -169,7 +176,7 @@ static inline __attribute__((always_inline)) void tile(
   for (int i = 0; i < count; i++)
     for (int v = 0; v < VECTORS; v++)
       if (layer->bias)
-        memcpy(&sums[i][v], layer->bias + first + v * LANES, sizeof sums[i][v]);
+        sums[i][v] = *(const LooseVector *)(layer->bias + first + v * LANES);
       else
         sums[i][v] = (Vector){0};
   const Word *w = layer->panels + (ptrdiff_t)first * steps;
@@ -177,7 +184,7 @@ static inline __attribute__((always_inline)) void tile(
   const int rows = layer->rows - first < PANEL ? layer->rows - first : PANEL;
   for (int i = 0; i < count; i++) {
     if (rows == PANEL)
-      for (int v = 0; v < VECTORS; v++) memcpy(y + (ptrdiff_t)i * layer->rows + first + v * LANES, &sums[i][v], sizeof sums[i][v]);
+      for (int v = 0; v < VECTORS; v++) *(LooseVector *)(y + (ptrdiff_t)i * layer->rows + first + v * LANES) = sums[i][v];
     else
       memcpy(y + (ptrdiff_t)i * layer->rows + first, sums[i], rows * sizeof(float));
   }

@@ -45,7 +45,12 @@ SHAPES = {
         "model.head_bias=true",
     ],
     "post-norm": ["model.norm_place=post", "model.feed_forward=gelu_tanh", "model.qkv_bias=true"],
-    "whole blocks of 32": ["model.width=64", "model.qkv_bias=true", "model.feed_forward=gelu", "model.heads=2"],
+    "whole blocks of 32": [
+        "model.width=64",
+        "model.qkv_bias=true",
+        "model.feed_forward=gelu",
+        "model.heads=2",
+    ],
     "no norm, no positions, odd widths": [
         "model.norm=none",
         "model.positions=none",
