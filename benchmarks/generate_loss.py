@@ -1,10 +1,10 @@
-"""What writing in bfloat16 costs on real text: loss token by token through the kernel, in both precisions.
+"""What writing in bfloat16 and in int8 costs on real text: loss token by token through the kernel.
 
     python benchmarks/generate_loss.py --run RUN --text TEXT [--streams 64]
 
 The text's last tenth, cut into windows of the run's context side by side, some of them spread over it evenly. Nats a
-token in float32 and in bfloat16 on the same tokens, the share of places where the most probable token is the same, and
-the difference's standard error over windows.
+token in each precision on the same tokens, the difference to float32 with its standard error over windows, and the
+share of places where the most probable token is the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import Any, get_args
 
 import torch
 
@@ -49,18 +50,22 @@ def main() -> None:
     whole = tokens[: len(tokens) // context * context].view(-1, context)
     windows = whole[torch.linspace(0, len(whole) - 1, min(options.streams, len(whole))).long()]
     exact, best = judged(run.model, windows, "float32")
-    rough, rough_best = judged(run.model, windows, "bfloat16")
-    differences = (rough - exact).mean(dim=1)
-    row = {
-        "tokens": exact.numel(),
-        "float32, nats": exact.mean().item(),
-        "bfloat16, nats": rough.mean().item(),
-        "difference": differences.mean().item(),
-        "standard error": differences.std().item() / math.sqrt(len(windows)),
-        "same best token": (best == rough_best).float().mean().item(),
-    }
-    print_table([row])
-    finish({"step": run.step, "parameters": run.parameters, "context": context, **row, "load_before": before})
+    rows: list[dict[str, Any]] = [{"precision": "float32", "nats": exact.mean().item()}]
+    for precision in [each for each in get_args(Precision) if each != "float32"]:
+        rough, rough_best = judged(run.model, windows, precision)
+        differences = (rough - exact).mean(dim=1)
+        rows.append(
+            {
+                "precision": precision,
+                "nats": rough.mean().item(),
+                "difference": differences.mean().item(),
+                "standard error": differences.std().item() / math.sqrt(len(windows)),
+                "same best token": (best == rough_best).float().mean().item(),
+            }
+        )
+    print_table(rows)
+    facts = {"step": run.step, "parameters": run.parameters, "context": context, "tokens": exact.numel()}
+    finish({**facts, "rows": rows, "load_before": before})
 
 
 if __name__ == "__main__":

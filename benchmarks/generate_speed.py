@@ -40,6 +40,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 CONTENDERS: dict[str, dict[str, Any]] = {
     "octavo": {"who": "octavo"},
     "octavo, bfloat16": {"who": "octavo", "precision": "bfloat16"},
+    "octavo, int8": {"who": "octavo", "precision": "int8"},
     "nanogpt": {"who": "nanogpt"},
     "huggingface": {"who": "huggingface"},
     "huggingface, static cache": {"who": "huggingface", "static": True},

@@ -41,8 +41,11 @@ Seed = Annotated[
     int, Parameter(help="The same seed writes the same text.", validator=validators.Number(gte=0, lt=2**64))
 ]
 Precision = Annotated[
-    Literal["float32", "bfloat16"],
-    Parameter(help="bfloat16 writes faster and rounds what it multiplies: other texts, about as good."),
+    Literal["float32", "bfloat16", "int8"],
+    Parameter(
+        help="bfloat16 writes faster and rounds what it multiplies: other texts, about as good. int8 rounds the "
+        "weights to eight bits: the fastest for one text on a CPU."
+    ),
 ]
 Samples = Annotated[
     int | None,

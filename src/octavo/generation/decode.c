@@ -51,9 +51,13 @@ typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef Words LooseWords __attribute__((aligned(4), may_alias));  // as they lie in memory
 typedef Vector LooseVector __attribute__((aligned(4), may_alias));
 
+// How products are computed: float32, words of bfloat16, or float32 with weights that are bytes times their row's scale.
+enum { FLOAT, SHORT, BYTES };
+
 // A matrix lies in panels of PANEL rows, the last filled up with zeros: (panels, steps, PANEL) words, a step for every
-// column (float32) or pair of columns (bfloat16).
-typedef struct { const Word *panels; const float *bias; int rows, columns; } Linear;
+// column or, in bfloat16, pair of columns. Of bytes a word holds four, one for each of the VECTORS: (panels, steps, LANES)
+// words, and `scales` (rows), filled up alike.
+typedef struct { const void *panels; const float *bias, *scales; int rows, columns; } Linear;
 typedef struct { const float *weight, *bias; int kind; float eps; } Norm;
 typedef struct {
   Norm attention_norm, feed_forward_norm;
@@ -64,6 +68,7 @@ typedef struct {
   int layers, width, heads, groups, head_width, context, vocabulary;
   int post_norm, residual, qk_norm, turned, activation;  // `turned`: pairs of dimensions that rotary positions turn
   int short_words;                                       // products, keys and values in bfloat16
+  int bytes;                                             // matrices of bytes
   int before, buckets;                                   // tokens before an item that its n-grams reach to; see ngrams.py
   float scale, softcap;                                  // softcap 0: none
   const float *embedding, *ngrams;                       // (V, C), (before · buckets, C) or null
@@ -137,20 +142,26 @@ static inline __attribute__((always_inline)) Vector add_product(int short_words,
   return sum + (Vector)w * u.value;
 }
 
+// Vector v of a step, the next one `apart` words from it; bytes as the numbers that they are.
+static inline __attribute__((always_inline)) Words words_at(int kind, const Word *w, ptrdiff_t apart, int v) {
+  if (kind != BYTES) return *(const LooseWords *)(w + v * apart);
+  return (Words)__builtin_convertvector(*(const LooseWords *)w << (24 - 8 * v) >> 24, Vector);
+}
+
 // The one product that matrices, keys and values are read by: for `count` rows of words x, `stride` apart, the sums over
 // all steps of `vectors` vectors of w. The vectors of a step are `apart` words from each other.
 static inline __attribute__((always_inline)) void multiply(
-    int short_words, int count, int vectors, int steps, const Word *w, ptrdiff_t step_size, ptrdiff_t apart,
+    int kind, int count, int vectors, int steps, const Word *w, ptrdiff_t step_size, ptrdiff_t apart,
     const Word *x, ptrdiff_t stride, Vector (*sums)[VECTORS]) {
   Vector held[TOGETHER][VECTORS];  // in registers: nothing points to them
   for (int i = 0; i < count; i++)
     for (int v = 0; v < vectors; v++) held[i][v] = sums[i][v];
   for (int step = 0; step < steps; step++, w += step_size) {
     Words read[VECTORS];
-    for (int v = 0; v < vectors; v++) read[v] = *(const LooseWords *)(w + v * apart);
+    for (int v = 0; v < vectors; v++) read[v] = words_at(kind, w, apart, v);
     for (int i = 0; i < count; i++)
       for (int v = 0; v < vectors; v++)
-        held[i][v] = add_product(short_words, held[i][v], read[v], x[i * stride + step]);
+        held[i][v] = add_product(kind == SHORT, held[i][v], read[v], x[i * stride + step]);
   }
   for (int i = 0; i < count; i++)
     for (int v = 0; v < vectors; v++) sums[i][v] = held[i][v];
@@ -170,17 +181,23 @@ static const Word *words(const Model *m, const float *x, ptrdiff_t stride, int c
 }
 
 static inline __attribute__((always_inline)) void tile(
-    int short_words, int count, const Linear *layer, int first, const Word *x, ptrdiff_t stride, float *y) {
-  const int steps = steps_of(layer->columns, short_words);
+    int kind, int count, const Linear *layer, int first, const Word *x, ptrdiff_t stride, float *y) {
+  const int steps = steps_of(layer->columns, kind == SHORT), step_size = kind == BYTES ? LANES : PANEL;
   Vector sums[TOGETHER][VECTORS];
   for (int i = 0; i < count; i++)
     for (int v = 0; v < VECTORS; v++)
-      if (layer->bias)
+      if (layer->bias && kind != BYTES)
         sums[i][v] = *(const LooseVector *)(layer->bias + first + v * LANES);
       else
         sums[i][v] = (Vector){0};
-  const Word *w = layer->panels + (ptrdiff_t)first * steps;
-  multiply(short_words, count, VECTORS, steps, w, PANEL, LANES, x, stride, sums);
+  const Word *w = (const Word *)layer->panels + (ptrdiff_t)(first / PANEL) * steps * step_size;
+  multiply(kind, count, VECTORS, steps, w, step_size, LANES, x, stride, sums);
+  if (kind == BYTES)
+    for (int i = 0; i < count; i++)
+      for (int v = 0; v < VECTORS; v++) {
+        sums[i][v] *= *(const LooseVector *)(layer->scales + first + v * LANES);
+        if (layer->bias) sums[i][v] += *(const LooseVector *)(layer->bias + first + v * LANES);
+      }
   const int rows = layer->rows - first < PANEL ? layer->rows - first : PANEL;
   for (int i = 0; i < count; i++) {
     if (rows == PANEL)
@@ -228,7 +245,7 @@ static void put_back_blocks(const Blocks *before) {
 // What `tile` does, for up to 16 items.
 static void block(const Linear *layer, int count, int first, const Word *x, ptrdiff_t stride, float *y) {
   const int steps = steps_of(layer->columns, 1), rows = layer->rows - first < PANEL ? layer->rows - first : PANEL;
-  const Word *w = layer->panels + (ptrdiff_t)first * steps;
+  const Word *w = (const Word *)layer->panels + (ptrdiff_t)first * steps;
   const ptrdiff_t apart = PANEL * sizeof *w;
   float room[LANES * PANEL];
   all_written();
@@ -289,8 +306,9 @@ static void product(const Model *m, const Linear *layer, const float *x, ptrdiff
     }
 #define TILE(count) \
   case count: \
-    if (m->short_words) tile(1, count, layer, first, rows, between, out); \
-    else tile(0, count, layer, first, rows, between, out); \
+    if (m->short_words) tile(SHORT, count, layer, first, rows, between, out); \
+    else if (m->bytes) tile(BYTES, count, layer, first, rows, between, out); \
+    else tile(FLOAT, count, layer, first, rows, between, out); \
     break
     switch (count) {  // each a loop of its own, with its sums in registers
       TILE(1);

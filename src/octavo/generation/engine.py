@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from octavo.errors import InputError
+from octavo.generation.int8 import rounded
 from octavo.generation.native import NativeDecoder, Precision
 from octavo.generation.sampling import Sampling
 from octavo.model.gpt import GPT
@@ -34,7 +35,7 @@ class CachedDecoder:
     """Feeds new tokens only; the fast path."""
 
     def __init__(self, model: GPT, *, batch: int, precision: Precision = "float32") -> None:
-        self.model, self.batch, self.precision = model, batch, precision
+        self.model, self.batch, self.products = _computing(model, precision), batch, _products(precision)
         self.keep = model.context - max(1, model.context // 4)
         self.cache = model.new_cache(batch)
         self.text: Tensor | None = None  # (B, ≤ context) what the cache has read
@@ -47,7 +48,7 @@ class CachedDecoder:
             keep = self.model.context if held == 0 else max(1, self.keep)
             self.text = tokens = self.text[:, -keep:]
             self.cache.clear()
-        with autocast(self.precision, tokens.device):
+        with autocast(self.products, tokens.device):
             return self.model(tokens, self.cache)[:, -1].float()
 
 
@@ -55,7 +56,7 @@ class FullDecoder:
     """Reads the whole window anew for each token; the slow twin with the same windows."""
 
     def __init__(self, model: GPT, *, batch: int, precision: Precision = "float32") -> None:
-        self.model, self.precision = model, precision
+        self.model, self.products = _computing(model, precision), _products(precision)
         self.keep = model.context - max(1, model.context // 4)
         self.text: Tensor | None = None
 
@@ -65,8 +66,16 @@ class FullDecoder:
         self.text = tokens if self.text is None else torch.cat((self.text, tokens), dim=1)
         if self.text.size(1) > self.model.context:
             self.text = self.text[:, -(self.model.context if held == 0 else max(1, self.keep)) :]
-        with autocast(self.precision, tokens.device):
+        with autocast(self.products, tokens.device):
             return self.model(self.text)[:, -1].float()
+
+
+def _computing(model: GPT, precision: Precision) -> GPT:
+    return rounded(model) if precision == "int8" else model
+
+
+def _products(precision: Precision) -> str:
+    return "float32" if precision == "int8" else precision
 
 
 Decoder = type[NativeDecoder] | type[CachedDecoder] | type[FullDecoder]
@@ -91,7 +100,8 @@ class Sample:
 class Writer:
     """A model with its tokenizer, ready to write.
 
-    `precision`: bfloat16 is faster and rounds the numbers that are multiplied, so that a text may turn out another.
+    `precision`: bfloat16 is faster and rounds the numbers that are multiplied, int8 rounds the matrices alone, to a
+    quarter of their memory, so that a text may turn out another.
     """
 
     def __init__(self, model: GPT, tokenizer: Tokenizer, *, precision: Precision = "float32") -> None:

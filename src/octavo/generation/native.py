@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from octavo.generation.int8 import in_bytes
 from octavo.model.attention import Attention
 from octavo.model.feedforward import ACTIVATIONS, SwiGLU
 from octavo.model.gpt import GPT, PostNormBlock
@@ -28,7 +29,8 @@ from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import RotaryPositions
 
 NORMS: dict[type[nn.Module], int] = {nn.Identity: 0, nn.LayerNorm: 1, RootMeanSquareNorm: 2}
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "int8"]
+"""Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
 ITEMS = 64
 """Tokens that are decoded together where so many are known: of a prompt, or of all streams."""
 WEIGHTS_PER_THREAD = 2_000_000
@@ -37,7 +39,10 @@ KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")  # as decode.c 
 
 
 class _Linear(ctypes.Structure):
-    _fields_ = (("weight", Floats), ("bias", Floats), ("rows", ctypes.c_int), ("columns", ctypes.c_int))
+    _fields_ = (
+        *((name, Floats) for name in ("weight", "bias", "scales")),
+        *((name, ctypes.c_int) for name in ("rows", "columns")),
+    )
 
 
 class _Norm(ctypes.Structure):
@@ -53,12 +58,13 @@ class _Layer(ctypes.Structure):
 
 
 _COUNTS = ("layers", "width", "heads", "groups", "head_width", "context", "vocabulary")
-_SWITCHES = ("post_norm", "residual", "qk_norm", "turned", "activation", "short_words", "before", "buckets")
+_SWITCHES = ("post_norm", "residual", "qk_norm", "turned", "activation")
+_WORDS = ("short_words", "bytes", "before", "buckets")
 
 
 class _Model(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int) for name in (*_COUNTS, *_SWITCHES)),
+        *((name, ctypes.c_int) for name in (*_COUNTS, *_SWITCHES, *_WORDS)),
         *((name, ctypes.c_float) for name in ("scale", "softcap")),
         *((name, Floats) for name in ("embedding", "ngrams", "positions", "cosines", "sines")),
         *((name, _Norm) for name in ("embedding_norm", "norm")),
@@ -108,7 +114,7 @@ class NativeDecoder:
         self.model, self.batch = model, batch
         self.keep = model.context - max(1, model.context // 4)
         self.text = np.empty((batch, 0), dtype=np.int32)
-        self._short = precision == "bfloat16"
+        self._short, self._bytes = precision == "bfloat16", precision == "int8"
         self._lanes, self._panel = (ctypes.c_int.in_dll(native, name).value for name in ("lanes", "panel"))
         self._together = batch * max(1, ITEMS // batch)
         weights = sum(weight.numel() for weight in model.parameters())
@@ -171,15 +177,18 @@ class NativeDecoder:
 
     def _linear(self, layer: nn.Module | None) -> _Linear:
         if not isinstance(layer, nn.Linear):
-            return _Linear(None, None, 0, 0)
+            return _Linear(None, None, None, 0, 0)
         rows, columns = layer.weight.shape
-        more = -rows % self._panel
-        bias = None if layer.bias is None else F.pad(layer.bias, (0, more))
-        return _Linear(self._point(self._panels(layer.weight)), self._point(bias), rows, columns)
+        scales = in_bytes(layer.weight)[1] if self._bytes else None
+        bias, scales = (
+            None if each is None else F.pad(each, (0, -rows % self._panel)) for each in (layer.bias, scales)
+        )
+        panels = self._panels(layer.weight)
+        return _Linear(self._point(panels), self._point(bias), self._point(scales), rows, columns)
 
     def _panels(self, weight: Tensor) -> Tensor:
         """A matrix as decode.c reads it, (panels, steps, panel) words; kept while it is unchanged."""
-        state = (self._short, weight.data_ptr(), weight._version, float(weight.detach().sum()))
+        state = (self._short, self._bytes, weight.data_ptr(), weight._version, float(weight.detach().sum()))
         kept = _PACKED.get(weight)
         if kept is None or kept[0] != state:
             kept = _PACKED[weight] = (state, self._packed(weight))
@@ -187,10 +196,14 @@ class NativeDecoder:
 
     def _packed(self, weight: Tensor) -> Tensor:
         pair = 2 if self._short else 1
-        padded = F.pad(weight.detach(), (0, -weight.size(1) % pair, 0, -weight.size(0) % self._panel))
+        kind = torch.bfloat16 if self._short else torch.int8 if self._bytes else torch.float32
+        matrix = in_bytes(weight)[0] if self._bytes else weight.detach()
+        padded = F.pad(matrix, (0, -weight.size(1) % pair, 0, -weight.size(0) % self._panel))
         panels = padded.view(-1, self._panel, padded.size(1) // pair, pair).transpose(1, 2)
-        place = self._matrices.take(panels.numel() // pair)
-        place.view(torch.bfloat16 if self._short else torch.float32).view(panels.shape).copy_(panels)
+        if self._bytes:  # four vectors' numbers side by side
+            panels = panels.unflatten(2, (-1, self._lanes)).transpose(2, 3)
+        place = self._matrices.take(panels.numel() * kind.itemsize // 4)
+        place.view(kind).view(panels.shape).copy_(panels)
         return place
 
     def _norm(self, norm: nn.Module) -> _Norm:
@@ -242,6 +255,7 @@ class NativeDecoder:
             positions.cos.size(1) if isinstance(positions, RotaryPositions) else 0,
             KINDS.index(kind),
             self._short,
+            self._bytes,
             model.ngrams.before,
             model.ngrams.buckets if isinstance(model.ngrams, HashedNGrams) else 0,
             attention.attend.scale,

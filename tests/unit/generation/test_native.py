@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 
 SMALL = ["model.layers=2", "model.width=36", "model.heads=4", "model.context=24", "model.dropout=0.1"]
+PRECISIONS = get_args(native.Precision)
 SHAPES = {
     "gpt2": ["model.norm=layer", "model.feed_forward=gelu", "model.tied=true"],
     "modern": [
@@ -113,7 +115,19 @@ def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(
     assert 0 < off[0] < 2 * off[1]
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_int8_is_torch_with_rounded_matrices(processor: None, shape: str, batch: int, threads: int) -> None:
+    model = model_of(shape)
+    fast, slow = (d(model, batch=batch, precision="int8") for d in (NativeDecoder, FullDecoder))
+    exact = FullDecoder(model, batch=batch)
+    for tokens in pieces(batch):
+        found, unrounded = fast(tokens), exact(tokens)
+        torch.testing.assert_close(found, slow(tokens), rtol=1e-5, atol=1e-5)
+        assert not torch.equal(found, unrounded)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_to_the_bit_alone_and_beside_others(
     processor: None, shape: str, precision: native.Precision, threads: int
@@ -127,7 +141,7 @@ def test_the_same_to_the_bit_alone_and_beside_others(
         )
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_prompt_is_read_at_once_as_it_is_token_by_token(precision: native.Precision) -> None:
     model = model_of("gpt2")
     once, singly = (NativeDecoder(model, batch=3, precision=precision) for _ in range(2))

@@ -1,0 +1,36 @@
+"""Matrices in eight bits."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from octavo.config import ModelConfig
+from octavo.generation.int8 import in_bytes, rounded
+from octavo.model.build import build_model
+
+
+def test_known_numbers_and_a_row_of_zeros() -> None:
+    whole, scales = in_bytes(torch.tensor([[0.0, 0.0], [2.54, -1.27], [-3.0, 1e-9]]))
+    assert whole.tolist() == [[0, 0], [127, -64], [-127, 0]]
+    assert (scales > 0).all() and whole.dtype == torch.int8
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**31), st.floats(1e-6, 1e6))
+def test_no_number_is_further_off_than_half_a_step(seed: int, spread: float) -> None:
+    weight = spread * torch.randn(5, 33, generator=torch.Generator().manual_seed(seed))
+    whole, scales = in_bytes(weight)
+    assert ((whole * scales[:, None] - weight).abs() <= 0.5001 * scales[:, None]).all()
+
+
+def test_the_copy_is_rounded_the_model_is_not() -> None:
+    model = build_model(ModelConfig(tied=True), vocab_size=11, seed=0)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    copy = rounded(model)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+    assert torch.equal(copy.embedding.weight, model.embedding.weight)
+    assert not torch.equal(copy.head.weight, model.head.weight)
+    first = copy.blocks[0].attention.qkv.weight
+    assert all(row.unique().numel() <= 255 for row in first) and not first.requires_grad
