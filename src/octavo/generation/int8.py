@@ -18,7 +18,7 @@ def in_bytes(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rounded(model: GPT) -> GPT:
-    """A copy whose linear layers hold what `in_bytes` leaves of their matrices, as floats; embeddings stay, tied or not."""
+    """A copy whose linear layers hold what `in_bytes` leaves of their matrices. Embeddings stay, even tied ones."""
     model = copy.deepcopy(model)
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
