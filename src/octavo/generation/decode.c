@@ -38,7 +38,7 @@ enum { LANES = 4 };
 #else
 #define TOGETHER 6
 #endif
-enum { VECTORS = 4, PANEL = VECTORS * LANES };
+enum { VECTORS = 4, PANEL = VECTORS * LANES, AHEAD = 2048 };
 const int lanes = LANES, panel = PANEL;
 
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
@@ -149,15 +149,17 @@ static inline __attribute__((always_inline)) Words words_at(int kind, const Word
 }
 
 // The one product that matrices, keys and values are read by: for `count` rows of words x, `stride` apart, the sums over
-// all steps of `vectors` vectors of w. The vectors of a step are `apart` words from each other.
+// all steps of `vectors` vectors of w. The vectors of a step are `apart` words from each other. What lies `ahead` words
+// further is asked for, if not 0.
 static inline __attribute__((always_inline)) void multiply(
-    int kind, int count, int vectors, int steps, const Word *w, ptrdiff_t step_size, ptrdiff_t apart,
+    int kind, int count, int vectors, int steps, const Word *w, ptrdiff_t step_size, ptrdiff_t apart, int ahead,
     const Word *x, ptrdiff_t stride, Vector (*sums)[VECTORS]) {
   Vector held[TOGETHER][VECTORS];  // in registers: nothing points to them
   for (int i = 0; i < count; i++)
     for (int v = 0; v < vectors; v++) held[i][v] = sums[i][v];
   for (int step = 0; step < steps; step++, w += step_size) {
     Words read[VECTORS];
+    for (int v = 0; ahead && v < (kind == BYTES ? 1 : vectors); v++) __builtin_prefetch(w + v * apart + ahead, 0, 2);
     for (int v = 0; v < vectors; v++) read[v] = words_at(kind, w, apart, v);
     for (int i = 0; i < count; i++)
       for (int v = 0; v < vectors; v++)
@@ -191,7 +193,8 @@ static inline __attribute__((always_inline)) void tile(
       else
         sums[i][v] = (Vector){0};
   const Word *w = (const Word *)layer->panels + (ptrdiff_t)(first / PANEL) * steps * step_size;
-  multiply(kind, count, VECTORS, steps, w, step_size, LANES, x, stride, sums);
+  const int ahead = count == 1 && kind != SHORT ? AHEAD : 0;  // alone, an item waits for memory most of its time
+  multiply(kind, count, VECTORS, steps, w, step_size, LANES, ahead, x, stride, sums);
   if (kind == BYTES)
     for (int i = 0; i < count; i++)
       for (int v = 0; v < VECTORS; v++) {
@@ -412,7 +415,7 @@ static void prepare(const Model *m, float *v, int position) {
 static inline __attribute__((always_inline)) void score(
     int short_words, int vectors, int steps, const Word *keys, const Word *q, float *scores) {
   Vector sums[1][VECTORS] = {0};
-  multiply(short_words, 1, vectors, steps, keys, LANES, (ptrdiff_t)steps * LANES, q, 0, sums);
+  multiply(short_words, 1, vectors, steps, keys, LANES, (ptrdiff_t)steps * LANES, 0, q, 0, sums);
   memcpy(scores, sums[0], vectors * sizeof(Vector));
 }
 
@@ -420,7 +423,7 @@ static inline __attribute__((always_inline)) void score(
 static inline __attribute__((always_inline)) void mix(
     int short_words, int vectors, int steps, const Word *values, int row, const Word *weights, float *y) {
   Vector sums[1][VECTORS] = {0};
-  multiply(short_words, 1, vectors, steps, values, row, LANES, weights, 0, sums);
+  multiply(short_words, 1, vectors, steps, values, row, LANES, 0, weights, 0, sums);
   memcpy(y, sums[0], vectors * sizeof(Vector));
 }
 

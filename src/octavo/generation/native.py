@@ -77,8 +77,8 @@ class _Model(ctypes.Structure):
     )
 
 
-_PACKED: MutableMapping[Tensor, tuple[tuple[object, ...], Tensor]] = WeakTensorKeyDictionary()
-"""Matrices as the kernel reads them, with the state of the weights at that time, for as long as the weights live."""
+_PACKED: MutableMapping[Tensor, tuple[tuple[object, ...], Tensor, Tensor | None]] = WeakTensorKeyDictionary()
+"""Matrices as the kernel reads them, after the state of the weights at that time, for as long as the weights live."""
 
 
 class _Memory:
@@ -114,7 +114,7 @@ class NativeDecoder:
         self.model, self.batch = model, batch
         self.keep = model.context - max(1, model.context // 4)
         self.text = np.empty((batch, 0), dtype=np.int32)
-        self._short, self._bytes = precision == "bfloat16", precision == "int8"
+        self._precision, self._short = precision, precision == "bfloat16"
         self._lanes, self._panel = (ctypes.c_int.in_dll(native, name).value for name in ("lanes", "panel"))
         self._together = batch * max(1, ITEMS // batch)
         weights = sum(weight.numel() for weight in model.parameters())
@@ -179,32 +179,32 @@ class NativeDecoder:
         if not isinstance(layer, nn.Linear):
             return _Linear(None, None, None, 0, 0)
         rows, columns = layer.weight.shape
-        scales = in_bytes(layer.weight)[1] if self._bytes else None
-        bias, scales = (
-            None if each is None else F.pad(each, (0, -rows % self._panel)) for each in (layer.bias, scales)
-        )
-        panels = self._panels(layer.weight)
+        panels, scales = self._panels(layer.weight)
+        bias = None if layer.bias is None else F.pad(layer.bias, (0, -rows % self._panel))
         return _Linear(self._point(panels), self._point(bias), self._point(scales), rows, columns)
 
-    def _panels(self, weight: Tensor) -> Tensor:
-        """A matrix as decode.c reads it, (panels, steps, panel) words; kept while it is unchanged."""
-        state = (self._short, self._bytes, weight.data_ptr(), weight._version, float(weight.detach().sum()))
+    def _panels(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
+        """A matrix as decode.c reads it, and the scales of bytes; kept while it is unchanged."""
+        state = (self._precision, weight.data_ptr(), weight._version, float(weight.detach().sum()))
         kept = _PACKED.get(weight)
         if kept is None or kept[0] != state:
-            kept = _PACKED[weight] = (state, self._packed(weight))
-        return kept[1]
+            kept = _PACKED[weight] = (state, *self._packed(weight.detach()))
+        return kept[1:]
 
-    def _packed(self, weight: Tensor) -> Tensor:
-        pair = 2 if self._short else 1
-        kind = torch.bfloat16 if self._short else torch.int8 if self._bytes else torch.float32
-        matrix = in_bytes(weight)[0] if self._bytes else weight.detach()
-        padded = F.pad(matrix, (0, -weight.size(1) % pair, 0, -weight.size(0) % self._panel))
+    def _packed(self, matrix: Tensor) -> tuple[Tensor, Tensor | None]:
+        scales, pair = None, 2 if self._precision == "bfloat16" else 1
+        more = -matrix.size(0) % self._panel
+        if self._precision == "int8":
+            matrix, scales = in_bytes(matrix)
+            scales = F.pad(scales, (0, more))
+        padded = F.pad(matrix, (0, -matrix.size(1) % pair, 0, more))
         panels = padded.view(-1, self._panel, padded.size(1) // pair, pair).transpose(1, 2)
-        if self._bytes:  # four vectors' numbers side by side
+        if self._precision == "int8":  # four vectors' numbers side by side
             panels = panels.unflatten(2, (-1, self._lanes)).transpose(2, 3)
+        kind = getattr(torch, self._precision)
         place = self._matrices.take(panels.numel() * kind.itemsize // 4)
         place.view(kind).view(panels.shape).copy_(panels)
-        return place
+        return place, scales
 
     def _norm(self, norm: nn.Module) -> _Norm:
         values = [self._point(getattr(norm, name, None)) for name in ("weight", "bias")]
@@ -255,7 +255,7 @@ class NativeDecoder:
             positions.cos.size(1) if isinstance(positions, RotaryPositions) else 0,
             KINDS.index(kind),
             self._short,
-            self._bytes,
+            self._precision == "int8",
             model.ngrams.before,
             model.ngrams.buckets if isinstance(model.ngrams, HashedNGrams) else 0,
             attention.attend.scale,
