@@ -38,6 +38,14 @@ def machine() -> dict[str, Any]:
     }
 
 
+def settle(device: str) -> None:
+    """Wait until an accelerator has done what it was given."""
+    import torch
+
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
 def load() -> float | None:
     """The system's load over the last minute: above the number of cores, a time says little."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None

@@ -19,6 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from common import settle
+
 Generate = Callable[[int], None]  # writes so many tokens after the prompt, in every stream
 
 
@@ -53,7 +55,7 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
     names = ("layers", "heads", "width", "context")
     rest = {"positions": "learned", "norm": "layer", "feed_forward": spec["activation"], "tied": spec["tied"]}
     config = ModelConfig.model_validate({name: spec[name] for name in names} | rest)
-    model = build_model(config, vocab_size=spec["vocabulary"], seed=1).eval()
+    model = build_model(config, vocab_size=spec["vocabulary"], seed=1).eval().to(spec["device"])
     writer = Writer(model, Letters(), precision=spec.get("precision", "float32"))  # type: ignore[arg-type]
     prompt = "".join(chr(1 + i % 60) for i in range(spec["prompt"]))
 
@@ -70,7 +72,7 @@ def prompts(spec: dict[str, Any]) -> Any:
     """The prompt's tokens (streams, T)."""
     import torch
 
-    return torch.arange(spec["prompt"]).remainder(60).repeat(spec["streams"], 1)
+    return torch.arange(spec["prompt"], device=spec["device"]).remainder(60).repeat(spec["streams"], 1)
 
 
 def nanogpt(spec: dict[str, Any]) -> tuple[Generate, str]:
@@ -83,8 +85,13 @@ def nanogpt(spec: dict[str, Any]) -> tuple[Generate, str]:
     torch.set_num_threads(spec["threads"])
     shape = {"n_layer": "layers", "n_head": "heads", "n_embd": "width", "block_size": "context"}
     config = {name: spec[ours] for name, ours in shape.items()} | {"vocab_size": spec["vocabulary"]}
-    model = GPT(GPTConfig(**config, dropout=0.0)).eval()
-    return lambda tokens: model.generate(prompts(spec), tokens), f"nanoGPT, torch {torch.__version__}"
+    model = GPT(GPTConfig(**config, dropout=0.0)).eval().to(spec["device"])
+
+    def generate(tokens: int) -> None:
+        with torch.autocast(spec["device"], torch.bfloat16, enabled=spec["device"] != "cpu"):
+            model.generate(prompts(spec), tokens)
+
+    return generate, f"nanoGPT, torch {torch.__version__}"
 
 
 def huggingface(spec: dict[str, Any]) -> tuple[Generate, str]:
@@ -105,6 +112,8 @@ def huggingface(spec: dict[str, Any]) -> tuple[Generate, str]:
         pad_token_id=0,
     )
     model = GPT2LMHeadModel(config).eval()
+    if spec["device"] != "cpu":
+        model = model.to(spec["device"], torch.bfloat16)
     ids = prompts(spec)
     own = {"cache_implementation": "static"} if spec.get("static") else {}
 
@@ -124,6 +133,8 @@ def huggingface(spec: dict[str, Any]) -> tuple[Generate, str]:
 
 def llamacpp(spec: dict[str, Any]) -> tuple[Generate, str]:
     """Its low-level loop: a batch in, the largest logit of each stream out. Weights and cache in float32."""
+    if spec["device"] != "cpu":
+        raise ImportError("llama-cpp-python is built for processors here")
     import llama_cpp as api
     import numpy as np
 
@@ -222,11 +233,21 @@ def _string(text: str) -> bytes:
     return struct.pack("<Q", len(text)) + text.encode()
 
 
-def seconds(generate: Generate, tokens: int) -> float:
+def seconds(generate: Generate, tokens: int, device: str) -> float:
     """Of one call."""
     begin = time.perf_counter()
     generate(tokens)
+    settle(device)
     return time.perf_counter() - begin
+
+
+def memory_mib(device: str) -> float:
+    """Most that the process, or on an accelerator torch, has held."""
+    if device != "cpu":
+        import torch
+
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
@@ -242,19 +263,20 @@ def main() -> None:
     except ImportError as error:
         print(json.dumps({"missing": str(error)}))
         return
-    tokens, many = spec["tokens"], spec["streams"]
+    tokens, many, device = spec["tokens"], spec["streams"], spec["device"]
     generate(1)
+    settle(device)
     first_cold = time.time() - spec["started"]
-    cold = seconds(generate, tokens)
-    first = sorted(seconds(generate, 1) for _ in range(3))[1]
-    warm = sorted(seconds(generate, tokens) for _ in range(3))[1]
+    cold = seconds(generate, tokens, device)
+    first = sorted(seconds(generate, 1, device) for _ in range(3))[1]
+    warm = sorted(seconds(generate, tokens, device) for _ in range(3))[1]
     found = {
         "told": told,
         "process_to_first_token_s": first_cold,
         "first_token_s": first,
         "cold_tokens_s": many * tokens / cold,
         "warm_tokens_s": many * tokens / warm,
-        "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "memory_mib": memory_mib(device),
     }
     print(json.dumps(found))
     sys.stdout.flush()

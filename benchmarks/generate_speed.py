@@ -6,7 +6,8 @@ All at the same shape with random weights, in float32 unless said otherwise, wit
 (nanoGPT's `generate` always draws). An eighth of the context is the prompt and the rest is written, so that no window
 slides; the time for the prompt counts, and it is the same in all streams, which Octavo makes use of. PYTHON is an
 interpreter with the peers' packages; a peer that it lacks is left out and said to be. Cold: from the process's start to
-the first token, and the first text; warm: later ones (median of 3 in each process).
+the first token, and the first text; warm: later ones (median of 3 in each process). With --device cuda peers compute in
+bfloat16, and llama.cpp, whose package is built for processors, is left out.
 """
 
 from __future__ import annotations
@@ -78,11 +79,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--tokens", type=int, help="fewer than the rest of the context")
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda")
     options = parser.parse_args()
     shape = SHAPES[options.shape]
     prompt = shape["context"] // 8
     tokens = min(options.tokens or shape["context"], shape["context"] - prompt)
     common = {**shape, "prompt": prompt, "tokens": tokens, "threads": options.threads}
+    common |= {"device": options.device}
     common |= {"tied": options.shape == "124M", "nanogpt": str(options.nanogpt)}
     names = [name for name in options.only if name != "nanogpt" or options.nanogpt]
     before, left_out = load(), {}
