@@ -7,9 +7,11 @@ decodes. H heads, G key/value heads, D head width, V vocabulary.
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import mmap
-from collections.abc import MutableMapping
+import time
+from collections.abc import Callable, MutableMapping
 from functools import cache
 from typing import Literal
 
@@ -34,7 +36,10 @@ Precision = Literal["float32", "bfloat16", "int8"]
 ITEMS = 64
 """Tokens that are decoded together where so many are known: of a prompt, or of all streams."""
 WEIGHTS_PER_THREAD = 2_000_000
-"""Below that threads wait for each other longer than they work, above all on a machine that others use too."""
+"""From that on all threads work. With fewer they may wait for each other longer than they work, above all on a machine
+that others use too: there it is tried."""
+FEWEST_PER_THREAD = 300_000
+"""Below that one thread works."""
 KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")  # as decode.c numbers them
 
 
@@ -101,6 +106,33 @@ class _Memory:
         return taken
 
 
+class Crew:
+    """How many threads work: `most`, or, where it `tries`, those of one and `most` that lately were the faster."""
+
+    FIRST, EVERY = 6, 64
+    """The first calls alternate; after them every so many-th is done in the other way."""
+
+    def __init__(self, most: int, *, tries: bool) -> None:
+        self.most, self.tries = most, tries and most > 1
+        self._seconds: dict[int, dict[int, float]] = {}  # of the last call, by items and threads
+        self._calls = 0
+
+    def work(self, call: Callable[[int], None], *, items: int) -> None:
+        """Do `call` by some threads; it does the same by any number."""
+        if not self.tries:
+            return call(self.most)
+        lately = self._seconds.setdefault(items, {self.most: 0.0, 1: 0.0})
+        faster, slower = sorted(lately, key=lambda threads: lately[threads])
+        if self._calls < self.FIRST:
+            faster, slower = (self.most, 1) if self._calls % 2 else (1, self.most)
+        self._calls += 1
+        threads = slower if self._calls % self.EVERY == 0 else faster
+        begin = time.perf_counter()
+        call(threads)
+        lately[threads] = time.perf_counter() - begin
+        return None
+
+
 class NativeDecoder:
     """The same as `CachedDecoder`. Its weights are copies, in the order in which they are read.
 
@@ -118,7 +150,8 @@ class NativeDecoder:
         self._lanes, self._panel = (ctypes.c_int.in_dll(native, name).value for name in ("lanes", "panel"))
         self._together = batch * max(1, ITEMS // batch)
         weights = sum(weight.numel() for weight in model.parameters())
-        self._threads = max(1, min(torch.get_num_threads(), weights * batch // WEIGHTS_PER_THREAD))
+        self._threads = max(1, min(torch.get_num_threads(), weights * batch // FEWEST_PER_THREAD))
+        self._crew = Crew(self._threads, tries=weights * batch < WEIGHTS_PER_THREAD * self._threads)
         self._logits = torch.empty(batch, model.head.out_features)
         # What the kernel points to, which must stay.
         self._held: list[Tensor] = []
@@ -164,9 +197,10 @@ class NativeDecoder:
         for first in range(0, len(items), step):
             some = items[first : first + step]
             wanted = streams if first + step >= len(items) else 0
-            self._decode(
-                ctypes.byref(self._native), some.ctypes.data, len(some), wanted, logits, self._threads
+            call = functools.partial(
+                self._decode, ctypes.byref(self._native), some.ctypes.data, len(some), wanted, logits
             )
+            self._crew.work(call, items=len(some))
 
     def _point(self, tensor: Tensor | None) -> ctypes._Pointer[ctypes.c_float] | None:
         if tensor is None:

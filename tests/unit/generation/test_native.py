@@ -76,7 +76,7 @@ def model_of(shape: str) -> GPT:
 
 @pytest.fixture(params=[1, 2])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(native, "WEIGHTS_PER_THREAD", 1)
+    monkeypatch.setattr(native, "FEWEST_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
     return request.param
 
@@ -172,6 +172,30 @@ def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
     torch.testing.assert_close(
         NativeDecoder(model, batch=1)(tokens), FullDecoder(model, batch=1)(tokens), rtol=1e-5, atol=1e-5
     )
+
+
+def test_the_crew_that_is_faster_works_and_the_other_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, seconds, asked = 0.0, {1: 2.0, 4: 1.0}, []
+
+    def call(threads: int) -> None:
+        nonlocal now
+        asked.append(threads)
+        now += seconds[threads]
+
+    monkeypatch.setattr(native.time, "perf_counter", lambda: now)
+    crew = native.Crew(4, tries=True)
+    for _ in range(100):
+        crew.work(call, items=1)
+    assert asked[:6] == [1, 4] * 3 and set(asked[6:63]) == {4} and asked[63] == 1 and set(asked[64:]) == {4}
+    seconds[4] = 9.0  # others use the machine now
+    asked.clear()
+    for _ in range(100):
+        crew.work(call, items=1)
+    assert asked.count(4) == 3
+    for most, tries in ((1, True), (4, False)):
+        asked.clear()
+        native.Crew(most, tries=tries).work(call, items=1)
+        assert asked == [most]
 
 
 def test_torchs_own_products_between_are_the_same() -> None:
