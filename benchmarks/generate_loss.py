@@ -50,8 +50,8 @@ def main() -> None:
     whole = tokens[: len(tokens) // context * context].view(-1, context)
     windows = whole[torch.linspace(0, len(whole) - 1, min(options.streams, len(whole))).long()]
     exact, best = judged(run.model, windows, "float32")
-    rows: list[dict[str, Any]] = [{"precision": "float32", "nats": exact.mean().item()}]
-    for precision in [each for each in get_args(Precision) if each != "float32"]:
+    rows: list[dict[str, Any]] = []
+    for precision in get_args(Precision):
         rough, rough_best = judged(run.model, windows, precision)
         differences = (rough - exact).mean(dim=1)
         rows.append(
