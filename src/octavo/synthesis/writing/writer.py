@@ -46,9 +46,7 @@ class Desk:
     pace: Pace
     closed: str = ""  # why it gets no more calls
     good: int = 0
-    failed_in_row: int = (
-        0  # each of a call that went out after the failure before: calls out together fail as one
-    )
+    failed_in_row: int = 0  # calls that were out together fail as one
     last_failed: float = 0.0
     last_good: float = field(default_factory=time.monotonic)
 
