@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "train": "octavo.runs.train",
-    "replay": "octavo.runs.train",
+    "replay": "octavo.runs.replay",
     "Run": "octavo.runs.run",
     "Hook": "octavo.runs.hooks",
     "plan": "octavo.runs.plan",
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from octavo.errors import OctavoError
     from octavo.runs.hooks import Hook
     from octavo.runs.plan import plan
+    from octavo.runs.replay import replay
     from octavo.runs.run import Run
-    from octavo.runs.train import replay, train
+    from octavo.runs.train import train
 
 
 def __getattr__(name: str) -> Any:

@@ -216,3 +216,17 @@ def test_two_processes_go_on_with_what_one_began(octavo: Octavo, alone: Path, tm
     code, said = together(octavo, out, "--resume", "parallel=fsdp")
     assert code == 0, said
     same_losses(out, alone)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_from_teachers_as_one_does(octavo: Octavo, alone: Path, tmp_path: Path) -> None:
+    taught = (f"training.teachers.runs=[{alone}]", "training.teachers.written=20000")
+    one = octavo("train", "recipe.yaml", "--text", "text.txt", "--out", tmp_path / "one", *SETTINGS, *taught)
+    assert one.code == 0, one.err
+    assert "the teachers wrote" in one.err
+    code, said = together(octavo, tmp_path / "two", "parallel=ddp", *taught)
+    assert code == 0, said
+    assert said.count("the teachers wrote") == 1
+    same_losses(tmp_path / "two", tmp_path / "one")
+    written = [(tmp_path / name / "written.safetensors").read_bytes() for name in ("one", "two")]
+    assert written[0] == written[1]

@@ -23,6 +23,7 @@ def info_command(run: RunPath, *, json: Json = False) -> int:
     for name, value in facts.items():
         if isinstance(value, dict):
             continue
+        value = ", ".join(value) if isinstance(value, list) else value
         print(f"{name.replace('_', ' '):<22} {value}")
     print("\ncheckpoints")
     print_table([(name, state) for name, state in facts["checkpoints"].items()] or [("none", "")])

@@ -66,7 +66,7 @@ def train_command(
 
 def _replay(run: Path, out: Path | None, quiet: bool) -> int:
     from octavo.runs.console import Console
-    from octavo.runs.train import replay
+    from octavo.runs.replay import replay
 
     second, differences = replay(run, out, console=Console(quiet=quiet))
     for difference in differences:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from octavo.config.parts import PartConfig, PartOf, Strict
+from octavo.config.parts import FilePath, PartConfig, PartOf, Strict
 
 Every = Annotated[int, Field(ge=1)] | Literal["epoch"]
 """A number of steps, or the end of each epoch (for batches that have epochs)."""
@@ -125,6 +125,24 @@ class ModelConfig(Strict):
         return self
 
 
+class TeachersConfig(Strict):
+    """Finished runs that the model learns from, besides the text. It is called distillation (Hinton et al. 2015)."""
+
+    runs: tuple[FilePath, ...] = ()
+    """Run folders (or checkpoint folders) with this run's tokenizer. Several teach the mean of their predictions: each
+    step asks the next one."""
+    weight: float = Field(0.8, gt=0, le=1)
+    """Share of the loss that is cross-entropy with the teachers' predictions; the rest is with the text's tokens."""
+    written: int = Field(0, ge=0)
+    """Tokens that the teachers write before the training, in turn; half of each batch then comes from these."""
+
+    @model_validator(mode="after")
+    def _somebody(self) -> TeachersConfig:
+        if self.written and not self.runs:
+            raise ValueError("nobody is there to write: name the teachers' runs")
+        return self
+
+
 class TrainingConfig(Strict):
     """How the model learns."""
 
@@ -166,11 +184,20 @@ class TrainingConfig(Strict):
     """Newest checkpoints that stay; the best one always stays."""
     patience: int | None = Field(None, ge=1)
     """Stop after so many evaluations without a new best. Empty: never."""
+    teachers: TeachersConfig = Field({}, validate_default=True)
+    """Models to learn from."""
+
+    @property
+    def text_rows(self) -> int:
+        """Sequences of a batch that come from the text itself; what teachers have written is the rest."""
+        return self.batch - self.batch // 2 if self.teachers.written else self.batch
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainingConfig:
         if self.steps is not None and self.epochs is not None:
             raise ValueError("give steps or epochs, not both")
+        if self.teachers.written and self.batch < 2:
+            raise ValueError("half of a batch comes from the teachers, so it needs 2 sequences or more")
         return self
 
 

@@ -174,6 +174,18 @@ class PackedDocuments(Batches):
         )
 
 
+class Together(Batches):
+    """Batches of two texts: the rows of the first, then those of the second. Epochs are the first one's."""
+
+    def __init__(self, first: Batches, second: Batches) -> None:
+        self._both = first, second
+        self.steps_per_epoch, self.notes = first.steps_per_epoch, first.notes
+
+    def batch(self, step: int, micro: int = 0) -> Batch:
+        (one, two), (one_next, two_next) = (part.batch(step, micro) for part in self._both)
+        return np.concatenate((one, one_next)), np.concatenate((two, two_next))
+
+
 def _windows(tokens: np.ndarray, begins: np.ndarray, columns: np.ndarray) -> Batch:
     block = tokens[begins[:, None] + columns]
     return block[:, :-1].astype(np.int64), block[:, 1:].astype(np.int64)

@@ -105,7 +105,9 @@ def flat(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]
         if isinstance(value, Mapping):
             yield from flat(value, f"{name}.")
         elif isinstance(value, Sequence) and not isinstance(value, str):
-            if 0 < len(value) <= 8:
+            if value and all(isinstance(item, Mapping) for item in value):
+                yield from flat({str(number): item for number, item in enumerate(value, start=1)}, f"{name}.")
+            elif 0 < len(value) <= 8:
                 yield name, ", ".join(str(item) for item in value)
         elif value is not None and value != "":
             yield name, str(value)

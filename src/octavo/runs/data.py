@@ -7,18 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from octavo.config import PartConfig, Recipe
 from octavo.corpus import Source
 from octavo.corpus.catalogue import NAMED
 from octavo.corpus.cleaning import Cleaned, StepConfig
 from octavo.corpus.hub import is_hub_name
-from octavo.dataset import Dataset, prepare
+from octavo.dataset import Dataset, Split, prepare
 from octavo.dataset.batches import Batches
 from octavo.errors import ConfigError
 from octavo.runs.console import Console
-from octavo.tokenizers import TokenizerConfig
+from octavo.tokenizers import Tokenizer, TokenizerConfig
+
+if TYPE_CHECKING:
+    from octavo.runs.teachers import Written
 
 Paths = str | Path | Iterable[str | Path]
 
@@ -84,19 +87,24 @@ def build_dataset(recipe: Recipe, console: Console) -> Dataset:
 
 def build_batches(recipe: Recipe, dataset: Dataset, console: Console) -> Batches:
     """The recipe's batches over the training split; CorpusError where the text is too short for the context."""
-    batches = recipe.batches.build(
-        dataset.train.tokens,
-        dataset.train.starts,
-        context=recipe.model.context,
-        batch=recipe.training.batch,
-        seed=recipe.seed,
-        start_id=dataset.tokenizer.start,
-        end_id=dataset.tokenizer.end,
-        accumulation=recipe.training.accumulation,
-    )
+    batches = batches_over(dataset.train, recipe, dataset.tokenizer, rows=recipe.training.text_rows)
     for note in batches.notes:
         console.say(note)
     return batches
+
+
+def batches_over(text: Split | Written, recipe: Recipe, tokenizer: Tokenizer, *, rows: int) -> Batches:
+    """Batches of so many sequences over a text, made as the recipe says."""
+    return recipe.batches.build(
+        text.tokens,
+        text.starts,
+        context=recipe.model.context,
+        batch=rows,
+        seed=recipe.seed,
+        start_id=tokenizer.start,
+        end_id=tokenizer.end,
+        accumulation=recipe.training.accumulation,
+    )
 
 
 def in_steps(recipe: Recipe, batches: Batches) -> Recipe:

@@ -1,7 +1,7 @@
 """The run folder: one definition of where everything lies, who may write, and what stands in its way.
 
 runs/<name>/ config.yaml · manifest.json · metrics.jsonl · log.txt · tokenizer/ · checkpoints/step-000500/
-             best → · last → · samples/ · evaluation.json · report/index.html
+             best → · last → · samples/ · evaluation.json · report/index.html; written.safetensors by teachers
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class RunFolder:
         self.best = path / "best"
         self.last = path / "last"
         self.samples = path / "samples"
+        self.written = path / "written.safetensors"
         self.evaluation = path / "evaluation.json"
         self.report = path / "report"
 

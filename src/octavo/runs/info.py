@@ -28,6 +28,7 @@ def run_info(path: Path) -> dict[str, Any]:
     newest = next((c for c in reversed(checkpoints) if condition(c) == "whole"), None)
     state = newest.state() if newest else {}
     data = manifest.get("data", {})
+    taught_by = [teacher["checkpoint"] for teacher in manifest.get("teachers", [])]
     return {
         "run": str(path),
         "description": recipe.description,
@@ -38,6 +39,7 @@ def run_info(path: Path) -> dict[str, Any]:
         "training_tokens": data.get("splits", {}).get("train", {}).get("tokens"),
         "shape": f"{recipe.model.layers} layers, {recipe.model.heads} heads, width {recipe.model.width}, "
         f"context {recipe.model.context}",
+        **({"teachers": taught_by} if taught_by else {}),
         "step": state.get("step", 0),
         "finished": state.get("finished", False),
         "training_seconds": state.get("seconds"),

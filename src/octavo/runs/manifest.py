@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,18 @@ from octavo.training.runtime import Runtime
 PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken")
 
 
-def run_manifest(recipe: Recipe, dataset: Dataset, runtime: Runtime) -> dict[str, Any]:
-    """The manifest of a run that is about to start."""
+def run_manifest(
+    recipe: Recipe, dataset: Dataset, runtime: Runtime, *, teachers: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The manifest of a run that is about to start; with `teachers`, which weights it learns from."""
+    taught = {"teachers": [dict(teacher) for teacher in teachers]} if teachers else {}
     return {
         "octavo": octavo.__version__,
         "code": code_identity(),
         "config_sha256": hashlib.sha256(to_yaml(recipe).encode()).hexdigest(),
         "seed": recipe.seed,
         "data": dict(dataset.manifest),
+        **taught,
         "runtime": runtime.describe(),
         "processes": runtime.world.size,
         "versions": versions(),

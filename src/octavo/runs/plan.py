@@ -6,7 +6,7 @@ import dataclasses
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from octavo.runs.console import Console
 from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
 from octavo.runs.machines import find_machine
 from octavo.runs.prediction import predictions
+from octavo.runs.run import Run
+from octavo.runs.teachers import to_ask
 from octavo.runs.train import resolve
 from octavo.training.fitting import WHOLE, Fit, open_ways, rehearsed
-from octavo.training.loop import training_steps
+from octavo.training.loop import Batch, training_steps
 from octavo.training.recompute import recompute_blocks
 from octavo.training.rehearsal import CPU
 from octavo.training.runtime import Runtime, choose_device, choose_precision, keep_memory, set_threads
@@ -65,18 +67,28 @@ def plan(
             remedy="add --text PATH, or --vocabulary NUMBER",
         )
     seen = steps * step_tokens(resolved)
+    of_text = seen * resolved.training.text_rows / resolved.training.batch
+    teachers = [Run.open(path) for path in resolved.training.teachers.runs]
+    for run in teachers:
+        if run.tokenizer.vocab_size != vocab_size:
+            raise InputError(
+                f"{run.checkpoint.folder} knows {run.tokenizer.vocab_size:,} tokens; the vocabulary has {vocab_size:,}."
+            )
     facts: dict[str, Any] = {
         "steps": steps,
         "tokens_seen": seen,
         "training_tokens": tokens,
-        "passes": None if tokens is None else seen / tokens,
+        "passes": None if tokens is None else of_text / tokens,
     }
     if machines:
         facts |= counted(resolved, vocab_size=vocab_size)
-        found = predictions(resolved, machines, vocab_size=vocab_size, steps=steps, price=price)
+        models = [run.config.model for run in teachers]
+        found = predictions(
+            resolved, machines, vocab_size=vocab_size, steps=steps, price=price, teachers=models
+        )
         return {**facts, "predictions": found, "warnings": warnings(facts)}
     notes: list[str] = []
-    facts |= timed(resolved, vocab_size=vocab_size, console=console, note=notes.append)
+    facts |= timed(resolved, vocab_size=vocab_size, console=console, note=notes.append, teachers=teachers)
     way = Fit(facts["micro_batch"], facts["recompute"])
     device = torch.device(facts["device"])
     facts |= counted(resolved, way, vocab_size=vocab_size, precision=facts["precision"], device=device)
@@ -123,6 +135,7 @@ def timed(
     vocab_size: int,
     console: Console,
     note: Callable[[str], None] = lambda sentence: None,
+    teachers: Sequence[Run] = (),
     repeats: int = 3,
 ) -> dict[str, Any]:
     """Median time of real optimizer steps, on made-up tokens, after one to warm up.
@@ -134,9 +147,7 @@ def timed(
     threads = set_threads(training.threads)
     keep_memory()
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
-    random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
-    window = random.integers(0, vocab_size, (training.batch, context + 1))
-    inputs, targets = np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
+    inputs, targets = made_up(recipe, vocab_size)
     probe = torch.from_numpy(inputs[:2, :64]), torch.from_numpy(targets[:2, :64])
     device = choose_device(training.device, model, probe, console.say)
     way = open_ways(model, recipe.model, training, decided={}, device=device, report=note)[0]
@@ -162,6 +173,7 @@ def timed(
         accumulation=parts,
         clip=training.clip,
         autocast=Runtime(device, precision, threads).autocast,
+        teachers=to_ask(teachers, recipe, device),
     )
     marks = [time.perf_counter()]
     for _ in steps:
@@ -177,6 +189,13 @@ def timed(
         "micro_batch": way.micro_batch,
         "recompute": way.recompute,
     }
+
+
+def made_up(recipe: Recipe, vocab_size: int) -> Batch:
+    """A batch of random tokens."""
+    random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
+    window = random.integers(0, vocab_size, (recipe.training.batch, recipe.model.context + 1))
+    return np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
 
 
 def warnings(facts: Mapping[str, Any]) -> list[str]:

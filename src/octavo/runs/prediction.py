@@ -6,13 +6,13 @@ docs/planning.md has the formulae, and says what is assumed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
-from octavo.config import Recipe
+from octavo.config import ModelConfig, Recipe
 from octavo.model import accounting
 from octavo.runs.machines import Machine
 from octavo.training.fitting import Fit, rehearsed, ways
@@ -79,13 +79,22 @@ def exchange_seconds(weights: float, machine: Machine, parallel: str, *, parts: 
     return collectives * collective_seconds(weights, machine) if collectives else 0.0
 
 
-def step_seconds(step: Rehearsal, machine: Machine, precision: str, parallel: str, *, parts: int) -> Seconds:
-    """Of one step in which every device computes `parts` parts."""
-    compute = parts * part_seconds(step, machine, precision)
+def teaching(teachers: Sequence[ModelConfig], model: ModelConfig, *, vocab_size: int) -> float:
+    """What asking a teacher adds to a step's own passes, as a share of these: a forward pass of one of them a step."""
+    if not teachers:
+        return 0.0
+    flops = [accounting.training_flops(teacher, vocab_size=vocab_size) / 3 for teacher in teachers]
+    return sum(flops) / len(flops) / accounting.training_flops(model, vocab_size=vocab_size)
+
+
+def step_seconds(
+    step: Rehearsal, machine: Machine, precision: str, parallel: str, *, parts: int, taught: float = 0.0
+) -> Seconds:
+    """Of one step in which every device computes `parts` parts; `taught` is what `teaching` says."""
+    own = parts * part_seconds(step, machine, precision)
+    compute = own * (1 + taught)
     exchange = exchange_seconds(step.memory.weights, machine, parallel, parts=parts)
-    together = (
-        compute if parallel == "fsdp" else compute * 2 / 3 / parts
-    )  # ddp: the last part's backward pass
+    together = compute if parallel == "fsdp" else own * 2 / 3 / parts  # ddp: the last part's backward pass
     return Seconds(
         compute=compute,
         update=update_seconds(step, machine, precision, shards=machine.devices if parallel == "fsdp" else 1),
@@ -120,6 +129,7 @@ def predict(
     vocab_size: int,
     steps: int,
     price: float | None = None,
+    teachers: Sequence[ModelConfig] = (),
 ) -> dict[str, Any]:
     """Speed, memory, hours and money as plain data. `price` (an hour of one device) goes before the catalogue's."""
     training, model = recipe.training, recipe.model
@@ -145,7 +155,8 @@ def predict(
         if memory.total <= room:
             break
     at_once = min(way.micro_batch or rows, rows)
-    seconds = step_seconds(step, machine, precision, parallel, parts=math.ceil(share / at_once))
+    work = {"parts": math.ceil(share / at_once), "taught": teaching(teachers, model, vocab_size=vocab_size)}
+    seconds = step_seconds(step, machine, precision, parallel, **work)
     hours = steps * seconds.step / 3600
     tokens = sequences * recipe.batches.predictions(model.context)
     useful = sequences * model.context * accounting.training_flops(model, vocab_size=vocab_size)
@@ -173,11 +184,25 @@ def predict(
 
 
 def predictions(
-    recipe: Recipe, machines: Iterable[Machine], *, vocab_size: int, steps: int, price: float | None = None
+    recipe: Recipe,
+    machines: Iterable[Machine],
+    *,
+    vocab_size: int,
+    steps: int,
+    price: float | None = None,
+    teachers: Sequence[ModelConfig] = (),
 ) -> list[dict[str, Any]]:
     """One for every machine and way in which its devices can share the training."""
     return [
-        predict(recipe, machine, parallel=parallel, vocab_size=vocab_size, steps=steps, price=price)
+        predict(
+            recipe,
+            machine,
+            parallel=parallel,
+            vocab_size=vocab_size,
+            steps=steps,
+            price=price,
+            teachers=teachers,
+        )
         for machine in machines
         for parallel in parallels(machine)
     ]

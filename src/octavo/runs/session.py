@@ -24,7 +24,9 @@ from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook, Progress
 from octavo.runs.judge import Judgement, judge, sampling_of
+from octavo.runs.run import Run
 from octavo.runs.signals import stop_requests
+from octavo.runs.teachers import to_ask
 from octavo.runs.tensorboard import TensorBoard
 from octavo.training.checkpoint import (
     Checkpoint,
@@ -57,6 +59,7 @@ class Session:
         runtime: Runtime,
         console: Console,
         source: Checkpoint | None = None,
+        teachers: Sequence[Run] = (),
         hooks: Sequence[Hook] = (),
     ) -> None:
         self.recipe, self.steps, self.folder, self.dataset = recipe, steps, folder, dataset
@@ -65,6 +68,7 @@ class Session:
             source.load_model(model)
         self.model = model.to(runtime.device)
         self.trained = recipe.parallel.build(self.model, self.world)
+        self.teachers = to_ask(teachers, recipe, runtime.device)
         self.optimizers = recipe.training.optimizer.build(self.model)
         self.progress = Progress()
         if source is not None:
@@ -105,6 +109,7 @@ class Session:
             micro_batch=self.runtime.micro_batch,
             clip=recipe.training.clip,
             autocast=self.runtime.autocast,
+            teachers=self.teachers,
             world=self.world,
         )
         with stop_requests() as stop, self.console.working("training", self.steps):

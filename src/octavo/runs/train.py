@@ -36,11 +36,10 @@ from octavo.runs.hooks import Hook
 from octavo.runs.manifest import run_manifest
 from octavo.runs.run import Run
 from octavo.runs.session import Session
+from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.together import decisions, gather, heard, prepared
 from octavo.training.checkpoint import (
     Checkpoint,
-    file_hash,
-    follow,
     list_checkpoints,
     newest_whole,
     point,
@@ -113,7 +112,7 @@ def train(
             folder = RunFolder.create(Path(path)) if world.first else RunFolder(Path(path))
         with folder.lock() if world.first else nullcontext():
             try:
-                return _train(folder, resolved, console, world, hooks)
+                return train_in(folder, resolved, console, world, hooks)
             except InputError:
                 # Where nothing began, the mended command can use the name.
                 if world.first and not resume and not folder.manifest.is_file():
@@ -238,9 +237,10 @@ def choose_runtime(
     return runtime
 
 
-def _train(
+def train_in(
     folder: RunFolder, recipe: Recipe, console: Console, world: World, hooks: Sequence[Hook] = ()
 ) -> Run:
+    """Begin or go on with the run in a folder that this process holds the lock of; returns it finished."""
     if world.first:
         replace_text(folder.config, to_yaml(recipe))  # first: it makes the folder a run
         with storage_errors(folder.path):
@@ -255,14 +255,12 @@ def _train(
     earlier = world.tell(read_json(folder.manifest) if world.first and folder.manifest.is_file() else None)
     if earlier is not None:
         refuse_other_data(earlier, dataset)
+    teachers = open_teachers(recipe, dataset, console, earlier)
+    batches = with_written(batches, teachers, recipe, dataset, folder.written, console, world)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
     if world.first:
-        with storage_errors(folder.path):
-            dataset.tokenizer.save(folder.tokenizer)
-        if earlier is None:
-            manifest = run_manifest(recipe, dataset, runtime)
-            replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
+        note_down(folder, recipe, dataset, runtime, None if earlier else described(teachers))
     count = sum(p.numel() for p in model.parameters())
     console.say(
         f"{count:,} parameters, {len(dataset.train.tokens):,} training tokens, "
@@ -280,6 +278,7 @@ def _train(
         runtime=runtime,
         console=console,
         source=source,
+        teachers=teachers,
         hooks=hooks,
     )
     if world.first:
@@ -297,6 +296,21 @@ def _train(
             with world.apart("saving", "the report"):
                 finish(folder, dataset, replace(runtime, world=ALONE), console)
     return Run.open(folder.path)
+
+
+def note_down(
+    folder: RunFolder,
+    recipe: Recipe,
+    dataset: Dataset,
+    runtime: Runtime,
+    teachers: Sequence[Mapping[str, Any]] | None,
+) -> None:
+    """Save the tokenizer, and of a run that begins, which then tells its `teachers`, the manifest."""
+    with storage_errors(folder.path):
+        dataset.tokenizer.save(folder.tokenizer)
+    if teachers is not None:
+        manifest = run_manifest(recipe, dataset, runtime, teachers=teachers)
+        replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
 
 
 def refuse_other_data(earlier: Mapping[str, Any], dataset: Dataset) -> None:
@@ -350,46 +364,3 @@ def keep_rows(folder: RunFolder, step: int) -> None:
     rows = [row for row in folder.rows() if row["step"] <= step]
     if folder.metrics.is_file():
         replace_text(folder.metrics, "".join(json.dumps(row) + "\n" for row in rows))
-
-
-def replay(
-    run: str | Path, out: str | Path | None = None, *, console: Console | None = None
-) -> tuple[Run, list[str]]:
-    """Repeat a run from its folder alone, in one process.
-
-    Returns the new run and what differs; nothing means equal, bit for bit.
-    """
-    console = console or Console()
-    first = RunFolder.open(Path(run))
-    recipe = check(parse_yaml(first.config.read_text(encoding="utf-8"), str(first.config)))
-    before = read_json(first.manifest)
-    default = free_name(f"{first.path.name}-replay", first.path.parent)
-    folder = RunFolder.create(default if out is None else Path(out))
-    with folder.lock():
-        pinned = recipe.model_copy(
-            update={"training": recipe.training.model_copy(update=dict(before["runtime"]))}
-        )
-        second = _train(folder, pinned, console, ALONE)
-    return second, differences(first, folder, before, read_json(folder.manifest))
-
-
-def differences(
-    first: RunFolder, second: RunFolder, before: dict[str, Any], after: dict[str, Any]
-) -> list[str]:
-    """Sentences on what a repetition did not reproduce, with the likely reasons after them."""
-    found = []
-    for link in ("last", "best"):
-        targets = [follow(folder.path / link) for folder in (first, second)]
-        hashes = [target and file_hash(target.folder / "model.safetensors") for target in targets]
-        if hashes[0] != hashes[1]:
-            found.append(f"the weights of '{link}' differ")
-    losses = [[(row["step"], row["loss"]) for row in folder.rows()] for folder in (first, second)]
-    if losses[0] != losses[1]:
-        pairs = zip(*losses, strict=False)
-        where = next((one[0] for one, two in pairs if one != two), "the number of rows")
-        found.append(f"the losses differ (first at step {where})")
-    if found:
-        for key in ("octavo", "code", "versions", "machine", "runtime", "processes"):
-            if before.get(key) != after.get(key):
-                found.append(f"a reason may be that '{key}' was {before.get(key)} and is {after.get(key)}")
-    return found

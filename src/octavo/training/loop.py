@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from octavo.errors import DivergedError
 from octavo.training.parallel import gradients_sent
 from octavo.training.sharding import held, is_part
+from octavo.training.teaching import Lesson, Teachers
 from octavo.training.world import ALONE, World
 
 Batch = tuple[np.ndarray, np.ndarray]
@@ -40,11 +41,20 @@ class StepInfo:
     tokens: int  # scored in this step
 
 
-def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor, *, scored: float) -> Tensor:
-    """Cross-entropy (nats) summed over the targets that are not −1, divided by `scored`."""
+def loss_of(
+    model: nn.Module, inputs: Tensor, targets: Tensor, *, scored: float, lesson: Lesson | None = None
+) -> Tensor:
+    """Cross-entropy (nats) summed over the targets that are not −1, divided by `scored`.
+
+    Of a `lesson` its share: that much is cross-entropy with what the teacher predicts instead.
+    """
     logits = model(inputs)  # (B, T, V)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, 1)
-    nats = F.cross_entropy(logits, targets.flatten(), ignore_index=-1, reduction="sum")
+    targets = targets.flatten()
+    nats = F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
+    if lesson is not None:
+        taught = F.cross_entropy(logits, lesson.predicted.flatten(0, 1), reduction="none")
+        nats = torch.lerp(nats, (taught * (targets >= 0)).sum(), lesson.weight)
     return nats / scored
 
 
@@ -61,13 +71,14 @@ def training_steps(
     micro_batch: int | None = None,
     clip: float | None = None,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    teachers: Teachers | None = None,
     world: World = ALONE,
 ) -> Iterator[StepInfo]:
     """Train from finished step `start` to `steps`, yielding after every update.
 
     `batch(step, micro)` gives inputs and targets, (B, T) each, of all processes of the `world` together; each takes
-    its rows of them, and computes `micro_batch` of these at once. Raises DivergedError, before any weight is touched,
-    when the loss or a gradient is not finite.
+    its rows of them, and computes `micro_batch` of these at once. With `teachers` it learns from these too. Raises
+    DivergedError, before any weight is touched, when the loss or a gradient is not finite.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     device = parameters[0].device
@@ -87,7 +98,8 @@ def training_steps(
             inputs, targets = (torch.from_numpy(array).to(device) for array in part)
             with gradients_sent(model, now=number == len(parts)):
                 with autocast():
-                    part_loss = loss_of(model, inputs, targets, scored=tokens / world.size)
+                    lesson = teachers.lesson(step, inputs) if teachers else None
+                    part_loss = loss_of(model, inputs, targets, scored=tokens / world.size, lesson=lesson)
                 world.beat()
                 part_loss.backward()
             loss += part_loss.item()

@@ -9,7 +9,7 @@ import pytest
 
 import octavo
 from octavo.errors import ConfigError
-from octavo.runs.train import replay
+from octavo.runs.replay import replay
 
 SMALL = {
     "model": {"layers": 2, "width": 32, "heads": 2, "context": 32},

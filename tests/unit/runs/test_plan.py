@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 import octavo
 from octavo.config import load_recipe
@@ -14,6 +15,7 @@ from octavo.errors import InputError
 from octavo.runs import plan as module
 from octavo.runs.console import Console
 from octavo.runs.plan import duration, plan, step_tokens, timed, warnings
+from octavo.training.teaching import Lesson, Teachers
 
 SMALL = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
@@ -120,3 +122,28 @@ def test_of_a_long_step_a_part_is_timed(monkeypatch: pytest.MonkeyPatch) -> None
     assert timed_rows == [(4, 2), (1, 1)]
     assert (short["step_seconds"], long["step_seconds"]) == (1, 8)
     assert long["tokens_per_second"] == 4 * 2 * 16 / 8
+
+
+def test_a_taught_run_is_planned_with_its_teachers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("a fox and a dog. " * 60)
+    octavo.train(SMALL, tmp_path / "text.txt", tmp_path / "run", overrides={"training.steps": 2})
+    asked: list[int] = []
+    lesson = Teachers.lesson
+
+    def counted(self: Teachers, step: int, inputs: Tensor) -> Lesson:
+        asked.append(step)
+        return lesson(self, step, inputs)
+
+    monkeypatch.setattr(Teachers, "lesson", counted)
+    alone = plan(SMALL, tmp_path / "text.txt")
+    assert asked == []
+    taught = {"training.teachers.runs": [str(tmp_path / "run")], "training.teachers.written": 500}
+    found = plan(SMALL, tmp_path / "text.txt", overrides=taught)
+    assert asked == [0, 1, 2, 3]
+    assert found["passes"] == pytest.approx(alone["passes"] / 2)
+    slow, fast = (
+        plan(SMALL, tmp_path / "text.txt", overrides=given, on=["h100"])["predictions"][0]["seconds"]
+        for given in (taught, {})
+    )
+    assert slow["compute"] == pytest.approx(fast["compute"] * 4 / 3) and slow["update"] == fast["update"]

@@ -18,6 +18,7 @@ from octavo.runs.prediction import (
     predict,
     predictions,
     step_seconds,
+    teaching,
     update_seconds,
 )
 from octavo.training.rehearsal import Memory, Rehearsal, Work
@@ -154,3 +155,18 @@ def test_every_way_to_share_is_predicted() -> None:
     recipe = load_recipe("shakespeare-char-cpu")
     rows = predictions(recipe, [GPU, replace(GPU, count=2)], vocab_size=65, steps=1)
     assert [row["parallel"] for row in rows] == ["none", "ddp", "fsdp"]
+
+
+def test_a_teacher_costs_a_forward_pass() -> None:
+    small, large = (
+        load_recipe("shakespeare-char-cpu", [f"model.layers={layers}"]).model for layers in (4, 12)
+    )
+    assert teaching([], small, vocab_size=65) == 0.0
+    assert teaching([small], small, vocab_size=65) == pytest.approx(1 / 3)
+    both = teaching([small, large], small, vocab_size=65)
+    assert both == pytest.approx(
+        (teaching([small], small, vocab_size=65) + teaching([large], small, vocab_size=65)) / 2
+    )
+    alone = step_seconds(STEP, GPU, "bfloat16", "none", parts=2)
+    taught = step_seconds(STEP, GPU, "bfloat16", "none", parts=2, taught=0.5)
+    assert taught.compute == pytest.approx(1.5 * alone.compute) and taught.update == alone.update

@@ -1,0 +1,57 @@
+"""A run once more from its folder alone, and what differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from octavo.config import check, parse_yaml
+from octavo.runs.console import Console
+from octavo.runs.folder import RunFolder
+from octavo.runs.run import Run
+from octavo.runs.train import free_name, train_in
+from octavo.training.checkpoint import file_hash, follow, read_json
+from octavo.training.world import ALONE
+
+
+def replay(
+    run: str | Path, out: str | Path | None = None, *, console: Console | None = None
+) -> tuple[Run, list[str]]:
+    """Repeat a run from its folder alone, in one process.
+
+    Returns the new run and what differs; nothing means equal, bit for bit.
+    """
+    console = console or Console()
+    first = RunFolder.open(Path(run))
+    recipe = check(parse_yaml(first.config.read_text(encoding="utf-8"), str(first.config)))
+    before = read_json(first.manifest)
+    default = free_name(f"{first.path.name}-replay", first.path.parent)
+    folder = RunFolder.create(default if out is None else Path(out))
+    with folder.lock():
+        pinned = recipe.model_copy(
+            update={"training": recipe.training.model_copy(update=dict(before["runtime"]))}
+        )
+        second = train_in(folder, pinned, console, ALONE)
+    return second, differences(first, folder, before, read_json(folder.manifest))
+
+
+def differences(
+    first: RunFolder, second: RunFolder, before: dict[str, Any], after: dict[str, Any]
+) -> list[str]:
+    """Sentences on what a repetition did not reproduce, with the likely reasons after them."""
+    found = []
+    for link in ("last", "best"):
+        targets = [follow(folder.path / link) for folder in (first, second)]
+        hashes = [target and file_hash(target.folder / "model.safetensors") for target in targets]
+        if hashes[0] != hashes[1]:
+            found.append(f"the weights of '{link}' differ")
+    losses = [[(row["step"], row["loss"]) for row in folder.rows()] for folder in (first, second)]
+    if losses[0] != losses[1]:
+        pairs = zip(*losses, strict=False)
+        where = next((one[0] for one, two in pairs if one != two), "the number of rows")
+        found.append(f"the losses differ (first at step {where})")
+    if found:
+        for key in ("octavo", "code", "versions", "machine", "runtime", "processes"):
+            if before.get(key) != after.get(key):
+                found.append(f"a reason may be that '{key}' was {before.get(key)} and is {after.get(key)}")
+    return found

@@ -1,0 +1,114 @@
+"""Learning from other models' predictions: the loss by hand, whose turn it is, what stays as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from octavo.config import ModelConfig
+from octavo.model.build import build_model
+from octavo.training.loop import Batch, loss_of, training_steps
+from octavo.training.optimizers import SGDConfig
+from octavo.training.teaching import Lesson, Teachers
+
+V, T = 7, 6
+
+
+def model(seed: int, dropout: float = 0.0) -> nn.Module:
+    torch.set_num_threads(1)
+    config = ModelConfig.model_validate(
+        {"layers": 1, "width": 16, "heads": 2, "context": T, "dropout": {"projection": dropout}}
+    )
+    return build_model(config, vocab_size=V, seed=seed)
+
+
+def batch(step: int, micro: int = 0) -> Batch:
+    rows = np.random.default_rng(step).integers(V, size=(8, T + 1))
+    return rows[:, :-1], rows[:, 1:]
+
+
+def tensors() -> tuple[torch.Tensor, torch.Tensor]:
+    inputs, targets = map(torch.from_numpy, batch(0))
+    targets = targets.clone()
+    targets[3, 2:] = -1
+    return inputs, targets
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_the_loss_by_hand(weight: float) -> None:
+    student, (inputs, targets) = model(0), tensors()
+    predicted = torch.rand(8, T, V, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    expected = 0.0
+    for row in range(8):
+        for place in range(T):
+            known = student(inputs)[row, place].double().log_softmax(-1)
+            if targets[row, place] >= 0:
+                taught = -(predicted[row, place].double() * known).sum()
+                expected += (weight * taught - (1 - weight) * known[targets[row, place]]).item()
+    found = loss_of(student, inputs, targets, scored=5.0, lesson=Lesson(predicted, weight))
+    assert found.item() == pytest.approx(expected / 5.0, rel=1e-6)
+
+
+def test_in_turn_they_teach_their_mean() -> None:
+    """The fast way, one teacher a step, beside the slow one: all of them every time."""
+    teachers = [model(seed) for seed in (1, 2, 3)]
+    student, (inputs, targets) = model(0), tensors()
+    lessons = Teachers(teachers, weight=0.7)
+    turns = [
+        loss_of(student, inputs, targets, scored=1.0, lesson=lessons.lesson(step, inputs))
+        for step in range(3)
+    ]
+    mean = torch.stack([teacher(inputs).softmax(-1) for teacher in teachers]).mean(0)
+    together = loss_of(student, inputs, targets, scored=1.0, lesson=Lesson(mean, 0.7))
+    assert torch.stack(turns).mean().item() == pytest.approx(together.item(), rel=1e-6)
+    assert len({turn.item() for turn in turns}) == 3
+    again = loss_of(student, inputs, targets, scored=1.0, lesson=lessons.lesson(3, inputs))
+    assert again.item() == turns[0].item()
+
+
+def test_teachers_have_no_dropout_and_stay_as_they_are() -> None:
+    teacher = model(1, dropout=0.5)
+    before = [parameter.clone() for parameter in teacher.parameters()]
+    teachers, student = Teachers([teacher], weight=1.0), model(0)
+    inputs, _ = tensors()
+    assert torch.equal(teachers.lesson(0, inputs).predicted, teachers.lesson(0, inputs).predicted)
+    list(steps(student, teachers, 3))
+    after = list(teacher.parameters())
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+    assert all(parameter.grad is None for parameter in after)
+
+
+def steps(student: nn.Module, teachers: Teachers | None, count: int, **options: object) -> list[float]:
+    optimizers = SGDConfig(learning_rate=0.5).build(student)
+    given = {"schedule": lambda step: 1.0, "seed": 1, "start": 0, "steps": count, "teachers": teachers}
+    return [info.loss for info in training_steps(student, optimizers, batch, **given | options)]
+
+
+def test_parts_of_a_batch_are_taught_as_the_whole() -> None:
+    one, other = model(0), model(0)
+    whole = steps(one, Teachers([model(1), model(2)], weight=0.5), 4)
+    parts = steps(other, Teachers([model(1), model(2)], weight=0.5), 4, micro_batch=3)
+    assert parts == pytest.approx(whole, abs=1e-6)
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        assert (a - b).abs().max() <= 1e-6
+
+
+def test_a_student_comes_to_predict_what_its_teacher_does() -> None:
+    """The tokens are noise: without a teacher there is nothing to find."""
+    teacher = model(1)
+    with torch.no_grad():
+        for parameter in teacher.parameters():
+            parameter.mul_(3.0)
+    inputs = torch.from_numpy(batch(1000)[0])
+
+    def distance(student: nn.Module) -> float:
+        with torch.no_grad():
+            known, learned = teacher(inputs).log_softmax(-1), student(inputs).log_softmax(-1)
+            return float((known.exp() * (known - learned)).sum(-1).mean())
+
+    alone, taught = model(0), model(0)
+    steps(alone, None, 60)
+    steps(taught, Teachers([teacher], weight=1.0), 60)
+    assert distance(taught) < 0.5 * distance(alone)
