@@ -304,3 +304,12 @@ class Recipe(Strict):
                 "give a number of steps, or take batches=sliding"
             )
         return self
+
+    @model_validator(mode="after")
+    def _windows_can_be_cut(self) -> Recipe:
+        written, context = self.training.teachers.written, self.model.context
+        if 0 < written <= context:
+            raise ValueError(
+                f"training.teachers.written: {written} tokens are no more than one window; take more than {context}"
+            )
+        return self

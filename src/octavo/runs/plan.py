@@ -68,12 +68,7 @@ def plan(
         )
     seen = steps * step_tokens(resolved)
     of_text = seen * resolved.training.text_rows / resolved.training.batch
-    teachers = [Run.open(path) for path in resolved.training.teachers.runs]
-    for run in teachers:
-        if run.tokenizer.vocab_size != vocab_size:
-            raise InputError(
-                f"{run.checkpoint.folder} knows {run.tokenizer.vocab_size:,} tokens; the vocabulary has {vocab_size:,}."
-            )
+    teachers = teachers_of(resolved, vocab_size)
     facts: dict[str, Any] = {
         "steps": steps,
         "tokens_seen": seen,
@@ -97,6 +92,17 @@ def plan(
         "training_time": duration(steps * facts["step_seconds"]),
     }
     return {**facts, "warnings": [*notes, *warnings(facts)]}
+
+
+def teachers_of(recipe: Recipe, vocab_size: int) -> list[Run]:
+    """The runs that teach. Raises InputError where they know other tokens."""
+    runs = [Run.open(path) for path in recipe.training.teachers.runs]
+    for run in runs:
+        if run.tokenizer.vocab_size != vocab_size:
+            raise InputError(
+                f"{run.checkpoint.folder} knows {run.tokenizer.vocab_size:,} tokens; the vocabulary has {vocab_size:,}."
+            )
+    return runs
 
 
 def counted(

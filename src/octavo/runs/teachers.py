@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,21 @@ from safetensors.numpy import load_file, save_file
 
 from octavo.config import Recipe
 from octavo.dataset import Dataset
-from octavo.dataset.batches import Batches, Together
+from octavo.dataset.batches import Batches, SlidingConfig, Together
 from octavo.errors import CheckpointError, InputError
-from octavo.generation import Sampling
+from octavo.generation import Precision, Sampling
 from octavo.generation.engine import fastest_decoder
 from octavo.model.gpt import GPT
 from octavo.runs.console import Console
 from octavo.runs.data import batches_over
 from octavo.runs.run import Run
 from octavo.training.checkpoint import file_hash, read_json, storage_errors
+from octavo.training.precision import fast_bfloat16
 from octavo.training.teaching import Teachers
 from octavo.training.world import World
 
 STREAMS = 64  # written side by side
-WINDOWS = 16  # of the model's context that a text goes on for
+LONGEST = 16  # of the model's contexts: where a document that does not end is ended
 OPENING = 16  # tokens of the training text that a teacher goes on from
 
 
@@ -112,17 +114,31 @@ def with_written(
 
     Of several processes the first one sees to the writing.
     """
-    tokens = recipe.training.teachers.written
+    tokens, context = recipe.training.teachers.written, recipe.model.context
     if not tokens:
         return batches
     if world.first and not path.is_file():
         with world.apart("busy", "the teachers' text"):
-            keep(write([run.model for run in runs], dataset, tokens, seed=recipe.seed, console=console), path)
+            models = [run.model for run in runs]
+            rough = recipe.training.precision != "float32" and fast_bfloat16(torch.device("cpu"))
+            new = write(
+                models,
+                dataset,
+                tokens,
+                context=context,
+                seed=recipe.seed,
+                console=console,
+                precision="bfloat16" if rough else "float32",
+            )
+            keep(new, path)
     world.tell(None)
     held = load_file(path)
-    written = Written(held["tokens"], held["starts"])
+    cut = recipe
+    if end_mark(dataset) is None:
+        cut = recipe.model_copy(update={"batches": SlidingConfig(stride=context + 1)})
     rows = recipe.training.batch - recipe.training.text_rows
-    return Together(batches, batches_over(written, recipe, dataset.tokenizer, rows=rows))
+    written = batches_over(Written(held["tokens"], held["starts"]), cut, dataset.tokenizer, rows=rows)
+    return Together(batches, written)
 
 
 def keep(written: Written, path: Path) -> None:
@@ -133,25 +149,39 @@ def keep(written: Written, path: Path) -> None:
         aside.replace(path)
 
 
-def write(models: Sequence[GPT], dataset: Dataset, tokens: int, *, seed: int, console: Console) -> Written:
+def write(
+    models: Sequence[GPT],
+    dataset: Dataset,
+    tokens: int,
+    *,
+    context: int,
+    seed: int,
+    console: Console,
+    precision: Precision = "float32",
+) -> Written:
     """At least so many tokens, the models in turn, each text going on from a piece of the training split.
 
-    Where that has documents between marks, texts are documents and end like these.
+    Where that has documents between marks, texts are documents and end like these. Otherwise each is a window, a
+    context and the token after it: beyond the context a model reads anew what it remembers, again and again.
     """
-    mark = end_mark(dataset)
+    start, mark = dataset.tokenizer.start, end_mark(dataset)
+    before = mark if mark == start else None  # one mark for both stands once between texts
     texts: list[np.ndarray] = []
     count, turn = 0, 0
     with console.working("the teachers write", tokens):
         while count < tokens:
+            model = models[turn % len(models)]
             random = np.random.Generator(np.random.Philox(key=[seed, turn]))
-            opening = openings(dataset, random, documents=mark is not None)
-            before = (
-                mark if mark == dataset.tokenizer.start else None
-            )  # one mark for both stands once between texts
-            new = texts_of(models[turn % len(models)], opening, random, before=before, end=mark)
-            texts += new
-            count, turn = count + sum(map(len, new)), turn + 1
-            console.advance(min(count, tokens), f"{count:,} tokens")
+            opening = openings(dataset, random, context=context, documents=mark is not None)
+            length = context + 1 if mark is None else LONGEST * context
+            rows = [opening]
+            new_tokens = goes_on(model, opening, random, before=before, end=mark, precision=precision)
+            for new in islice(new_tokens, length - opening.size(1)):
+                rows.append(new)
+                so_far = count + (opening.size(1) + len(rows) - 1) * STREAMS
+                console.advance(min(so_far, tokens), f"the teachers write: {so_far:,} of {tokens:,} tokens")
+            texts += [ended(row, mark) for row in torch.cat(rows, dim=1).numpy()]
+            count, turn = sum(map(len, texts)), turn + 1
     console.say(f"the teachers wrote {count:,} tokens in {len(texts):,} texts")
     starts = np.cumsum([0, *map(len, texts[:-1])])
     return Written(np.concatenate(texts).astype(np.uint32), starts.astype(np.uint64))
@@ -163,46 +193,51 @@ def end_mark(dataset: Dataset) -> int | None:
     return end if end is not None and dataset.train.tokens[-1] == end else None
 
 
-def openings(dataset: Dataset, random: np.random.Generator, *, documents: bool) -> torch.Tensor:
+def openings(dataset: Dataset, random: np.random.Generator, *, context: int, documents: bool) -> torch.Tensor:
     """Pieces of the training split, (STREAMS, ≤ OPENING): the beginnings of documents, or from anywhere."""
     tokens = np.asarray(dataset.train.tokens)
-    length = min(OPENING, len(tokens) - 1)
-    begins = np.arange(len(tokens) - length)
+    length = min(OPENING, context, len(tokens) - 1)
     if documents:
         starts = dataset.train.starts.astype(np.int64)
         sizes = np.diff(np.append(starts, len(tokens)))
         length = min(length, int(sizes.max()) - 1)  # without its end
-        begins = starts[sizes > length]
-    chosen = begins[random.integers(0, len(begins), STREAMS)]
+        long = starts[sizes > length]
+        chosen = long[random.integers(0, len(long), STREAMS)]
+    else:
+        chosen = random.integers(0, len(tokens) - length, STREAMS)
     return torch.from_numpy(tokens[chosen[:, None] + np.arange(length)].astype(np.int64))
 
 
 @torch.no_grad()
-def texts_of(
-    model: GPT, opening: torch.Tensor, random: np.random.Generator, *, before: int | None, end: int | None
-) -> list[np.ndarray]:
-    """What a model makes of each opening (B, P), drawn at temperature 1: to the `end` mark, or for WINDOWS contexts.
+def goes_on(
+    model: GPT,
+    opening: torch.Tensor,
+    random: np.random.Generator,
+    *,
+    before: int | None,
+    end: int | None,
+    precision: Precision,
+) -> Iterator[torch.Tensor]:
+    """The tokens (B, 1) that a model puts after each opening (B, P), drawn at temperature 1, until all have ended.
 
-    It reads the `before` mark first, which is no part of the text.
+    It reads the `before` mark first.
     """
-    device = next(model.parameters()).device
-    step, sampling = fastest_decoder(model.eval())(model, batch=len(opening)), Sampling()
-    rows, fresh = [opening], opening
+    step = fastest_decoder(model.eval())(model, batch=len(opening), precision=precision)
+    sampling = Sampling()
+    fresh = opening
     if before is not None:
         fresh = torch.cat((torch.full((len(opening), 1), before), opening), dim=1)
     unfinished = torch.ones(len(opening), dtype=torch.bool)
-    for _ in range(WINDOWS * model.context):
+    while unfinished.any():
         uniform = torch.from_numpy(random.random(len(opening)))
-        fresh = sampling.choose(step(fresh.to(device)).cpu(), uniform)[:, None]
-        rows.append(fresh)
+        fresh = sampling.choose(step(fresh), uniform)[:, None]
         unfinished &= fresh[:, 0] != (-1 if end is None else end)
-        if not unfinished.any():
-            break
-    written = torch.cat(rows, dim=1).numpy()
-    return list(written) if end is None else [ended(row, end) for row in written]
+        yield fresh
 
 
-def ended(row: np.ndarray, end: int) -> np.ndarray:
-    """A row up to its first end mark; one that has none gets it."""
+def ended(row: np.ndarray, end: int | None) -> np.ndarray:
+    """A row up to its first end mark; one that has none gets it, where texts end with one."""
+    if end is None:
+        return row
     found = np.flatnonzero(row == end)
     return row[: found[0] + 1] if len(found) else np.append(row, end)

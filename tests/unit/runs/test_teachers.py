@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 import octavo
 from octavo.dataset import Dataset, prepare
 from octavo.errors import CheckpointError, ConfigError, InputError, StorageError
+from octavo.generation import Precision
 from octavo.runs import teachers
 from octavo.runs.console import Console
 from octavo.runs.train import resolve
@@ -97,9 +98,11 @@ def test_only_a_model_of_the_same_tokens_and_context_can_teach(place: Path, tmp_
     with pytest.raises(InputError, match="does not exist"):
         taught(place, tmp_path / "run", runs=("nobody",))
     with pytest.raises(ConfigError, match="nobody is there to write"):
-        octavo.train(RECIPE, place / "text.txt", tmp_path / "run", overrides=["training.teachers.written=9"])
+        octavo.train(RECIPE, place / "text.txt", tmp_path / "run", overrides=["training.teachers.written=99"])
+    with pytest.raises(ConfigError, match="take more than 16"):
+        taught(place, tmp_path / "run", "training.teachers.written=16")
     with pytest.raises(ConfigError, match="2 sequences"):
-        taught(place, tmp_path / "run", "training.teachers.written=9", "training.batch=1")
+        taught(place, tmp_path / "run", "training.teachers.written=99", "training.batch=1")
     assert not (tmp_path / "run").exists()
 
 
@@ -149,19 +152,23 @@ def dataset(place: Path, *, validation: float = 0.1, split: str = "contiguous", 
     )
 
 
-def test_what_is_written_goes_on_from_the_text_and_is_the_same_again(place: Path) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_what_is_written_goes_on_from_the_text_and_is_the_same_again(
+    place: Path, precision: Precision
+) -> None:
     runs, text = [octavo.Run.open(place / f"teacher-{seed}") for seed in (1, 2)], dataset(place)
-    one, two = (
-        teachers.write([run.model for run in runs], text, 40_000, seed=5, console=QUIET) for _ in range(2)
+    models, given = (
+        [run.model for run in runs],
+        {"context": 12, "seed": 5, "console": QUIET, "precision": precision},
     )
+    one, two = (teachers.write(models, text, 40_000, **given) for _ in range(2))
     assert np.array_equal(one.tokens, two.tokens) and np.array_equal(one.starts, two.starts)
-    length = teachers.OPENING + teachers.WINDOWS * 16
-    assert len(one.tokens) == 3 * teachers.STREAMS * length >= 40_000
-    assert one.starts.tolist() == list(range(0, len(one.tokens), length))
+    assert 40_000 <= len(one.tokens) < 40_000 + teachers.STREAMS * 13
+    assert one.starts.tolist() == list(range(0, len(one.tokens), 13))
     read = (place / "text.txt").read_text()
     for start in one.starts[:5].astype(int):
-        assert runs[0].tokenizer.decode(one.tokens[start : start + teachers.OPENING].tolist()) in read
-    other = teachers.write([run.model for run in reversed(runs)], text, 40_000, seed=5, console=QUIET)
+        assert runs[0].tokenizer.decode(one.tokens[start : start + 12].tolist()) in read
+    other = teachers.write(models[::-1], text, 40_000, **given)
     assert not np.array_equal(one.tokens, other.tokens)  # they take turns
 
 
@@ -230,3 +237,7 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
         assert inputs.shape == targets.shape == (5, 16)
         assert np.array_equal(inputs[:3], plain.batch(step)[0])
         assert np.array_equal(targets[:, :-1], inputs[:, 1:])
+    texts = load_file(path)["tokens"].reshape(-1, 17)
+    assert {tuple(row) for row in np.concatenate((inputs, targets[:, -1:]), axis=1)[3:]} <= {
+        tuple(row) for row in texts
+    }
