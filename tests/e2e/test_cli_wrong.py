@@ -42,6 +42,9 @@ def test_wrong_settings(octavo: Octavo, tmp_path: Path) -> None:
     refused(train(octavo, out, "training.device=warp"), "no device 'warp'", "training.device=cpu")
     refused(train(octavo, out, "sampling.temperature=-1"), "sampling.temperature")
     refused(train(octavo, out, "training: [3"), "is not an override")
+    refused(train(octavo, out, "training.teachers.runs=nowhere"), "nowhere does not exist")
+    refused(train(octavo, out, "training.teachers.runs=text.txt"), "is not a run folder")
+    refused(train(octavo, out, "training.teachers.written=9999"), "nobody is there to write")
     assert not out.exists()
 
 

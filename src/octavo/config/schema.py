@@ -5,9 +5,10 @@ Words: B batch, T positions (context), C width, H heads, D head width, V vocabul
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from octavo.config.parts import FilePath, PartConfig, PartOf, Strict
 
@@ -129,12 +130,17 @@ class TeachersConfig(Strict):
     """Finished runs that the model learns from, besides the text. It is called distillation (Hinton et al. 2015)."""
 
     runs: tuple[FilePath, ...] = ()
-    """Run folders (or checkpoint folders) with this run's tokenizer. Several teach the mean of their predictions: each
-    step asks the next one."""
+    """Run folders (their best checkpoint teaches) or checkpoint folders, with this run's tokenizer. Several teach the
+    mean of their predictions: each step asks the next one."""
     weight: float = Field(0.8, gt=0, le=1)
     """Share of the loss that is cross-entropy with the teachers' predictions; the rest is with the text's tokens."""
     written: int = Field(0, ge=0)
     """Tokens that the teachers write before the training, in turn; half of each batch then comes from these."""
+
+    @field_validator("runs", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str | Path) else value
 
     @model_validator(mode="after")
     def _somebody(self) -> TeachersConfig:

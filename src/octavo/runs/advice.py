@@ -19,6 +19,9 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
             value = getattr(recipe.sampling, name)
             if value is not None:
                 said.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
+    teachers = recipe.training.teachers
+    if not teachers.runs and teachers.weight != type(teachers).model_fields["weight"].default:
+        said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")
     assert isinstance(recipe.evaluation.every, int), "see runs.data.in_steps"
     patience, evaluations = recipe.training.patience, math.ceil(steps / recipe.evaluation.every)
     if patience is not None and evaluations <= patience:

@@ -22,6 +22,8 @@ from octavo.runs.advice import idle_options
         ({"training": {"patience": 1}, "evaluation": {"every": 50}}, None),
         ({"training": {"patience": 2}, "evaluation": {"every": 50}}, "training.patience=2"),
         ({"training": {"patience": 1}}, "training.patience=1"),
+        ({"training": {"teachers": {"weight": 0.5}}}, "training.teachers.weight=0.5"),
+        ({"training": {"teachers": {"weight": 0.5, "runs": "runs/one"}}}, None),
     ],
 )
 def test_idle_options(tree: dict, named: str | None) -> None:
