@@ -65,6 +65,7 @@ def render(data: ReportData, loss: str) -> str:
         settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)
         if data.settings
         else "",
+        taught=bool(data.manifest.get("teachers")),
         machine=list(flat(data.manifest)),
     )
 

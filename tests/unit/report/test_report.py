@@ -86,6 +86,16 @@ def page_of(folder: Path) -> str:
     return write_report(folder, ReportData.from_run(folder)).read_text("utf-8")
 
 
+def test_a_taught_run_says_what_its_training_loss_is(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", rows=TRAINED)
+    assert "teachers" not in page_of(folder)
+    taught = {"octavo": "0.1.0", "teachers": [{"checkpoint": "runs/one/step-9", "sha256": "1f"}]}
+    (folder / "manifest.json").write_text(json.dumps(taught), "utf-8")
+    page = page_of(folder)
+    assert "learning from its teachers too" in page
+    assert "teachers.1.checkpoint" in page and "runs/one/step-9" in page
+
+
 def test_page_says_what_the_folder_says(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "bard", rows=TRAINED + JUDGED, evaluation=EVALUATION, sample=HOSTILE)
     page = page_of(folder)
