@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,16 @@ PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken
 
 
 def run_manifest(
-    recipe: Recipe, dataset: Dataset, runtime: Runtime, *, teachers: Sequence[Mapping[str, Any]] = ()
+    recipe: Recipe, dataset: Dataset, runtime: Runtime, *, taught: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The manifest of a run that is about to start; with `teachers`, which weights it learns from."""
-    taught = {"teachers": [dict(teacher) for teacher in teachers]} if teachers else {}
+    """The manifest of a run that is about to start; `taught` is what it says of its teachers."""
     return {
         "octavo": octavo.__version__,
         "code": code_identity(),
         "config_sha256": hashlib.sha256(to_yaml(recipe).encode()).hexdigest(),
         "seed": recipe.seed,
         "data": dict(dataset.manifest),
-        **taught,
+        **(taught or {}),
         "runtime": runtime.describe(),
         "processes": runtime.world.size,
         "versions": versions(),

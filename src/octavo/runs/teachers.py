@@ -22,7 +22,7 @@ from octavo.model.gpt import GPT
 from octavo.runs.console import Console
 from octavo.runs.data import batches_over
 from octavo.runs.run import Run
-from octavo.training.checkpoint import file_hash, read_json, storage_errors
+from octavo.training.checkpoint import file_hash, read_json, storage_errors, sync
 from octavo.training.precision import fast_bfloat16
 from octavo.training.teaching import Teachers
 from octavo.training.world import World
@@ -88,12 +88,15 @@ def to_ask(runs: Sequence[Run], recipe: Recipe, device: torch.device) -> Teacher
     return Teachers(models, weight=recipe.training.teachers.weight) if models else None
 
 
-def described(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """For the manifest: which weights teach."""
-    return [
+def described(runs: Sequence[Run], written: Path) -> dict[str, Any]:
+    """For the manifest: which weights teach, and the hash of what they wrote."""
+    if not runs:
+        return {}
+    teachers = [
         {"checkpoint": str(run.checkpoint.folder), "step": run.step, "sha256": weights_hash(run)}
         for run in runs
     ]
+    return {"teachers": teachers, "written_sha256": file_hash(written) if written.is_file() else None}
 
 
 def weights_hash(run: Run) -> str:
@@ -109,10 +112,12 @@ def with_written(
     path: Path,
     console: Console,
     world: World,
+    earlier: Mapping[str, Any] | None = None,
 ) -> Batches:
     """The batches, and beside them what the teachers write; `path` holds that from one session of a run to the next.
 
-    Of several processes the first one sees to the writing.
+    Of several processes the first one sees to the writing. Raises CheckpointError where it is not what `earlier`, the
+    manifest of a run that goes on, says.
     """
     tokens, context = recipe.training.teachers.written, recipe.model.context
     if not tokens:
@@ -132,6 +137,11 @@ def with_written(
             )
             keep(new, path)
     world.tell(None)
+    if earlier and file_hash(path) != earlier["written_sha256"]:
+        raise CheckpointError(
+            f"{path} is not what the teachers wrote when this run began.",
+            remedy="bring it back, or start a new run with another --out",
+        )
     held = load_file(path)
     cut = recipe
     if end_mark(dataset) is None:
@@ -146,6 +156,7 @@ def keep(written: Written, path: Path) -> None:
     aside = path.with_name(f".{path.name}")
     with storage_errors(path.parent):
         save_file({"tokens": written.tokens, "starts": written.starts}, aside)
+        sync(aside)
         aside.replace(path)
 
 

@@ -256,11 +256,11 @@ def train_in(
     if earlier is not None:
         refuse_other_data(earlier, dataset)
     teachers = open_teachers(recipe, dataset, console, earlier)
-    batches = with_written(batches, teachers, recipe, dataset, folder.written, console, world)
+    batches = with_written(batches, teachers, recipe, dataset, folder.written, console, world, earlier)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
     if world.first:
-        note_down(folder, recipe, dataset, runtime, None if earlier else described(teachers))
+        note_down(folder, recipe, dataset, runtime, None if earlier else described(teachers, folder.written))
     count = sum(p.numel() for p in model.parameters())
     console.say(
         f"{count:,} parameters, {len(dataset.train.tokens):,} training tokens, "
@@ -299,17 +299,13 @@ def train_in(
 
 
 def note_down(
-    folder: RunFolder,
-    recipe: Recipe,
-    dataset: Dataset,
-    runtime: Runtime,
-    teachers: Sequence[Mapping[str, Any]] | None,
+    folder: RunFolder, recipe: Recipe, dataset: Dataset, runtime: Runtime, taught: Mapping[str, Any] | None
 ) -> None:
-    """Save the tokenizer, and of a run that begins, which then tells its `teachers`, the manifest."""
+    """Save the tokenizer, and of a run that begins, which then says by whom it is `taught`, the manifest."""
     with storage_errors(folder.path):
         dataset.tokenizer.save(folder.tokenizer)
-    if teachers is not None:
-        manifest = run_manifest(recipe, dataset, runtime, teachers=teachers)
+    if taught is not None:
+        manifest = run_manifest(recipe, dataset, runtime, taught=taught)
         replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
 
 

@@ -241,3 +241,22 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
     assert {tuple(row) for row in np.concatenate((inputs, targets[:, -1:]), axis=1)[3:]} <= {
         tuple(row) for row in texts
     }
+
+
+def test_what_they_wrote_is_known_by_its_hash(place: Path, tmp_path: Path) -> None:
+    """Lost, it is written again; altered, it is refused."""
+    written = "training.teachers.written=2000"
+    taught(place, tmp_path / "whole", written)
+    taught(place, tmp_path / "run", written, "training.steps=3")
+    path = tmp_path / "run" / "written.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match="is not what the teachers wrote"):
+        taught(place, tmp_path / "run", written, resume=True)
+    path.write_bytes(whole[:100])
+    with pytest.raises(CheckpointError, match="is not what the teachers wrote"):
+        taught(place, tmp_path / "run", written, resume=True)
+    path.unlink()
+    taught(place, tmp_path / "run", written, resume=True)
+    assert path.read_bytes() == whole
+    assert losses(tmp_path / "run") == losses(tmp_path / "whole")
