@@ -199,6 +199,7 @@ static inline __attribute__((always_inline)) void tile(
     for (int i = 0; i < count; i++)
       for (int v = 0; v < VECTORS; v++) {
         sums[i][v] *= *(const LooseVector *)(layer->scales + first + v * LANES);
+        __asm__("" : "+m"(sums[i][v]));  // compilers would fuse it with the next line for some counts, and round otherwise
         if (layer->bias) sums[i][v] += *(const LooseVector *)(layer->bias + first + v * LANES);
       }
   const int rows = layer->rows - first < PANEL ? layer->rows - first : PANEL;
