@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 import octavo
-from common import finish, load, machine, print_table
+from common import finish, load, print_table
 from octavo.runs.console import Console
 from octavo.runs.data import build_dataset
 from octavo.runs.evaluate import whole_split
@@ -117,7 +117,6 @@ def main() -> None:
     print_table([{**one, "loss": f"{one['loss']:.4f}"} for one in rows])
     finish(
         {
-            "machine": machine(),
             "recipe": options.recipe,
             "student": settings,
             "rows": rows,
