@@ -7,21 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import numpy as np
 
 from octavo.config import PartConfig, Recipe
 from octavo.corpus import Source
 from octavo.corpus.catalogue import NAMED
 from octavo.corpus.cleaning import Cleaned, StepConfig
 from octavo.corpus.hub import is_hub_name
-from octavo.dataset import Dataset, Split, prepare
+from octavo.dataset import Dataset, prepare
 from octavo.dataset.batches import Batches
 from octavo.errors import ConfigError
 from octavo.runs.console import Console
 from octavo.tokenizers import Tokenizer, TokenizerConfig
-
-if TYPE_CHECKING:
-    from octavo.runs.teachers import Written
 
 Paths = str | Path | Iterable[str | Path]
 
@@ -87,17 +86,20 @@ def build_dataset(recipe: Recipe, console: Console) -> Dataset:
 
 def build_batches(recipe: Recipe, dataset: Dataset, console: Console) -> Batches:
     """The recipe's batches over the training split; CorpusError where the text is too short for the context."""
-    batches = batches_over(dataset.train, recipe, dataset.tokenizer, rows=recipe.training.text_rows)
+    train, rows = dataset.train, recipe.training.text_rows
+    batches = batches_over(train.tokens, train.starts, recipe, dataset.tokenizer, rows=rows)
     for note in batches.notes:
         console.say(note)
     return batches
 
 
-def batches_over(text: Split | Written, recipe: Recipe, tokenizer: Tokenizer, *, rows: int) -> Batches:
-    """Batches of so many sequences over a text, made as the recipe says."""
+def batches_over(
+    tokens: np.ndarray, starts: np.ndarray, recipe: Recipe, tokenizer: Tokenizer, *, rows: int
+) -> Batches:
+    """Batches of so many sequences over a text (ids, and where documents begin in them), made as the recipe says."""
     return recipe.batches.build(
-        text.tokens,
-        text.starts,
+        tokens,
+        starts,
         context=recipe.model.context,
         batch=rows,
         seed=recipe.seed,

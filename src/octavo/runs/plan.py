@@ -24,7 +24,7 @@ from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
 from octavo.runs.machines import find_machine
 from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
-from octavo.runs.teachers import to_ask
+from octavo.runs.teachers import teachers_of, to_ask
 from octavo.runs.train import resolve
 from octavo.training.fitting import WHOLE, Fit, open_ways, rehearsed
 from octavo.training.loop import Batch, training_steps
@@ -68,7 +68,7 @@ def plan(
         )
     seen = steps * step_tokens(resolved)
     of_text = seen * resolved.training.text_rows / resolved.training.batch
-    teachers = teachers_of(resolved, vocab_size)
+    teachers = known_teachers(resolved, vocab_size)
     facts: dict[str, Any] = {
         "steps": steps,
         "tokens_seen": seen,
@@ -94,9 +94,9 @@ def plan(
     return {**facts, "warnings": [*notes, *warnings(facts)]}
 
 
-def teachers_of(recipe: Recipe, vocab_size: int) -> list[Run]:
-    """The runs that teach. Raises InputError where they know other tokens."""
-    runs = [Run.open(path) for path in recipe.training.teachers.runs]
+def known_teachers(recipe: Recipe, vocab_size: int) -> list[Run]:
+    """The runs that teach. Raises InputError where they know other tokens, or see less."""
+    runs = teachers_of(recipe)
     for run in runs:
         if run.tokenizer.vocab_size != vocab_size:
             raise InputError(

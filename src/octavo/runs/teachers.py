@@ -40,14 +40,27 @@ class Written:
     starts: np.ndarray
 
 
+def teachers_of(recipe: Recipe) -> list[Run]:
+    """The runs that the recipe names. Raises InputError where one sees less than this model."""
+    context = recipe.model.context
+    runs = [Run.open(path) for path in recipe.training.teachers.runs]
+    for run, path in zip(runs, recipe.training.teachers.runs, strict=True):
+        if run.config.model.context < context:
+            raise InputError(
+                f"{path} sees {run.config.model.context} positions; this model has {context}.",
+                remedy=f"model.context={run.config.model.context}, or another teacher",
+            )
+    return runs
+
+
 def open_teachers(
     recipe: Recipe, dataset: Dataset, console: Console, earlier: Mapping[str, Any] | None = None
 ) -> list[Run]:
-    """The runs that the recipe names. `earlier` is the manifest of a run that goes on.
+    """The runs that teach on a dataset. `earlier` is the manifest of a run that goes on.
 
     Raises InputError where one cannot teach this model, CheckpointError where it is not the one that taught it before.
     """
-    runs = [Run.open(path) for path in recipe.training.teachers.runs]
+    runs = teachers_of(recipe)
     before = [teacher["sha256"] for teacher in earlier["teachers"]] if earlier and runs else []
     for run, known in zip(runs, before, strict=bool(before)):
         if weights_hash(run) != known:
@@ -60,11 +73,6 @@ def open_teachers(
             raise InputError(
                 f"{path} has another tokenizer, so its predictions are of other tokens.",
                 remedy="train it on the same text with the same tokenizer",
-            )
-        if run.config.model.context < recipe.model.context:
-            raise InputError(
-                f"{path} sees {run.config.model.context} positions; this model has {recipe.model.context}.",
-                remedy=f"model.context={run.config.model.context}, or another teacher",
             )
         if not read_same_text(run, dataset):
             console.say(
@@ -147,7 +155,7 @@ def with_written(
     if end_mark(dataset) is None:
         cut = recipe.model_copy(update={"batches": SlidingConfig(stride=context + 1)})
     rows = recipe.training.batch - recipe.training.text_rows
-    written = batches_over(Written(held["tokens"], held["starts"]), cut, dataset.tokenizer, rows=rows)
+    written = batches_over(held["tokens"], held["starts"], cut, dataset.tokenizer, rows=rows)
     return Together(batches, written)
 
 

@@ -142,6 +142,10 @@ def test_a_taught_run_is_planned_with_its_teachers(tmp_path: Path, monkeypatch: 
     found = plan(SMALL, tmp_path / "text.txt", overrides=taught)
     assert asked == [0, 1, 2, 3]
     assert found["passes"] == pytest.approx(alone["passes"] / 2)
+    with pytest.raises(InputError, match="sees 16 positions; this model has 32"):
+        plan(SMALL, tmp_path / "text.txt", overrides=taught | {"model.context": 32})
+    with pytest.raises(InputError, match="the vocabulary has 50"):
+        plan(SMALL, vocab_size=50, overrides=taught)
     slow, fast = (
         plan(SMALL, tmp_path / "text.txt", overrides=given, on=["h100"])["predictions"][0]["seconds"]
         for given in (taught, {})
