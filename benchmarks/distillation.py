@@ -4,7 +4,7 @@
 
 The teachers are runs of `--recipe` with these seeds; the student is the same recipe with STUDENT and the KEY=VALUEs
 given here. Runs that FOLDER has already are taken as they are, or gone on with. Nats a token on the whole validation
-split; `--device`, threads and precision as `octavo train` chooses them.
+split, in float32.
 """
 
 from __future__ import annotations
