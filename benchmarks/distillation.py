@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import octavo
 from common import finish, load, print_table
-from octavo.runs.console import Console
+from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
 from octavo.runs.evaluate import whole_split
 from octavo.runs.folder import RunFolder

@@ -11,19 +11,32 @@ import asyncio
 import json
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-if TYPE_CHECKING:
-    from fake_endpoint import FakeEndpoint
+from fake_http import answer, send, whole
 
 SHARE = 0.5  # of the full price
+
+
+class Server(Protocol):
+    """What batches need of their server: see `fake_endpoint.FakeEndpoint`."""
+
+    seconds: float
+    seed: int
+    calls: list[dict[str, Any]]
+    story: Callable[[int, str], str]
+
+    def fault(self, share: float) -> str: ...
+
+    def bill(self, request: dict[str, Any], text: str, share: float = ...) -> dict[str, Any]: ...
 
 
 class FakeBatches:
     """Files and batches of one server."""
 
-    def __init__(self, server: FakeEndpoint) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.files: dict[str, bytes] = {}
         self.made: dict[str, dict[str, Any]] = {}
@@ -33,8 +46,6 @@ class FakeBatches:
 
     def one(self, ask: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter) -> bool:
         """Answer one call; whether the connection stays open."""
-        from fake_endpoint import answer, send
-
         fault = self.script.pop(0) if self.script else ""
         if fault in ("429", "500"):
             more = {"Retry-After": "0.2"} if fault == "429" else {}
@@ -110,8 +121,6 @@ class FakeBatches:
 
     def _line(self, line: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """What becomes of one request, and the file in which it is told."""
-        from fake_endpoint import whole
-
         server, request = self.server, line["body"]
         number = len(server.calls)
         draw = random.Random(f"{server.seed}/{number}")

@@ -7,9 +7,9 @@ Standard library only, one process, HTTP/1.1 with connections kept open. Tests a
 
     python benchmarks/fake_endpoint.py --port 8123      # by hand, for trying the how-to page
 
-Faults, each a share of the calls: 429 (with Retry-After as a number or a date), 500, timeout (no answer), cut (the
-connection ends within the answer), wrong_json, empty, html, length (cut by max_tokens), bad_story (a story that
-does not pass). The draw depends on the seed and the call's number alone.
+Faults, each a share of the calls: 429 (with Retry-After as a number or a date), 429_past (its date is over), 503, 500,
+timeout (no answer), cut (the connection ends within the answer), wrong_json, empty, html, length (cut by max_tokens),
+bad_story (a story that does not pass). The draw depends on the seed and the call's number alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from types import TracebackType
 from typing import Any
 
 from fake_batches import FakeBatches
+from fake_http import answer, send, stream, whole
 from octavo.synthesis.storyteller import Storyteller
 
 Story = Callable[[int, str], str]
@@ -49,6 +50,8 @@ class FakeEndpoint:
         most: calls at the same time; more are answered 429.
         key: the key that calls have to bear; None: any or none.
         story: what is answered.
+        zipped: whether answers in one piece are compressed.
+        usage: what is said about tokens in the place of the truth, chosen for each call; None: the truth.
     """
 
     def __init__(
@@ -61,11 +64,14 @@ class FakeEndpoint:
         most: int = 10**6,
         key: str | None = None,
         story: Story | None = None,
+        zipped: bool = False,
+        usage: Sequence[Any] | None = None,
         seed: int = 0,
         port: int = 0,
     ) -> None:
         self.seconds, self.faults, self.retry_after = seconds, faults or {}, retry_after
         self.dates, self.most, self.key, self.seed, self._port = dates, most, key, seed, port
+        self.zipped, self.usage = zipped, usage
         teller = Storyteller(seed)
         self.story: Story = story or (lambda number, _: teller.story(number).text)
         self.calls: list[dict[str, Any]] = []
@@ -173,10 +179,18 @@ class FakeEndpoint:
             await asyncio.sleep(0)  # so that the end of a caller who died is seen
             self._throttle(writer, "" if gone() else own, draw)
             return True
+        if fault == "429_past":
+            past = formatdate(now - 60, usegmt=True)
+            answer(writer, 429, {"error": {"message": "slow down"}}, **{"Retry-After": past})
+            return True
+        if fault == "503":
+            answer(writer, 503, {"error": {"message": "overloaded"}})
+            return True
         if fault == "500":
             answer(writer, 500, {"error": {"message": f"internal; you said {self._said}"}})
             return True
         usage = self.bill(request, self.story(number, said))
+        usage = draw.choice(self.usage) if self.usage else usage
         if fault == "timeout":
             await asyncio.sleep(3600)
         await asyncio.sleep(self.seconds * draw.uniform(0.9, 1.1))
@@ -253,13 +267,13 @@ class FakeEndpoint:
             reply = b"" if empty else json.dumps(whole("", "stop", usage)).encode()
             send(writer, 200, reply, "application/json")
         elif request.get("stream"):
-            return _stream(writer, text, finish, usage, cut=fault == "cut", draw=draw)
+            return stream(writer, text, finish, usage, cut=fault == "cut", draw=draw)
         elif fault == "cut":
             body = json.dumps(whole(text, finish, usage)).encode()
             send(writer, 200, body, "application/json", keep=len(body) // 2)
             return False
         else:
-            answer(writer, 200, whole(text, finish, usage))
+            answer(writer, 200, whole(text, finish, usage), zipped=self.zipped)
         return True
 
     def ledger(self) -> dict[str, Any]:
@@ -283,74 +297,6 @@ class FakeEndpoint:
             f"{found['calls']:,} calls ({faults or 'none'}), {found['peak']} at the same time,"
             f" ${found['billed'] / 10**12:.4f} billed, {found['early']} before their Retry-After"
         )
-
-
-def whole(text: str, finish: str, usage: dict[str, Any]) -> dict[str, Any]:
-    """A chat completion in one piece."""
-    message = {"role": "assistant", "content": text}
-    return {
-        "object": "chat.completion",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": usage,
-    }
-
-
-def answer(writer: asyncio.StreamWriter, status: int, data: dict[str, Any], **headers: str) -> None:
-    """Answer with JSON."""
-    send(writer, status, json.dumps(data).encode(), "application/json", headers=headers)
-
-
-def send(
-    writer: asyncio.StreamWriter,
-    status: int,
-    body: bytes,
-    kind: str,
-    *,
-    keep: int | None = None,
-    headers: dict[str, str] | None = None,
-) -> None:
-    """Answer with bytes; `keep`: only so many of them."""
-    lines = [
-        f"HTTP/1.1 {status} X",
-        f"Date: {formatdate(usegmt=True)}",
-        f"Content-Type: {kind}",
-        f"Content-Length: {len(body)}",
-    ]
-    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-    writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body[:keep])
-
-
-def _stream(
-    writer: asyncio.StreamWriter,
-    text: str,
-    finish: str,
-    usage: dict[str, Any],
-    *,
-    cut: bool,
-    draw: random.Random,
-) -> bool:
-    """Server-sent events; a cut one ends within an event, between two, before the reason, or before [DONE]."""
-    words = text.split(" ")
-    deltas = [
-        " ".join(words[i : i + 8]) + (" " if i + 8 < len(words) else "") for i in range(0, len(words), 8)
-    ]
-    events = [
-        {"choices": [{"index": 0, "delta": {"content": delta}, "finish_reason": None}]} for delta in deltas
-    ]
-    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-    events.append({"choices": [], "usage": usage})
-    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
-    if cut:
-        body = draw.choice(
-            [body[: len(body) // 2], body, body[: body.rfind('data: {"choices": [{"index": 0, "delta": {}')]]
-        )
-    else:
-        body += "data: [DONE]\n\n"
-    tidy = not cut or draw.random() < 0.5  # a proxy may end a cut stream tidily
-    chunk = f"{len(body.encode()):x}\r\n{body}\r\n" + ("0\r\n\r\n" if tidy else "")
-    head = f"HTTP/1.1 200 OK\r\nDate: {formatdate(usegmt=True)}\r\nContent-Type: text/event-stream\r\n"
-    writer.write((head + "Transfer-Encoding: chunked\r\n\r\n" + chunk).encode())
-    return tidy
 
 
 def main() -> int:

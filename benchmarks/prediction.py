@@ -17,7 +17,7 @@ import torch
 
 from common import finish, load, print_table
 from octavo.config import Recipe, load_recipe
-from octavo.runs.console import Console
+from octavo.ground.console import Console
 from octavo.runs.machines import Machine, here
 from octavo.runs.plan import timed
 from octavo.runs.prediction import predict

@@ -33,8 +33,9 @@ import torch._dynamo  # noqa: F401 - what building an optimizer imports
 from common import finish, load, print_table
 from octavo.cli import main as octavo_main
 from octavo.errors import CheckpointError
+from octavo.ground.files import file_hash
 from octavo.runs.folder import RunFolder
-from octavo.training.checkpoint import file_hash, follow, list_checkpoints
+from octavo.training.checkpoint import follow, list_checkpoints
 
 RECIPE = """\
 tokenizer: char

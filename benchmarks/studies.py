@@ -11,8 +11,8 @@ import argparse
 from pathlib import Path
 
 from common import finish, machine
-from octavo.study.results import collect
-from octavo.study.table import summary
+from octavo.studies.results import collect
+from octavo.studies.table import summary
 
 HEAD = """\
 # Results of the shipped studies

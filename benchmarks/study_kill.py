@@ -23,9 +23,9 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # one thread can be forked safely
 
 from common import finish, load, print_table
-from octavo.study.job import outcome_of
-from octavo.study.results import RESULTS
-from octavo.study.run import run_study
+from octavo.studies.job import outcome_of
+from octavo.studies.results import RESULTS
+from octavo.studies.run import run_study
 
 RECIPE = """\
 tokenizer: char

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 
 from common import finish, print_table
-from octavo.runs.console import Console
-from octavo.study.results import Curve, RunResult, StudyResults
-from octavo.study.run import run_study
-from octavo.study.spec import Change, Study
-from octavo.study.statistics import Arm, compare, default_noise
-from octavo.study.verdict import Judged, judge_study
+from octavo.ground.console import Console
+from octavo.studies.results import Curve, RunResult, StudyResults
+from octavo.studies.run import run_study
+from octavo.studies.spec import Change, Study
+from octavo.studies.statistics import Arm, compare, default_noise
+from octavo.studies.verdict import Judged, judge_study
 
 NOISE, UNITS, LEVEL = 0.005, 100, 2.3
 """Bits per byte between seeds; documents of the validation text; the baseline's bits per byte."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; must stand before anything imports torch
+if "OMP_NUM_THREADS" not in os.environ:
+    # Workers share the cores, and of several threads a run takes what is fast just now. Before torch is imported.
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 

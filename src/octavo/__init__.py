@@ -1,7 +1,7 @@
 """Octavo: a workbench for small language models.
 
     import octavo
-    run = octavo.train("shakespeare-char-cpu", text="shakespeare.txt", out="runs/mine")
+    run = octavo.train(text="book.txt", out="runs/mine")
     print(run.generate("ROMEO:"))
 
 Importing this does nothing else: torch is loaded when it is first needed.
@@ -20,11 +20,12 @@ _WHERE = {
     "Run": "octavo.runs.run",
     "Hook": "octavo.runs.hooks",
     "plan": "octavo.runs.plan",
+    "study": "octavo.studies.run:run_study",
     "load_recipe": "octavo.config",
     "OctavoError": "octavo.errors",
 }
 
-__all__ = ["Hook", "OctavoError", "Run", "__version__", "load_recipe", "plan", "replay", "train"]
+__all__ = ["Hook", "OctavoError", "Run", "__version__", "load_recipe", "plan", "replay", "study", "train"]
 
 if TYPE_CHECKING:
     from octavo.config import load_recipe
@@ -34,9 +35,15 @@ if TYPE_CHECKING:
     from octavo.runs.replay import replay
     from octavo.runs.run import Run
     from octavo.runs.train import train
+    from octavo.studies.run import run_study as study
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'octavo' has no attribute '{name}'")
-    return getattr(importlib.import_module(_WHERE[name]), name)
+    module, _, attribute = _WHERE[name].partition(":")
+    return getattr(importlib.import_module(module), attribute or name)

@@ -6,9 +6,31 @@ Each kind carries the exit code that the command line ends with. Messages are wh
 
 from __future__ import annotations
 
+import re
+
+_FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?:[ =]([A-Z]+|\d+)\b)?")
+_TRAIN = re.compile(r"\boctavo train RECIPE((?: --[a-z]+ [A-Z]+)*)")
+_SWITCHES = ("resume", "overwrite", "quiet", "force")
+_VALUES = (
+    "text",
+    "out",
+    "jobs",
+    "cluster",
+    "size",
+    "coverage",
+    "near",
+    "vocabulary",
+    "max_usd",
+    "accept_change",
+)
+
 
 class OctavoError(Exception):
-    """Base of every error that is meant for the reader; printed without a traceback."""
+    """Base of every error that is meant for the reader; the command line prints it without a traceback.
+
+    `what` and `remedy` name options as the command line does (`--text PATH`). In Python, `str` names the same as
+    arguments (`text=…`).
+    """
 
     exit_code = 1
 
@@ -16,6 +38,36 @@ class OctavoError(Exception):
         self.what = what
         self.remedy = remedy
         super().__init__(what if remedy is None else f"{what}\n  → {remedy}")
+
+    @property
+    def as_command_line(self) -> str:
+        """The message for somebody who typed a command."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        return in_python(self.as_command_line)
+
+
+def in_python(text: str) -> str:
+    """A message with its command-line options named as arguments: `--text PATH` becomes `text=PATH`."""
+
+    def argument(flag: re.Match[str]) -> str:
+        name, value = flag[1].replace("-", "_"), flag[2]
+        if name not in (*_SWITCHES, *_VALUES):
+            return flag[0]  # an option of another program, or of a command that has no call
+        if value is not None:
+            return f"{name}={value}"
+        return f"{name}=True" if name in _SWITCHES else f"{name}="
+
+    def call(command: re.Match[str]) -> str:
+        options = [_FLAG.sub(argument, flag[0]) for flag in _FLAG.finditer(command[1])]
+        return f"octavo.train({', '.join(['RECIPE', *options])})"
+
+    # Other commands stay as they are: they have no call in Python.
+    lines = [_TRAIN.sub(call, line) for line in text.split("\n")]
+    return "\n".join(
+        line if re.search(r"\boctavo [a-z]", line) else _FLAG.sub(argument, line) for line in lines
+    )
 
 
 class InputError(OctavoError):

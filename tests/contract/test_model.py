@@ -16,6 +16,8 @@ from torch.nn import functional as F
 
 from octavo.config import ModelConfig
 from octavo.config.parts import parts
+from octavo.generation.engine import CachedDecoder, FullDecoder, fastest_decoder
+from octavo.generation.native import NativeDecoder, compiled
 from octavo.model.accounting import parameters
 from octavo.model.build import build_model
 from octavo.model.capture import capture
@@ -159,6 +161,20 @@ def test_cached_decoding_is_full_decoding(
         cache = model.new_cache(B)
         found = torch.cat([model(piece, cache) for piece in tokens().split(pieces, dim=1)], dim=1)
         same(found, model(tokens()), options)
+
+
+def test_writes_by_the_kernel_what_it_writes_by_torch(
+    models: list[tuple[dict[str, object], GPT]],
+) -> None:
+    """Through a prompt, single tokens and a window that slides; rounding counts as it does in torch."""
+    for options, model in models[::3]:  # of every part some
+        assert NativeDecoder.fits(model) == (compiled() is not None), options
+        exact = FullDecoder(deepcopy(model).double(), batch=B)
+        decoders = [kind(model, batch=B) for kind in (fastest_decoder(model), CachedDecoder)]
+        for piece in tokens().split([3, 1, 4], dim=1) + tokens(1).split([1, 2, 5], dim=1):
+            expected = exact(piece).double()
+            found, torchs = ((decoder(piece) - expected).abs().max().item() for decoder in decoders)
+            assert found <= max(1e-5 * expected.abs().max().item(), 4 * torchs), options
 
 
 def test_fused_attention_is_explicit_attention(models: list[tuple[dict[str, object], GPT]]) -> None:

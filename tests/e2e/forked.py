@@ -5,13 +5,20 @@ The client is `Octavo`. Run as a script, this file is the server: JSON lines in,
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import threading
+import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,9 +66,10 @@ class Octavo:
         watch: Path | None = None,
         die_at: int = 0,
         patch: str = "",
+        cache: str = "",
     ) -> Command:
         """Begin a command. With `watch`, it is killed before its `die_at`-th file operation below that folder.
-        `patch` names a function of this file that is called first."""
+        `patch` names a function of this file that is called first; `cache` takes the place of the server's."""
         self.number += 1
         files = [self.folder / f".{self.number}.{name}" for name in ("in", "out", "err")]
         files[0].write_bytes(stdin)
@@ -72,8 +80,38 @@ class Octavo:
             watch=watch and str(watch),
             die_at=die_at,
             patch=patch,
+            cache=cache,
         )
         return Command(self, pid, files)
+
+    def on_a_terminal(
+        self, *arguments: object, columns: int = 80, typed: Sequence[bytes] = ()
+    ) -> tuple[int, str]:
+        """Run a command on a terminal of its own. Each of `typed` is typed when it asks by `> `. The exit code and what
+        was shown."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        shown: list[bytes] = []
+        reader = threading.Thread(target=_read_all, args=(ours, shown))
+        reader.start()
+        pid = self.ask(
+            arguments=[str(argument) for argument in arguments],
+            folder=str(self.folder),
+            files=[os.ttyname(theirs)] * 3,
+            watch=None,
+            die_at=0,
+            patch="",
+            cache="",
+            terminal=True,
+        )
+        for asked, line in enumerate(typed, 1):
+            until(lambda asked=asked: b"".join(shown).count(b"> ") >= asked)
+            os.write(ours, line)
+        code = self.ask(wait=pid)
+        os.close(theirs)
+        reader.join()
+        os.close(ours)
+        return code, b"".join(shown).decode("utf-8").replace("\r\n", "\n")
 
     def __call__(self, *arguments: object, **options: Any) -> Result:
         """Run a command to its end."""
@@ -82,6 +120,20 @@ class Octavo:
     def close(self) -> None:
         self.server.stdin.close()
         self.server.wait()
+
+
+def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something; fail where it does not come."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
+
+
+def _read_all(handle: int, into: list[bytes]) -> None:
+    with suppress(OSError):  # how Linux says that nobody is left at the other end
+        while piece := os.read(handle, 65536):
+            into.append(piece)
 
 
 @dataclass(frozen=True)
@@ -97,7 +149,7 @@ class Command:
 
     def wait(self) -> Result:
         code = self.octavo.ask(wait=self.pid)
-        out, err = (file.read_bytes().decode("utf-8") for file in self.files[1:])
+        out, err = (file.read_bytes().decode("utf-8", "surrogateescape") for file in self.files[1:])
         return Result(code, out, err)
 
 
@@ -126,13 +178,27 @@ def serve() -> None:
 
 
 def become(
-    arguments: list[str], folder: str, files: list[str], watch: str | None, die_at: int, patch: str
+    arguments: list[str],
+    folder: str,
+    files: list[str],
+    watch: str | None,
+    die_at: int,
+    patch: str,
+    cache: str,
+    terminal: bool = False,
 ) -> None:
     """Be the command, in the child; never returns."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if terminal:
+        os.setsid()  # so the first one that is opened becomes its own, and Ctrl-C there is for it
     for number, file in enumerate(files):
         os.dup2(os.open(file, os.O_RDWR | os.O_CREAT), number)
+    if terminal:
+        # Those that are there take themselves for files.
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
     os.chdir(folder)
+    if cache:
+        os.environ["OCTAVO_CACHE"] = cache
     counted = watched(watch, die_at) if watch else [0]
     if patch:
         globals()[patch]()
@@ -189,6 +255,17 @@ def slow_steps() -> None:
             time.sleep(10)
 
     session.training_steps = slowly
+
+
+def limited() -> None:
+    """Interrupt the command when it takes long, and let it have 12 GiB of addresses at most."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+    for number in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_PROF, 20)  # the processor's, so that a busy machine ends no more of them
+    signal.alarm(120)
 
 
 def poison() -> None:

@@ -15,7 +15,20 @@ import yaml
 from e2e.asking import refused, train
 from e2e.forked import Octavo
 
-VERBS = ("demo", "train", "generate", "eval", "plan", "recipes", "doctor", "info")
+VERBS = (
+    "demo",
+    "train",
+    "generate",
+    "write",
+    "eval",
+    "runs",
+    "compare",
+    "plan",
+    "recipes",
+    "doctor",
+    "info",
+    "completion",
+)
 KEYS = {
     "val_loss",
     "perplexity",
@@ -179,6 +192,41 @@ def test_recipes(octavo: Octavo) -> None:
     schema = json.loads(octavo("recipes", "--schema").out)
     assert "training" in schema["properties"]
     assert {"name", "description"} == set(json.loads(octavo("recipes", "--json").out)[0])
+
+
+def test_without_a_recipe_the_one_of_a_minute_is_taken(octavo: Octavo, tmp_path: Path) -> None:
+    small = ("model.layers=1", "model.width=16", "training.precision=float32")
+    out = tmp_path / "run"
+    first = octavo("train", "training.steps=3", *small, "--text", "text.txt", "--out", out)
+    assert first.code == 0, first
+    (said,) = [line for line in first.err.splitlines() if line.startswith("recipe: ")]
+    assert "minute, made for any text" in said and "quick" in said and "ten-minutes" in said
+    resolved = octavo("train", "training.steps=3", *small, "--text", "text.txt", "--dry-run")
+    assert yaml.safe_load(resolved.out) == yaml.safe_load((out / "config.yaml").read_text("utf-8"))
+    named = octavo("train", "minute", "training.steps=3", *small, "--text", "text.txt", "--dry-run")
+    assert resolved.out == named.out
+    planned = octavo("plan", *small, "--text", "text.txt")
+    assert planned.out.startswith("recipe: minute"), planned
+    assert "steps" in json.loads(octavo("plan", *small, "--text", "text.txt", "--json").out)
+
+
+def test_a_run_goes_on_with_its_own_recipe(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert train(octavo, out, "training.steps=4").code == 0
+    more = octavo("train", "--out", out, "--resume", "training.steps=6")
+    assert more.code == 0 and "recipe:" not in more.err, more
+    assert "going on with training.steps=6 (was 4)" in more.err
+    assert (
+        yaml.safe_load((out / "config.yaml").read_text("utf-8"))["description"] == "as small as a run can be"
+    )
+
+
+def test_the_recipes_for_any_text_come_first(octavo: Octavo) -> None:
+    listed = [line for line in octavo("recipes").out.splitlines() if not line.startswith(" ")]
+    assert listed[:3] == ["quick", "minute", "ten-minutes"]
+    for verb in ("train", "plan"):
+        helped = " ".join(octavo(verb, "--help").out.split())
+        assert all(name in helped for name in listed[:3])
 
 
 def test_doctor(octavo: Octavo) -> None:

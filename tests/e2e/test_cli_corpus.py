@@ -105,8 +105,8 @@ def test_a_training_run_cleans_and_says_so(octavo: Octavo, folder: Path) -> None
                   "training.steps=2", "batches=documents")  # fmt: skip
     assert done.code == 0, done.err
     manifest = json.loads((folder / "cleaned" / "manifest.json").read_text())
-    assert manifest["data"]["cleaning"]["5 exact_duplicates"]["dropped"] == 1
-    assert "cleaning 5 exact_duplicates: 41 in" in (folder / "cleaned" / "log.txt").read_text()
+    assert manifest["data"]["cleaning"]["6 exact_duplicates"]["dropped"] == 1
+    assert "cleaning 6 exact_duplicates: 41 in" in (folder / "cleaned" / "log.txt").read_text()
 
 
 def test_get_lists_and_refuses(octavo: Octavo) -> None:
@@ -137,3 +137,26 @@ def test_get_lists_and_refuses(octavo: Octavo) -> None:
 def test_wrong_input(octavo: Octavo, folder: Path, words: tuple[str, ...], said: str) -> None:
     refused(octavo("corpus", *words), said)
     assert not (folder / "x.txt").exists()
+
+
+def test_a_folder_of_files_is_listed_and_split_by_file(octavo: Octavo, folder: Path) -> None:
+    mixed = folder / "mixed"
+    mixed.mkdir()
+    english = "The old man walked down to the river and looked at the water for a long time. " * 20
+    (mixed / "english.txt").write_text(english)
+    (mixed / "german.txt").write_text(
+        "Der alte Mann ging hinunter zum Fluss und schaute auf das Wasser. " * 20
+    )
+    done = octavo("corpus", "stats", "--text", "mixed")
+    assert re.search(r"^german\.txt +1\.3 kB +1 +German$", done.out, re.MULTILINE), done.out
+    assert "most is English, 46% of it is German" in done.out
+    octavo("corpus", "clean", "--text", "mixed", "--steps", "plain", "--out", "mixed.jsonl")
+    facts = json.loads(octavo("corpus", "stats", "--text", "mixed.jsonl", "--json").out)
+    assert [file["name"] for file in facts["files"]] == ["english.txt", "german.txt"]
+    short = ("training.steps=2", "model.context=16")
+    done = octavo("train", "recipe.yaml", "--text", "mixed.jsonl", "--out", "by-end", *short)
+    assert "46% of it is German" in done.err and "split=files" in done.err
+    done = octavo("train", "recipe.yaml", "--text", "mixed.jsonl", "--out", "by-file", "split=files", *short)
+    assert done.code == 0 and "split=files" not in done.err
+    splits = json.loads((folder / "by-file" / "manifest.json").read_text())["data"]["splits"]
+    assert splits["validation"]["documents"] == 2

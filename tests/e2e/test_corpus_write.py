@@ -48,6 +48,10 @@ def test_the_price_is_told_and_nothing_is_made(octavo: Octavo) -> None:
             "NOT_SET_HERE",
         ),
         (
+            ["pidgin", "--stories", "5", "--max-usd", "1", "writers.model.base_url=http://api.example/v1"],
+            "without encryption",
+        ),
+        (
             ["pidgin", "--stories", "5", "--max-usd", "1", "--off-peak", "at night"],
             "10:00-18:30@America/Denver",
         ),

@@ -12,7 +12,7 @@ import pytest
 
 from e2e.asking import refused
 from e2e.forked import Octavo, Result
-from octavo.study.results import RESULTS, collect
+from octavo.studies.results import RESULTS, collect
 
 STUDY = """\
 baseline: recipe.yaml

@@ -25,9 +25,10 @@ SETTINGS = (
     "model.layers=2",
     "model.width=32",
 )
+WHEN = 'os.environ["RANK"] == "1" and info.step == 23'
 TIMEOUT = 8  # seconds; a machine that is busy must not look like a hang
 
-# The command line, with something that happens to rank 1 after step 23.
+# The command line, with something that happens to a rank after a step.
 FAULTY = """\
 import os, signal, sys, time
 from octavo.cli import main
@@ -37,7 +38,7 @@ after = Session.after_step
 
 def faulty(self, info):
     after(self, info)
-    if os.environ["RANK"] == "1" and info.step == 23 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    if ({when}) and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         {fault}
 
 Session.after_step = faulty
@@ -47,18 +48,26 @@ FAULTS = {
     "dies": "os.kill(os.getpid(), signal.SIGKILL)",
     "stops": "os.kill(os.getpid(), signal.SIGSTOP)",
     "sleeps": "time.sleep(1000)",
-    "raises": "raise MemoryError('no room')",
+    "raises": "raise KeyError('no room')",
+    "no_memory": "raise MemoryError('no room')",
+    "waited": "self._saved -= 1e6",
 }
 
 
 def torchrun(
-    octavo: Octavo, out: Path, *more: str, size: int = 2, fault: str = "", options: tuple[str, ...] = ()
+    octavo: Octavo,
+    out: Path,
+    *more: str,
+    size: int = 2,
+    fault: str = "",
+    when: str = WHEN,
+    options: tuple[str, ...] = (),
 ) -> subprocess.Popen[str]:
     """A training by so many processes, begun; standard error in a file beside the run."""
     program = ["-m", "octavo"]
     if fault:
         script = out.with_suffix(".py")
-        script.write_text(FAULTY.format(fault=FAULTS[fault]))
+        script.write_text(FAULTY.format(fault=FAULTS[fault], when=when))
         program = [str(script)]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     command += [*options, *program, "train", "recipe.yaml", "--text", "text.txt", "--out", str(out)]
@@ -164,10 +173,26 @@ def test_a_run_that_diverges_says_so_once_and_has_its_report(octavo: Octavo, tmp
 
 
 @pytest.mark.slow
-def test_an_error_in_one_rank_is_told_by_the_others(octavo: Octavo, tmp_path: Path) -> None:
-    code, said = together(octavo, tmp_path / "run", "parallel=ddp", fault="raises")
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("raises", "KeyError: 'no room'"), ("no_memory", "error: This needs more memory than there is.")],
+)
+def test_an_error_in_one_rank_is_told_by_the_others(
+    octavo: Octavo, tmp_path: Path, fault: str, words: str
+) -> None:
+    code, said = together(octavo, tmp_path / "run", "parallel=ddp", fault=fault)
     assert code != 0
-    assert "MemoryError: no room" in said
+    assert words in said, said
+
+
+@pytest.mark.slow
+def test_the_first_process_says_when_a_checkpoint_is_overdue(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    when = 'info.step == {"0": 23, "1": 12}[os.environ["RANK"]]'
+    keep = ("parallel=ddp", "training.keep=100", "training.checkpoint_every=20", "evaluation.every=20")
+    code, said = together(octavo, out, *keep, fault="waited", when=when)
+    assert code == 0, said
+    assert [checkpoint.step for checkpoint in list_checkpoints(out / "checkpoints")] == [20, 23, 40]
 
 
 @pytest.mark.slow

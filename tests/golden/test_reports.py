@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from octavo.config import ModelConfig, load_recipe, recipe_names
+from octavo.config import ModelConfig, load_recipe, recipe_names, recipe_text
 from octavo.config.parts import parts
 from octavo.model.accounting import parameters
 from octavo.model.attention import ExplicitAttend, causal_mask
@@ -20,6 +22,9 @@ from octavo.model.build import build_model
 from octavo.model.capture import capture
 from octavo.model.norms import PlainNormConfig
 from octavo.model.positions import SinusoidalPositions
+from octavo.studies.shipped import study_names
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # Report E's family: what its three tables share.
 E = {
@@ -138,11 +143,48 @@ def test_each_configuration_is_a_recipe_with_a_small_sibling(letter: str) -> Non
     for name in REPORTS[letter]:
         for each in (name, f"{name}-cpu"):
             assert each in recipe_names()
-            assert f"Report {letter}" in load_recipe(each).description
+            assert f"report {letter}" in load_recipe(each).description.rpartition("(")[2]
         large, small = load_recipe(name).model, load_recipe(f"{name}-cpu").model
         for choice in ("positions", "norm", "norm_place", "residual", "qkv_bias", "head_bias", "tied"):
             assert getattr(large, choice) == getattr(small, choice), choice
         assert large.feed_forward.kind == small.feed_forward.kind
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_recipe_describes_what_it_does_and_names_its_report_in_brackets(name: str) -> None:
+    """It is shown over runs on any text, so it claims none of them to be its own."""
+    said = load_recipe(name).description
+    assert (
+        "--text" not in said
+        and "characters of" not in said.lower()
+        and "TinyShakespeare characters" not in said
+    )
+    for place in re.finditer("[Rr]eports? [A-E]", said):
+        assert said.count("(", 0, place.start()) > said.count(")", 0, place.start()), said
+
+
+def test_the_page_on_the_reports_names_their_recipes_and_what_it_names_exists() -> None:
+    page = (ROOT / "docs" / "reports.md").read_text("utf-8")
+    for letter, names in REPORTS.items():
+        assert f"\n## {letter}: " in page
+        assert all(f"`{name}`" in page for name in names)
+    named = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", page))
+    known = {*recipe_names(), *study_names()}
+    assert named <= known, named - known
+    for module in re.findall(r"`(octavo(?:\.\w+)+)`", page):
+        assert importlib.util.find_spec(module) is not None
+    for away in ("README.md", "docs/how-to.md"):
+        assert "reports.md)" in (ROOT / away).read_text("utf-8")
+
+
+def test_what_only_report_e_says_of_its_texts_and_scores() -> None:
+    assert load_recipe("crusoe-char").expected_vocabulary == 85
+    for name in recipe_names():
+        assert "attention_scale: head     # ours" not in recipe_text(name)
+
+
+def test_report_c_crops_while_it_samples() -> None:
+    assert {load_recipe(name).sampling.window for name in ("pdf-folder", "pdf-folder-cpu")} == {"crop"}
 
 
 def test_the_numbers_of_report_a() -> None:
@@ -150,7 +192,8 @@ def test_the_numbers_of_report_a() -> None:
     model = recipe.model
     assert (model.layers, model.heads, model.width, model.context) == (6, 6, 384, 256)
     assert (model.feed_forward.kind, model.feed_forward.width, model.qkv_bias) == ("relu", 1536, False)
-    assert model.dropout.attention > 0 and model.dropout.projection > 0
+    dropout = model.dropout
+    assert dropout.attention == dropout.projection > 0 == dropout.feed_forward == dropout.embedding
     assert (recipe.training.batch, recipe.tokenizer.kind, recipe.batches.kind) == (32, "word", "windows")
     assert (recipe.split, recipe.validation, recipe.corpus.stories) == ("contiguous", 0.1, 5000)
 
@@ -163,6 +206,7 @@ def test_the_numbers_of_report_b() -> None:
     assert (training.optimizer.kind, training.optimizer.learning_rate) == ("sgd", 0.001)
     assert (training.epochs, training.batch, training.clip) == (1, 1, None)
     assert (recipe.batches.kind, recipe.batches.stride, recipe.batches.shuffle) == ("prefixes", 1, False)
+    assert (recipe.sampling.temperature, recipe.sampling.window) == (0, "crop")
     assert (recipe.sampling.prompts, recipe.sampling.tokens) == (("To be or not ",), 100)
     assert recipe.sampling.temperature == 0
 

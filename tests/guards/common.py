@@ -21,7 +21,9 @@ def repository_files() -> Iterator[Path]:
     for folder, names, files in os.walk(ROOT):
         generated = GENERATED | (GENERATED_AT_ROOT if Path(folder) == ROOT else set())
         names[:] = sorted(name for name in names if name not in generated and not name.endswith(".egg-info"))
-        yield from (Path(folder, file) for file in sorted(files))
+        yield from (
+            Path(folder, file) for file in sorted(files) if file not in GENERATED
+        )  # .git is a file in a linked work tree
 
 
 def python_files(*folders: str) -> list[Path]:

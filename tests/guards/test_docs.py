@@ -57,7 +57,7 @@ def test_python_snippets_run(page: Path, tmp_path: Path) -> None:
 def test_command_lines_exist(command: list[str]) -> None:
     from cyclopts import CycloptsError
 
-    from octavo.cli import app, hyphens_bound
+    from octavo.cli.app import app, hyphens_bound
 
     if {"--help", "-h", "--version"} & set(command):
         command = [word for word in command if word not in {"--help", "-h", "--version"}]

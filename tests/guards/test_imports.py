@@ -15,6 +15,7 @@ from guards.common import PACKAGE, name_of, python_files, tree
 # A room may import from itself and from the rooms that stand before it.
 ROOMS = (
     "errors",
+    "ground",
     "config",
     "recipes",
     "corpus",
@@ -28,11 +29,11 @@ ROOMS = (
     "correction",
     "report",
     "runs",
-    "study",
+    "studies",
     "cli",
 )
 FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily
-LIGHT = ("config", "corpus", "synthesis", "tokenizers", "dataset", "cli")
+LIGHT = ("ground", "config", "corpus", "synthesis", "tokenizers", "dataset", "cli")
 HEAVY = ("torch", "matplotlib", "transformers")
 
 

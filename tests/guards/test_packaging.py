@@ -29,6 +29,15 @@ def test_every_dependency_is_pinned() -> None:
     assert {plain(line) for line in DECLARED} - {"octavo"} <= {plain(line) for line in PINS}
 
 
+def test_doctor_knows_every_extra_and_its_packages() -> None:
+    from octavo.runs.doctor import EXTRAS as KNOWN
+
+    offered = {
+        name: {plain(line) for line in lines} for name, lines in EXTRAS.items() if name not in ("all", "dev")
+    }
+    assert {name: set(packages) for name, (packages, _) in KNOWN.items()} == offered
+
+
 def test_errors_name_extras_that_exist() -> None:
     named = [
         value.value

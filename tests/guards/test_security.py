@@ -26,6 +26,7 @@ FORBIDDEN_CALLS = {
     "os.popen",
     "subprocess.getoutput",
     "subprocess.getstatusoutput",
+    "shutil.rmtree",  # ground/made.py removes what is ours, file by file
 }
 # These open something else than a text.
 NO_TEXT = {"os.open", "webbrowser.open", "tarfile.open", "Image.open", "wave.open"}
@@ -90,6 +91,8 @@ def problems(source: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, "yaml.load without a safe loader"
         for option in ("shell", "allow_pickle"):
             value = keyword(node, option)
+            if name.endswith(".generate_completion"):  # there `shell` is the name of one
+                continue
             if value is not None and not (isinstance(value, ast.Constant) and value.value is False):
                 yield node.lineno, f"{name} with {option}"
         if opens_text_without_encoding(node):
@@ -118,6 +121,7 @@ def test_the_package_holds_nothing_unsafe() -> None:
         "archive.extractall(folder)",
         "subprocess.run(line, shell=True)",
         "os.system(line)",
+        "shutil.rmtree(folder)",
         "np.load(path, allow_pickle=True)",
         "open(path)",
         "open(path, 'w')",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from importlib import resources
 
 import pytest
 
@@ -32,3 +34,10 @@ def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     yield
     for cached in caches:
         cached.cache_clear()
+
+
+def names_in_c(package: str, file: str, struct: str) -> list[str]:
+    """The names of a kernel's struct, in their order."""
+    source = re.sub(r"//.*", "", resources.files(package).joinpath(f"{file}.c").read_text(encoding="utf-8"))
+    (body,) = re.findall(rf"typedef struct {{([^}}]*)}} {struct};", source)
+    return re.findall(r"(\w+) *[,;]", body)

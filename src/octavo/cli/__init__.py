@@ -5,83 +5,84 @@ Exit codes: 0 done, 1 failed, 2 your input, 130 interrupted.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 import warnings
-from importlib import import_module
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError
-
-import octavo
-from octavo.errors import EndedElsewhere, Interrupted, OctavoError
-
-app = App(
-    name="octavo",
-    help="Octavo: from your own text to a small GPT that you can train, trust and look inside.\n\n"
-    "First steps: 'octavo demo' trains a story writer in about a minute, with nothing to download; "
-    "'octavo train shakespeare-char-cpu --text PATH --out runs/mine' trains on your own text.",
-    version=octavo.__version__,
-    version_flags=["--version"],
-    help_format="plaintext",
-    suppress_keyboard_interrupt=False,  # main says so
-)
-for name in (
-    "demo",
-    "train",
-    "generate",
-    "eval",
-    "plan",
-    "recipes",
-    "info",
-    "doctor",
-    "corpus",
-    "study",
-    "tokenizer",
-):
-    app.command(getattr(import_module(f"octavo.cli.{name}"), f"{name}_command"), name=name)
+from octavo.errors import EndedElsewhere, InputError, Interrupted, OctavoError
+from octavo.ground.shown import ERRORS, put
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and end the process with its exit code."""
-    warnings.formatwarning = _sentence
+    listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if (
+        listens
+    ):  # while the verbs are imported nothing is begun, and an exception would end in the midst of an import
+        signal.signal(signal.SIGINT, _leave)
+    from cyclopts import CycloptsError
+
+    from octavo.cli.app import app, hyphens_bound
+    from octavo.cli.common import complain
+    from octavo.ground.memory import fault_of_the_machine
+
+    if listens:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    warnings.showwarning = _sentence
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=ERRORS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is one, from whom it comes
     try:
-        words = hyphens_bound(sys.argv[1:] if arguments is None else arguments)
+        words = hyphens_bound(_text_only(sys.argv[1:] if arguments is None else arguments))
         code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        print("  → octavo --help, or octavo VERB --help", file=sys.stderr)
+        complain(f"error: {error}")
+        complain("  → octavo --help, or octavo VERB --help")
         code = 2
     except Interrupted as note:
-        print(note, file=sys.stderr)
+        complain(note.as_command_line)
         code = note.exit_code
     except EndedElsewhere as note:
         code = note.exit_code
     except OctavoError as error:
-        print(f"error: {error}", file=sys.stderr)
+        complain(f"error: {error.as_command_line}")
         code = error.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        complain("interrupted")
         code = 130
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except (OSError, MemoryError, RuntimeError, ValueError) as error:
+        fault = fault_of_the_machine(error)
+        if fault is None:
+            raise
+        complain(f"error: {fault}")
+        code = fault.exit_code
     sys.exit(code or 0)
 
 
-def _sentence(message: Warning | str, *_: object, **__: object) -> str:
+def _leave(*_: object) -> NoReturn:
+    """Ctrl-C before anything is begun."""
+    os.write(2, b"interrupted\n")
+    os._exit(130)
+
+
+def _sentence(message: Warning | str, *_: object, **__: object) -> None:
     """A warning for the reader, without the line of our source that it came from."""
-    return f"warning: {message}\n"
+    put(f"warning: {message}", sys.stderr)
 
 
-def hyphens_bound(words: list[str]) -> list[str]:
-    """`--text -` as the one word `--text=-`: alone, the hyphen would be taken for an option."""
-    bound: list[str] = []
+def _text_only(words: list[str]) -> list[str]:
+    """The words, all of which are text. Raises InputError for bytes that are none, which no file could record."""
     for word in words:
-        if word == "-" and bound and bound[-1] == "--text":
-            bound[-1] = "--text=-"
-        else:
-            bound.append(word)
-    return bound
+        if not word.isascii() and any("\ud800" <= c <= "\udfff" for c in word):
+            shown = word.encode("utf-8", "backslashreplace").decode()
+            raise InputError(
+                f"'{shown}' is not UTF-8 text.", remedy="rename the file, or write the word in UTF-8"
+            )
+    return words

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+
+from octavo.ground.files import exists
+from octavo.ground.shown import columns_of, put, shown, shown_in_json
 
 Text = Annotated[
     list[str] | None,
@@ -17,12 +21,27 @@ Text = Annotated[
         negative="",
     ),
 ]
+RecipeName = Annotated[
+    str | None,
+    Parameter(
+        help="A shipped recipe's name, or a YAML file. Without one: minute. For any text there are quick (seconds), "
+        "minute and ten-minutes; octavo recipes lists all."
+    ),
+]
 Overrides = Annotated[
     str, Parameter(help="Settings on top of the recipe: key=value, such as training.steps=500.")
 ]
 Json = Annotated[bool, Parameter(help="Print one JSON document instead of text.", negative="")]
+Force = Annotated[bool, Parameter(help="Write over a file that exists.", negative="")]
 RunPath = Annotated[Path, Parameter(help="A run folder, or one of its checkpoint folders.")]
 Which = Annotated[str, Parameter(help="The checkpoint: best, last, or a step.")]
+
+
+def split_recipe(recipe: str | None, overrides: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """A key=value word that stands in the recipe's place is a setting: no recipe was named."""
+    if recipe is not None and "=" in recipe and not exists(recipe):
+        return None, (recipe, *overrides)
+    return recipe, overrides
 
 
 def split_overrides(
@@ -31,23 +50,51 @@ def split_overrides(
     """Tell key=value words apart from paths that they followed: `--text a.txt training.steps=5`."""
     if text is None:
         return None, list(overrides)
-    settings = [word for word in text if "=" in word and not Path(word).exists()]
+    settings = [word for word in text if "=" in word and not exists(word)]
     return [word for word in text if word not in settings], [*settings, *overrides]
+
+
+def show(text: str = "") -> None:
+    """Sentences on standard output. Verbs print by this and what follows alone: no control character gets through."""
+    put(text, sys.stdout)
+
+
+def show_text(text: str, *, end: str = "\n") -> None:
+    """What a model or a file holds: its lines stay as they are."""
+    put(text, sys.stdout, end=end, wrap=False)
+
+
+def complain(text: str) -> None:
+    """Sentences on standard error."""
+    put(text, sys.stderr)
 
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(data, indent=1, ensure_ascii=False))
+    show_text(shown_in_json(json.dumps(data, indent=1, ensure_ascii=False)))
 
 
 def print_table(rows: Sequence[Sequence[str]], *, head: Sequence[str] | None = None) -> None:
-    """Columns, the first to the left and the others to the right."""
+    """Columns, the first to the left and the others to the right; on a narrow terminal some columns, then the rest."""
     lines = [list(head)] if head else []
     lines += [list(row) for row in rows]
+    if sys.stdout.isatty():
+        lines = [[shown(cell) for cell in line] for line in lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    for line in lines:
-        cells = [
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
+    room = columns_of(sys.stdout) if sys.stdout.isatty() else None
+    for number, block in enumerate(blocks(widths, room)):
+        show() if number else None
+        for line in lines:
+            cells = [line[c].rjust(widths[c]) if c else line[c].ljust(widths[c]) for c in block]
+            show_text("  ".join(cells).rstrip())
+
+
+def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:
+    """The columns of a table in groups that fit; each has the first column too."""
+    found = [[0]]
+    for column in range(1, len(widths)):
+        wide = sum(widths[c] + 2 for c in found[-1]) + widths[column]
+        if room is not None and wide > room and len(found[-1]) > 1:
+            found.append([0])
+        found[-1].append(column)
+    return found

@@ -9,7 +9,7 @@ from octavo.cli.corpus_get import get_command
 from octavo.cli.corpus_leaks import leaks_command
 from octavo.cli.corpus_stats import stats_command
 from octavo.cli.corpus_vocab import vocab_command
-from octavo.cli.write import write_command
+from octavo.cli.corpus_write import write_command
 
 corpus_command = App(
     name="corpus",

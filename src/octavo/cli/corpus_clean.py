@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, Overrides, Text, print_json, print_table, split_overrides
+from octavo.cli.common import Force, Json, Overrides, Text, print_json, print_table, show, split_overrides
 from octavo.cli.corpus_common import RecipeOption, Steps
 from octavo.errors import InputError
 
@@ -24,6 +24,7 @@ def clean_command(
     mark: Annotated[
         bool, Parameter(help="<sos> and <eos> around each document, and each on one line.", negative="")
     ] = False,
+    force: Force = False,
     json: Json = False,
 ) -> int:
     """Clean a text and write it, with what each step did.
@@ -37,8 +38,9 @@ def clean_command(
     octavo corpus clean --text pages.jsonl --steps web --out clean.jsonl cleaning.4.min_words=50
     """
     text, settings = split_overrides(text, overrides)
-    from octavo.runs.console import Console
-    from octavo.runs.corpus import corpus_recipe, write_cleaned
+    from octavo.ground.console import Console
+    from octavo.ground.output import Output
+    from octavo.runs.corpus import corpus_recipe, read_by, write_cleaned
 
     wanted = corpus_recipe(text, recipe, steps, settings)
     more = [{"kind": "closed_vocabulary", "words": str(words)}] if words else []
@@ -51,7 +53,8 @@ def clean_command(
         raise InputError(
             "There are no steps to clean with.", remedy="--steps plain, or --recipe with a recipe that cleans"
         )
-    written = write_cleaned(wanted, out, Console(quiet=json), lines=mark)
+    output = Output(out, inputs=read_by(wanted, recipe, steps), force=force)
+    written = write_cleaned(wanted, output, Console(quiet=json), lines=mark)
     if json:
         print_json({**vars(written), "path": str(written.path)})
         return 0
@@ -62,9 +65,9 @@ def clean_command(
     print_table(rows, head=["step", "in", "changed", "dropped", "out"])
     for name, step in written.cleaning.items():
         for example in step.get("examples", []):
-            print(f"{name}: {example}")
+            show(f"{name}: {example}")
     speed = written.characters / 1e6 / max(written.seconds, 1e-9)
-    print(
+    show(
         f"{written.path}: {written.documents:,} documents, {written.characters:,} characters, {speed:.1f} MB/s"
     )
     return 0

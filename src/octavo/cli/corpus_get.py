@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, print_json, print_table
+from octavo.cli.common import Json, print_json, print_table, show, show_text
 
 if TYPE_CHECKING:
     from octavo.corpus.downloads import Fetched
@@ -35,13 +35,13 @@ def get_command(
 
     octavo corpus get tinyshakespeare
 
-    octavo train shakespeare-char-cpu --text corpus:tinyshakespeare
+    octavo train --text corpus:tinyshakespeare
     """
     if name is None:
         return _list(json)
     from octavo.corpus.downloads import fetch
     from octavo.corpus.mirrors import Mirrors, user_mirrors
-    from octavo.runs.console import Console
+    from octavo.ground.console import Console
 
     console = Console(quiet=json)
     own = user_mirrors()
@@ -72,13 +72,13 @@ def _show(got: Fetched, json: bool) -> None:
             }
         )
         return
-    print(f"{got.path}\n{got.bytes:,} bytes, SHA-256 {got.sha256}")
-    print(
+    show_text(f"{got.path}\n{got.bytes:,} bytes, SHA-256 {got.sha256}")
+    show(
         "verified against the catalogue"
         if got.pinned
         else "not pinned: this hash is kept, and later downloads have to agree"
     )
-    print(f"licence: {got.entry.licence}\nuse it: --text corpus:{got.entry.name}")
+    show(f"licence: {got.entry.licence}\nuse it: --text corpus:{got.entry.name}")
 
 
 def _list(json: bool) -> int:
@@ -100,7 +100,7 @@ def _list(json: bool) -> int:
     ]
     print_table(rows, head=["name", "size", "SHA-256", "here"])
     for each in entries:
-        print(f"\n{each.name}: {each.title}\n    {each.address}\n    {each.licence}")
+        show(f"\n{each.name}: {each.title}\n    {each.address}\n    {each.licence}")
         if each.sha256:
-            print(f"    SHA-256 {each.sha256}")
+            show(f"    SHA-256 {each.sha256}")
     return 0

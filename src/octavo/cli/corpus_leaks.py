@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, Overrides, Text, print_json, split_overrides
+from octavo.cli.common import Json, Overrides, Text, print_json, show, split_overrides
 from octavo.cli.corpus_common import RecipeOption, Steps
 from octavo.errors import InputError
 
@@ -42,7 +42,7 @@ def leaks_command(
     octavo corpus leaks --recipe pidgin-demo
     """
     text, settings = split_overrides(text, overrides)
-    from octavo.runs.console import Console
+    from octavo.ground.console import Console
     from octavo.runs.corpus import corpus_recipe, leaks_between
 
     if words < 1 or not 0 < least <= 1:
@@ -56,19 +56,19 @@ def leaks_command(
         print_json(found.describe())
         return 0
     sample = f", one in {found.sampled} looked at" if found.sampled > 1 else ""
-    print(f"{found.documents:,} judged documents against {found.training_documents:,} training documents")
-    print(f"runs of {found.words} words that both have: {found.share:.2%}{sample}")
+    show(f"{found.documents:,} judged documents against {found.training_documents:,} training documents")
+    show(f"runs of {found.words} words that both have: {found.share:.2%}{sample}")
     if found.too_short:
-        print(
+        show(
             f"{found.too_short:,} judged documents are too short for a run; only a whole repetition tells there"
         )
     for leak in found.leaks[:SHOWN]:
         how = "repeated whole" if leak.exact else f"{leak.share:.0%} of its runs"
-        print(f"\n{leak.document}: {how}\n    most like {leak.like}")
+        show(f"\n{leak.document}: {how}\n    most like {leak.like}")
         if leak.example:
-            print(f"    both say: {leak.example}")
+            show(f"    both say: {leak.example}")
     if len(found.leaks) > SHOWN:
-        print(f"\n… and {len(found.leaks) - SHOWN:,} more (--json lists all)")
+        show(f"\n… and {len(found.leaks) - SHOWN:,} more (--json lists all)")
     if not found.leaks:
-        print("no judged document stands in the training text")
+        show("no judged document stands in the training text")
     return 0

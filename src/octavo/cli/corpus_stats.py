@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, Overrides, Text, print_json, print_table, split_overrides
+from octavo.cli.common import (
+    Force,
+    Json,
+    Overrides,
+    Text,
+    print_json,
+    print_table,
+    show,
+    show_text,
+    split_overrides,
+)
 from octavo.cli.corpus_common import RecipeOption, Steps
+from octavo.errors import InputError
+
+if TYPE_CHECKING:
+    from octavo.corpus.inspection import Statistics
 
 
 def stats_command(
@@ -23,10 +37,12 @@ def stats_command(
         ),
     ] = None,
     out: Annotated[Path | None, Parameter(help="A folder to write a page with pictures into.")] = None,
+    force: Force = False,
     json: Json = False,
 ) -> int:
     """Count a text: documents, words, characters, how its vocabulary grows and covers it, lengths, duplicates,
-    readability. Memory stays bounded; what is counted on a part only is said.
+    readability; of several files, each one's size and language (extra: data). Memory stays bounded; what is
+    counted on a part only is said.
 
     For example:
 
@@ -38,32 +54,44 @@ def stats_command(
     """
     text, settings = split_overrides(text, overrides)
     from octavo.corpus.inspection import NEAR, inspect
-    from octavo.errors import InputError
-    from octavo.runs.console import Console
-    from octavo.runs.corpus import corpus_recipe
-    from octavo.runs.corpus_page import rows, write_page
+    from octavo.ground.console import Console
+    from octavo.ground.output import Output
+    from octavo.runs.corpus import corpus_recipe, read_by
+    from octavo.runs.corpus_page import PAGE, write_page
     from octavo.runs.data import build_source
 
     if near is not None and near < 0:
         raise InputError(f"--near is {near}; it is a number of documents, 0 or more.")
     wanted = corpus_recipe(text, recipe, steps, settings)
+    page = Output(out / PAGE, inputs=read_by(wanted, recipe, steps), force=force) if out else None
     console = Console(quiet=json)
     source = build_source(wanted, console)
     with console.working("counting", None):
         found = inspect(source, near=NEAR if near is None else near, progress=console.read)
     title = ", ".join(Path(each).name for each in text or []) or str(recipe)
-    page = write_page(out, found, title, source.cleaning()) if out else None
+    if page:
+        write_page(page, found, title, source.cleaning())
     if json:
-        print_json({**found.describe(), "cleaning": source.cleaning(), "page": str(page) if page else None})
+        more = {"cleaning": source.cleaning(), "page": str(page.path) if page else None}
+        print_json({**found.describe(), **more})
         return 0
+    _show(found)
+    if page:
+        show_text(f"\npage: {page.path}")
+    return 0
+
+
+def _show(found: Statistics) -> None:
+    from octavo.runs.corpus_page import file_rows, rows
+
     width = max(len(name) for name, _ in rows(found))
     for name, value in rows(found):
-        print(f"{name.ljust(width)}  {value}")
-    print()
+        show(f"{name.ljust(width)}  {value}")
+    show()
     top = [[word, f"{count:,}", f"{count / found.words:.2%}"] for word, count in found.frequent[:10]]
     print_table(top, head=["most frequent", "times", "share"]) if top else None
+    if files := file_rows(found, 20):
+        show()
+        print_table(files, head=["file", "size", "documents", "language"])
     for note in found.notes:
-        print(f"\nnote: {note}")
-    if page:
-        print(f"\npage: {page}")
-    return 0
+        show(f"\nnote: {note}")

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, Overrides, Text, print_json, print_table, split_overrides
+from octavo.cli.common import Force, Json, Overrides, Text, print_json, print_table, show, split_overrides
 from octavo.cli.corpus_common import RecipeOption, Steps
+from octavo.errors import InputError
 
 
 def vocab_command(
@@ -23,6 +24,7 @@ def vocab_command(
     case: Annotated[bool, Parameter(help="Keep Cat apart from cat.", negative="")] = False,
     out: Annotated[Path | None, Parameter(help="A file for the words, one a line.")] = None,
     picture: Annotated[Path | None, Parameter(help="A file for the curve, .svg.")] = None,
+    force: Force = False,
     json: Json = False,
 ) -> int:
     """The most frequent words and marks of a text, and how many documents pass under vocabularies of other sizes.
@@ -38,31 +40,37 @@ def vocab_command(
     """
     text, settings = split_overrides(text, overrides)
     from octavo.corpus.vocabulary import chosen_size, count_vocabulary
-    from octavo.runs.console import Console
-    from octavo.runs.corpus import corpus_recipe, write_picture, write_words
+    from octavo.ground.console import Console
+    from octavo.ground.output import Output
+    from octavo.runs.corpus import corpus_recipe, read_by
     from octavo.runs.data import build_source
 
     wanted = corpus_recipe(text, recipe, steps, settings)
+    if picture and picture.suffix.lower() != ".svg":
+        raise InputError(f"{picture} does not end in .svg; pictures are written as SVG.")
+    how: Any = {"inputs": read_by(wanted, recipe, steps), "force": force}
+    words_to, picture_to = (Output(path, **how) if path else None for path in (out, picture))
     console = Console(quiet=json)
     with console.working("counting", None):
         found = count_vocabulary(build_source(wanted, console), lowercase=not case, progress=console.read)
     chosen = chosen_size(found, size, coverage)
     curve = found.curve(chosen)
-    if out:
-        write_words(out, found.words[:chosen])
-    if picture:
+    if words_to:
+        with words_to.writing() as file:
+            file.writelines(f"{word}\n" for word in found.words[:chosen])
+    if picture_to:
         from octavo.report.corpus_plots import kept_plot
 
-        write_picture(picture, kept_plot(curve, chosen))
+        with picture_to.writing() as file:
+            file.write(kept_plot(curve, chosen))
     if json:
         shown = {"size": chosen, "knee": found.knee, "documents": len(found.needed), "exact": found.exact}
         print_json({**shown, "distinct": len(found.words), "curve": curve, "words": found.words[:chosen]})
         return 0
     _print_curve(curve, chosen, found.knee)
-    if out:
-        print(f"\n{out}: {chosen:,} words and marks, the most frequent first")
-    elif not picture:
-        print("\n--out FILE writes the words, --picture FILE.svg the curve")
+    if out or not picture:
+        hint = "--out FILE writes the words, --picture FILE.svg the curve"
+        show(f"\n{out}: {chosen:,} words and marks, the most frequent first" if out else f"\n{hint}")
     return 0
 
 

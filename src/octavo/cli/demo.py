@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Overrides
+from octavo.cli.common import Overrides, show_text
 
 
 def demo_command(
@@ -16,6 +16,7 @@ def demo_command(
         Path | None, Parameter(help="The run folder; default: the next free runs/pidgin-demo.")
     ] = None,
     resume: Annotated[bool, Parameter(help="Go on with the demo in --out.", negative="")] = False,
+    quiet: Annotated[bool, Parameter(help="No progress, only the report's path.", negative="")] = False,
 ) -> int:
     """Have stories written by the built-in storyteller, train a model on them, let it write, and judge it.
 
@@ -25,8 +26,9 @@ def demo_command(
 
     octavo demo --out runs/first training.steps=200
     """
+    from octavo.ground.console import Console
     from octavo.runs.demo import demo
 
-    run = demo(out, overrides=overrides, resume=resume)
-    print(f"report: {run.report}")
+    run = demo(out, overrides=overrides, resume=resume, console=Console(quiet=quiet))
+    show_text(f"report: {run.report}")
     return 0

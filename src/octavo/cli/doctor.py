@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from octavo.cli.common import Json, print_json
+from octavo.cli.common import Json, print_json, show
 
 
 def doctor_command(*, json: Json = False) -> int:
@@ -21,10 +21,10 @@ def doctor_command(*, json: Json = False) -> int:
         print_json(findings)
     else:
         for name, value in findings["machine"].items():
-            print(f"{name.replace('_', ' '):<22} {value}")
-        print()
+            show(f"{name.replace('_', ' '):<22} {value}")
+        show()
         for check in findings["checks"]:
-            print(f"{'ok  ' if check['ok'] else '--  '} {check['what']}")
+            show(f"{'ok  ' if check['ok'] else '--  '} {check['what']}")
             if check["remedy"]:
-                print(f"       → {check['remedy']}")
+                show(f"       → {check['remedy']}")
     return 0 if all(check["ok"] or not check["needed"] for check in findings["checks"]) else 1

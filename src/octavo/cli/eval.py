@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_table
+from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_table, show
 
 
 def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best", json: Json = False) -> int:
@@ -18,7 +18,7 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
 
     octavo eval runs/bard --text other-play.txt --json
     """
-    from octavo.evaluation.finding import remedy_lines
+    from octavo.runs.next_step import next_lines
     from octavo.runs.run import Run
 
     loaded = Run.open(run, checkpoint=checkpoint)
@@ -32,15 +32,12 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
         rows.append((name.replace("_", " "), loss, f"{baseline['bits_per_byte']:.3f}"))
     rows.sort(key=lambda row: -float(row[2]))
     print_table(rows, head=("", "nats/token", "bits/byte"))
-    print()
-    print(
-        f"perplexity {result['perplexity']:.3f}, accuracy {result['accuracy']:.1%}, step {result['step']:,}"
-    )
-    print(f"on {result['tokens']:,} tokens ({result['bytes']:,} bytes); {result['parameters']:,} parameters")
-    remedies = remedy_lines(result["findings"])
-    for finding in result["findings"]:
-        print()
-        print(finding["sentence"])
-        if finding["sentence"] in remedies:
-            print(remedies[finding["sentence"]])
+    show()
+    show(f"perplexity {result['perplexity']:.3f}, accuracy {result['accuracy']:.1%}, step {result['step']:,}")
+    show(f"on {result['tokens']:,} tokens ({result['bytes']:,} bytes); {result['parameters']:,} parameters")
+    for number, finding in enumerate(result["findings"]):
+        show()
+        show(finding["sentence"] if number == 0 else f"evidence: {finding['sentence']}")
+        for line in next_lines(result["next"]) if number == 0 else ():
+            show(line)
     return 0

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, RunPath, Text, Which
+from octavo.cli.common import Json, RunPath, Text, Which, complain
 from octavo.errors import InputError
 
 Positive = validators.Number(gte=1)
@@ -34,11 +34,18 @@ MinP = Annotated[
 Penalty = Annotated[
     float | None, Parameter(help="Above 1, what was said becomes rarer.", validator=validators.Number(gt=0))
 ]
+Window = Annotated[
+    Literal["slide", "crop"] | None,
+    Parameter(
+        help="crop: each token after exactly the last ones that fit, slower; slide: after most of them."
+    ),
+]
 Stop = Annotated[
     list[str] | None, Parameter(help="End before this text; several times for several.", negative="")
 ]
 Seed = Annotated[
-    int, Parameter(help="The same seed writes the same text.", validator=validators.Number(gte=0, lt=2**64))
+    str,
+    Parameter(help="A number: the same one writes the same text; or random, which draws one. It is printed."),
 ]
 Precision = Annotated[
     Literal["float32", "bfloat16", "int8"],
@@ -81,13 +88,16 @@ class Drawing:
     top_p: TopP = None
     min_p: MinP = None
     repetition_penalty: Penalty = None
+    window: Window = None
     stop: Stop = None
-    seed: Seed = 0
+    seed: Seed = "0"
     precision: Precision = "float32"
 
     def as_options(self) -> dict[str, Any]:
         """For `Run.samples`."""
-        return asdict(self) | {"stop": self.stop or ()}
+        from octavo.runs.draft import seed_of
+
+        return asdict(self) | {"stop": self.stop or (), "seed": seed_of(self.seed)}
 
 
 PLAIN = Drawing()
@@ -124,7 +134,7 @@ def generate_command(
     echo "O Romeo" | octavo generate runs/bard --prompt - --json
     """
     from octavo.cli.written import show_prompts, show_samples, show_speakers, stream
-    from octavo.runs.console import Console
+    from octavo.ground.console import Console
     from octavo.runs.corrector import corrector_for
     from octavo.runs.run import Run
 
@@ -134,6 +144,7 @@ def generate_command(
     how = drawing.as_options()
     loaded = Run.open(run, checkpoint=checkpoint)
     console = Console()
+    complain(f"seed {how['seed']}")
     if speakers is not None:
         show_speakers(loaded, speakers, samples, text, json, console, how)
         return 0

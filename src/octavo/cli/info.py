@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from octavo.cli.common import Json, RunPath, print_json, print_table
+from octavo.cli.common import Json, RunPath, print_json, print_table, show
 
 
 def info_command(run: RunPath, *, json: Json = False) -> int:
@@ -24,7 +24,7 @@ def info_command(run: RunPath, *, json: Json = False) -> int:
         if isinstance(value, dict):
             continue
         value = ", ".join(value) if isinstance(value, list) else value
-        print(f"{name.replace('_', ' '):<22} {value}")
-    print("\ncheckpoints")
+        show(f"{name.replace('_', ' '):<22} {value}")
+    show("\ncheckpoints")
     print_table([(name, state) for name, state in facts["checkpoints"].items()] or [("none", "")])
     return 0

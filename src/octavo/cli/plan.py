@@ -6,11 +6,30 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, Overrides, Text, print_json, print_table, split_overrides
+from octavo.cli.common import (
+    Json,
+    Overrides,
+    RecipeName,
+    Text,
+    print_json,
+    print_table,
+    show,
+    split_overrides,
+    split_recipe,
+)
+
+TimeStep = Annotated[
+    bool | None,
+    Parameter(
+        help="Time a real step here, however long it takes, or predict it; default: time it with a text, or where "
+        "that is short.",
+        negative="--no-time",
+    ),
+]
 
 
 def plan_command(
-    recipe: Annotated[str, Parameter(help="A shipped recipe's name, or a YAML file.")],
+    recipe: RecipeName = None,
     *overrides: Overrides,
     text: Text = None,
     vocabulary: Annotated[
@@ -25,38 +44,56 @@ def plan_command(
     price: Annotated[
         float | None, Parameter(help="An hour of one device, for the predictions' costs.")
     ] = None,
+    time: TimeStep = None,
     json: Json = False,
 ) -> int:
-    """Parameters, memory, one real step timed, time to finish, and whether the text is enough for the model.
+    """Parameters, memory, one step timed or predicted, time to finish, and whether the text is enough for the model.
 
     With --on, what machines that are not at hand would take: speed, memory, hours, money.
 
     For example:
 
-    octavo plan shakespeare-char --text shakespeare.txt
+    octavo plan --text book.txt
 
-    octavo plan shakespeare-char model.layers=12 --json
+    octavo plan ten-minutes --text book.txt model.layers=12 --json
 
-    octavo plan tinystories-gpt2 --on rtx4090,8xh100
+    octavo plan tinystories-gpt2 --text stories.txt --on rtx4090,8xh100
     """
+    from octavo.config import DEFAULT_RECIPE, default_said
     from octavo.runs.plan import plan
 
     names = [name for word in on or () for name in word.split(",") if name]
     if "list" in names:
         return show_machines(json=json)
+    recipe, overrides = split_recipe(recipe, overrides)
     text, settings = split_overrides(text, overrides)
-    facts = plan(recipe, text, overrides=settings, vocab_size=vocabulary, on=names, price=price)
+    facts = plan(
+        recipe or DEFAULT_RECIPE,
+        text,
+        overrides=settings,
+        vocab_size=vocabulary,
+        on=names,
+        price=price,
+        time_step=time,
+    )
     if json:
         print_json(facts)
         return 0
+    if recipe is None:
+        show(f"{default_said()}\n")
     print_table(plan_rows(facts))
-    if names:
-        print()
-        print_table([prediction_row(found) for found in facts["predictions"]], head=PREDICTED)
-        print("\nPredicted, not measured; docs/planning.md says what is assumed.")
+    show_predictions(facts.get("predictions"))
     for warning in facts["warnings"]:
-        print(f"\nwarning: {warning}")
+        show(f"\nwarning: {warning}")
     return 0
+
+
+def show_predictions(found: list[dict[str, Any]] | None) -> None:
+    """The table of machines, where there is one."""
+    if found:
+        show()
+        print_table([prediction_row(one) for one in found], head=PREDICTED)
+        show("\nPredicted, not measured; docs/planning.md says what is assumed.")
 
 
 def plan_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -73,18 +110,30 @@ def plan_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("key/value cache, one text", f"{facts['cache_bytes'] / 2**20:,.2f} MiB"),
         ("one checkpoint on disk", f"{facts['checkpoint_bytes'] / 2**20:,.0f} MiB"),
         ("FLOPs of one token", f"{facts['training_flops_per_token'] / 1e6:,.1f} million"),
-        ("steps", f"{facts['steps']:,}"),
-        ("tokens seen", f"{facts['tokens_seen']:,}"),
+        ("steps", counted(facts["steps"])),
+        ("tokens seen", counted(facts["tokens_seen"])),
     ]
     if "step_seconds" in facts:
         step = f"{facts['step_seconds'] * 1000:,.1f} ms on {facts['device']}, {facts['precision']}"
+        if facts["device"] == "cpu":
+            step += f", {facts['threads']} thread{'s' * (facts['threads'] > 1)}"
+        if facts["predicted"]:
+            step += ", predicted (--time: timed)"
         rows.append(("one step here", step))
         rows.append(("tokens a second", f"{facts['tokens_per_second']:,.0f}"))
-        rows.append(("time to train", facts["training_time"]))
+        rows.append(("time to train", facts["training_time"] or UNKNOWN))
     if facts["training_tokens"] is not None:
         rows.append(("tokens in the text", f"{facts['training_tokens']:,}"))
         rows.append(("passes over the text", f"{facts['passes']:,.1f}"))
     return rows
+
+
+UNKNOWN = "–"
+
+
+def counted(number: int | None) -> str:
+    """A number, or a dash."""
+    return UNKNOWN if number is None else f"{number:,}"
 
 
 PREDICTED = (
@@ -102,7 +151,7 @@ PREDICTED = (
 
 def prediction_row(found: dict[str, Any]) -> tuple[str, ...]:
     """A machine's prediction, in words."""
-    from octavo.runs.plan import duration
+    from octavo.ground.shown import duration
 
     return (
         found["machine"],
@@ -112,8 +161,8 @@ def prediction_row(found: dict[str, Any]) -> tuple[str, ...]:
         f"{found['micro_batch']}" + (", recomputed" if found["recompute"] else ""),
         f"{found['seconds']['step'] * 1000:,.1f} ms",
         f"{found['tokens_per_second']:,.0f}",
-        duration(found["hours"] * 3600),
-        f"${found['price']:,.2f}",
+        UNKNOWN if found["hours"] is None else duration(found["hours"] * 3600),
+        UNKNOWN if found["price"] is None else f"${found['price']:,.2f}",
     )
 
 
@@ -138,5 +187,5 @@ def show_machines(*, json: bool) -> int:
         for name, machine in machines.items()
     ]
     print_table(rows, head=("name", "what", "TFLOP/s at its peak", "memory", "an hour, for example"))
-    print(f"\nhere is this machine's processor, measured. Several: {', '.join(EXAMPLES)}.")
+    show(f"\nhere is this machine's processor, measured. Several: {', '.join(EXAMPLES)}.")
     return 0

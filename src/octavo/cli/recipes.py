@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, print_json
+from octavo.cli.common import Json, print_json, show, show_text
 
 
 def recipes_command(
@@ -23,26 +23,25 @@ def recipes_command(
 
     octavo recipes
 
-    octavo recipes shakespeare-char-cpu > mine.yaml
+    octavo recipes minute > mine.yaml
 
     octavo recipes --schema > recipe.schema.json    (then, first line of mine.yaml:
     # yaml-language-server: $schema=recipe.schema.json)
     """
-    from octavo.config import parse_yaml, recipe_names, recipe_text
+    from octavo.config import ANY_TEXT, parse_yaml, recipe_names, recipe_text
 
     if schema:
         from octavo.config import Recipe
 
         print_json(Recipe.model_json_schema())
     elif name is not None:
-        print(recipe_text(name), end="")
+        show_text(recipe_text(name), end="")
     else:
-        described = {
-            each: parse_yaml(recipe_text(each), each).get("description", "") for each in recipe_names()
-        }
+        names = [*ANY_TEXT, *(each for each in recipe_names() if each not in ANY_TEXT)]
+        described = {each: parse_yaml(recipe_text(each), each).get("description", "") for each in names}
         if json:
             print_json([{"name": each, "description": text} for each, text in described.items()])
         else:
             for each, text in described.items():
-                print(f"{each}\n    {text}")
+                show(f"{each}\n    {text}")
     return 0

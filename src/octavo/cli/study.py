@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from octavo.cli.common import Json, Text, print_json, print_table, split_overrides
+from octavo.cli.common import Json, Text, print_json, print_table, show, show_text, split_overrides
 
 study_command = App(
     name="study",
@@ -49,8 +49,8 @@ def run_command(
 
     octavo study run mine.yaml --text shakespeare.txt --out studies/mine seeds=5 budget.steps=200
     """
-    from octavo.runs.console import Console
-    from octavo.study.run import price_study, run_study
+    from octavo.ground.console import Console
+    from octavo.studies.run import price_study, run_study
 
     text, overrides = split_overrides(text, settings)
     if dry_run:
@@ -78,23 +78,23 @@ def report_command(folder: Folder, *, json: Json = False) -> int:
 def list_command(*, json: Json = False) -> int:
     """List the shipped studies."""
     from octavo.config import parse_yaml
-    from octavo.study.shipped import study_names, study_text
+    from octavo.studies.shipped import study_names, study_text
 
     described = {name: parse_yaml(study_text(name), name).get("description", "") for name in study_names()}
     if json:
         print_json([{"name": name, "description": text} for name, text in described.items()])
     else:
         for name, text in described.items():
-            print(f"{name}\n    {text.strip()}")
+            show(f"{name}\n    {text.strip()}")
     return 0
 
 
 def _report(folder: Path, json: bool) -> int:
     from dataclasses import asdict
 
-    from octavo.study.report import write_study_report
-    from octavo.study.results import collect
-    from octavo.study.verdict import judge_study
+    from octavo.studies.report import write_study_report
+    from octavo.studies.results import collect
+    from octavo.studies.verdict import judge_study
 
     page = write_study_report(folder)
     judged = judge_study(collect(folder))
@@ -102,15 +102,15 @@ def _report(folder: Path, json: bool) -> int:
         print_json({"folder": str(folder), "report": str(page), **asdict(judged)})
         return 0
     for verdict in judged.verdicts:
-        print(f"{verdict.change}: {verdict.sentence}")
+        show(f"{verdict.change}: {verdict.sentence}")
     for note in judged.notes:
-        print(f"note: {note}")
-    print(f"report: {page}")
+        show(f"note: {note}")
+    show_text(f"report: {page}")
     return 0
 
 
 def _print_price(facts: dict[str, Any]) -> None:
-    from octavo.runs.plan import duration
+    from octavo.ground.shown import duration
 
     rows = [
         (
@@ -124,7 +124,7 @@ def _print_price(facts: dict[str, Any]) -> None:
         for row in facts["variants"]
     ]
     print_table(rows, head=("", "runs", "parameters", "steps", "one step", "one run"))
-    print(
+    show(
         f"\n{facts['runs']} runs, {facts['side_by_side']} side by side: about {duration(facts['hours'] * 3600)}, "
         f"{facts['disk_bytes'] / 1e6:,.0f} MB on disk"
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
 
-from octavo.cli.common import Json, print_json, print_table
+from octavo.cli.common import Json, print_json, print_table, show
 
 if TYPE_CHECKING:
     from octavo.tokenizers.comparison import Row
@@ -41,7 +41,7 @@ def compare_command(
 
     octavo tokenizer compare --text book.txt word:5000 word:lowercase=true,lines=keep --json
     """
-    from octavo.runs.console import Console
+    from octavo.ground.console import Console
     from octavo.runs.trained_on import text_pieces
     from octavo.tokenizers.comparison import DEFAULT, compare, tokenizers_of
 
@@ -87,7 +87,7 @@ def print_rows(rows: list[Row], width: int) -> None:
     ]
     if lines:
         print_table(lines, head=(*head, "loses"))
-        print(f"\nencode and decode in MB/s; embedding: numbers in a table of width {width}")
+        show(f"\nencode and decode in MB/s; embedding: numbers in a table of width {width}")
     for row in rows:
         if row.problem is not None:
-            print(f"{row.name}: {row.problem}")
+            show(f"{row.name}: {row.problem}")

@@ -7,16 +7,27 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Overrides, Text, split_overrides
+from octavo.cli.common import (
+    Overrides,
+    RecipeName,
+    Text,
+    show,
+    show_text,
+    split_overrides,
+    split_recipe,
+)
 from octavo.errors import InputError
 
 
 def train_command(
-    recipe: Annotated[str | None, Parameter(help="A shipped recipe's name, or a YAML file.")] = None,
+    recipe: RecipeName = None,
     *overrides: Overrides,
     text: Text = None,
     out: Annotated[Path | None, Parameter(help="The run folder; default: the next free runs/RECIPE.")] = None,
     resume: Annotated[bool, Parameter(help="Go on with the run in --out.", negative="")] = False,
+    overwrite: Annotated[
+        bool, Parameter(help="Take the run in --out away, and train a new one there.", negative="")
+    ] = False,
     replay: Annotated[
         Path | None, Parameter(help="Repeat this run from its folder and compare, bit for bit.")
     ] = None,
@@ -27,16 +38,19 @@ def train_command(
 
     For example:
 
-    octavo train shakespeare-char-cpu --text shakespeare.txt --out runs/bard
+    octavo train --text book.txt
 
-    octavo train shakespeare-char-cpu --text my-novels/ --out runs/novels training.steps=500 model.width=192
+    octavo train quick --text shakespeare.txt --out runs/bard
 
-    octavo train shakespeare-char-cpu --text my-novels/ --out runs/novels --resume
+    octavo train ten-minutes --text my-novels/ --out runs/novels model.width=192 training.steps=500
+
+    octavo train --out runs/novels --resume
 
     torchrun --standalone --nproc-per-node 8 -m octavo train my-recipe.yaml --text my-novels/ parallel=ddp
 
     octavo train --replay runs/bard
     """
+    recipe, overrides = split_recipe(recipe, overrides)
     text, settings = split_overrides(text, overrides)
     if replay is not None:
         if recipe is not None or text is not None or settings or resume:
@@ -44,34 +58,29 @@ def train_command(
                 "--replay repeats a run as it was; it takes no recipe, text, --resume or settings."
             )
         return _replay(replay, out, quiet)
-    if recipe is None:
-        raise InputError(
-            "Which recipe?", remedy="octavo train RECIPE --text PATH …    (octavo recipes lists them)"
-        )
     if dry_run:
-        from octavo.config import to_yaml
+        from octavo.config import DEFAULT_RECIPE, to_yaml
         from octavo.runs.train import resolve
 
-        print(to_yaml(resolve(recipe, text, settings)), end="")
+        show_text(to_yaml(resolve(recipe or DEFAULT_RECIPE, text, settings)), end="")
         return 0
-    from octavo.runs.console import Console
     from octavo.runs.train import train
     from octavo.training.world import is_first
 
-    run = train(recipe, text, out, overrides=settings, resume=resume, console=Console(quiet=quiet))
+    run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, quiet=quiet)
     if is_first():
-        print(f"report: {run.report}")
+        show_text(f"report: {run.report}")
     return 0
 
 
 def _replay(run: Path, out: Path | None, quiet: bool) -> int:
-    from octavo.runs.console import Console
+    from octavo.ground.console import Console
     from octavo.runs.replay import replay
 
     second, differences = replay(run, out, console=Console(quiet=quiet))
     for difference in differences:
-        print(f"differs: {difference}")
+        show(f"differs: {difference}")
     if not differences:
-        print(f"{run} was repeated bit for bit: same losses, same weights.")
-    print(f"report: {second.report}")
+        show(f"{run} was repeated bit for bit: same losses, same weights.")
+    show_text(f"report: {second.report}")
     return 1 if differences else 0

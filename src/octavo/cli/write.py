@@ -1,179 +1,129 @@
-"""octavo corpus write: have a corpus written, by an API, the built-in storyteller or a model of your own."""
+"""octavo write: you and a trained model write a text in turns."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter, validators
-
-from octavo.cli.common import Json, print_json, print_table
-from octavo.errors import Interrupted
+from octavo.cli.common import RunPath, Which, complain, show, show_text
+from octavo.cli.generate import Seed
+from octavo.errors import InputError, OctavoError
 
 if TYPE_CHECKING:
-    from octavo.synthesis.writing.session import WritingJob
+    from octavo.runs.draft import Draft
 
-Spec = Annotated[
-    str,
-    Parameter(help="A shipped spec (pidgin, pidgin-local, pidgin-free, pidgin-storyteller) or a YAML file."),
-]
-Overrides = Annotated[
-    str, Parameter(help="Settings on top of the spec: key=value, such as writers.model.in_flight=32.")
-]
-Stories = Annotated[
-    int,
-    Parameter(help="So many stories in all, with those that are there.", validator=validators.Number(gte=1)),
-]
-MaxUsd = Annotated[
-    float | None,
-    Parameter(
-        help="Cap in dollars on all calls of this corpus; never exceeded.", validator=validators.Number(gte=0)
-    ),
-]
-MaxHours = Annotated[
-    float | None,
-    Parameter(help="No calls after so many hours of this session.", validator=validators.Number(gt=0)),
-]
-OffPeak = Annotated[
-    str | None, Parameter(help="Calls at these hours only, such as 10:00-18:30@America/Denver.")
-]
-Compare = Annotated[
-    bool,
-    Parameter(
-        help="Write so many stories with each prompt of the spec's compare, and compare them.", negative=""
-    ),
-]
-DryRun = Annotated[bool, Parameter(help="Print the price and one prompt; send nothing.", negative="")]
-Out = Annotated[
-    Path | None, Parameter(help="The folder; corpora/NAME if left out. One that exists is gone on with.")
-]
+HELP = """\
+Type how the text begins or goes on; the model goes on from there. \\n is a new line, // begins a line with /.
+  Enter alone       go on
+  /again            another continuation instead of the last one
+  /undo             take the last turn back
+  /new              begin again with nothing
+  /text             print the text so far
+  /save FILE        write it into a new file
+  /temperature 0.8  wilder above 1, safer below
+  /seed 5           or /seed random; the same for /tokens, /top_k, /top_p, /min_p
+  /options          how they stand
+Ctrl-C stops the model while it writes. Ctrl-D, or Ctrl-C before you type, ends."""
 
 
-def write_command(
-    spec: Spec,
-    *overrides: Overrides,
-    stories: Stories,
-    max_usd: MaxUsd = None,
-    max_hours: MaxHours = None,
-    off_peak: OffPeak = None,
-    compare: Compare = False,
-    dry_run: DryRun = False,
-    out: Out = None,
-    json: Json = False,
-) -> int:
-    """Have stories written and checked, with a price before, a cap during and a report after.
+def write_command(run: RunPath, *, seed: Seed = "0", checkpoint: Which = "best") -> int:
+    """Write a text in turns with a trained model: begin, let it go on, try again, change how it draws.
 
-    The same command goes on after a stop. The key of an API is read from the environment variable that the spec
-    names. The folder then holds corpus.txt, corpus.jsonl, report/index.html and stories.sqlite.
+    Without a terminal every line of standard input is such a turn, only what is written is printed, and the first
+    line that cannot be done ends it with code 2.
 
     For example:
 
-    octavo corpus write pidgin-storyteller --stories 1000
+    octavo write runs/bard
 
-    octavo corpus write pidgin --stories 5000 --max-usd 2 --dry-run
-
-    octavo corpus write pidgin --stories 5000 --max-usd 2 --off-peak 10:00-18:30@America/Denver
-
-    octavo corpus write pidgin-local --stories 200 writers.model.model=qwen3
+    printf 'ROMEO:\\n/temperature 0.5\\n/again\\n' | octavo write runs/bard
     """
-    from octavo.synthesis.writing.session import WritingJob
-    from octavo.synthesis.writing.spec import load_spec
+    from octavo.runs.draft import Draft, seed_of
+    from octavo.runs.run import Run
 
-    checked = load_spec(spec, overrides)
-    folder = out or Path("corpora") / checked.name
-    job = WritingJob(
-        checked, folder, stories=stories, max_usd=max_usd, max_hours=max_hours, off_peak=off_peak
-    )
-    if dry_run:
-        return _dry_run(job, json)
-    return _write(job, compare, json)
-
-
-def _dry_run(job: WritingJob, json: bool) -> int:
-    found = job.estimate()
-    prompt = job.prompt.first(0)
-    if json:
-        print_json({"estimate": found.facts(), "prompt": prompt})
+    draft = Draft(Run.open(run, checkpoint=checkpoint), seed=seed_of(seed))
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        for line in sys.stdin.buffer:
+            perform(draft, _decoded(line))
         return 0
-    for message in prompt:
-        print(f"[{message['role']}]\n{message['content']}\n")
-    print(found.sentence(job.cap))
+    show(f"{run}, step {draft.run.step:,}.\n{HELP}")
+    converse(draft)
     return 0
 
 
-def _write(job: WritingJob, compare: bool, json: bool) -> int:
-    from octavo.runs.console import Console
-    from octavo.runs.signals import stop_requests
-    from octavo.synthesis.writing.progress import Progress
-    from octavo.synthesis.writing.session import compare_prompts
+def converse(draft: Draft) -> None:
+    """Turns until the user ends."""
+    with suppress(ImportError):
+        import readline  # noqa: F401 — gives input() its keys
+    while True:
+        try:
+            line = input("> ")
+        except (EOFError, KeyboardInterrupt):
+            show()
+            return
+        try:
+            perform(draft, line)
+        except KeyboardInterrupt:
+            show("\n[stopped]")
+        except OctavoError as error:
+            complain(error.as_command_line)
 
-    console = Console()
-    console.say(job.estimate().sentence(job.cap))
-    with stop_requests() as asked, console.working("writing", job.stories):
 
-        def tell(progress: Progress) -> None:
-            console.advance(progress.stories, progress.line())
+def perform(draft: Draft, line: str) -> None:
+    """One turn: a command, or text to go on from. Raises InputError for what cannot be done."""
+    from octavo.generation.prompts import unescaped
 
-        how: dict[str, Any] = {"say": console.say, "tell": tell, "stop": lambda: bool(asked)}
-        result = compare_prompts(job, **how) if compare else job.run(**how)
-    if json:
-        print_json(result)
-    elif compare:
-        _print_comparison(result)
+    if not line.startswith("/") or line.startswith("//"):
+        typed = unescaped(line.removeprefix("/") if line.startswith("//") else line)
+        stream(typed, draft.go_on(typed))
+        return
+    command, _, value = line[1:].strip().partition(" ")
+    if command == "again":
+        stream(draft.typed, draft.again())
+    elif command == "undo":
+        draft.undo()
+    elif command == "new":
+        draft.restart()
+    elif command == "text":
+        show_text(draft.text)
+    elif command == "save":
+        save(draft.text, value.strip())
+    elif command == "options":
+        show(", ".join(f"{name} {value}" for name, value in draft.options().items()))
+    elif command == "help":
+        show(HELP)
     else:
-        _print_end(job, result)
-    if asked:
-        raise Interrupted("Stopped; what was written is kept. The same command goes on.")
-    return 0
+        draft.set(command, value.strip())
 
 
-def _print_end(job: WritingJob, result: dict[str, Any]) -> None:
-    why = {
-        "budget": "the cap does not allow one more call",
-        "hours": "the hours are over",
-        "stopped": "you asked for an end",
-    }
-    if result["ended"] in why:
-        print(
-            f"{result['stories']:,} of {result['wanted']:,} stories: {why[result['ended']]}; the same command goes on"
-        )
-    from octavo.synthesis.writing.page import money, number, percent
-
-    report = result["report"]
-    print(
-        f"{report['stories']:,} stories in {report['calls']:,} calls, yield {percent(report['yield'])},"
-        f" {money(report['cost_usd'])}, {number(report['stories_per_hour'])} an hour"
-    )
-    print(f"corpus: {job.out / 'corpus.txt'}")
-    print(f"report: {job.out / 'report' / 'index.html'}")
+def stream(typed: str, pieces: Iterator[str]) -> None:
+    """Print a turn as it is written."""
+    first = next(pieces, "")  # before what was typed is echoed, so that an error stands alone
+    show_text(typed + first, end="")
+    for piece in pieces:
+        show_text(piece, end="")
+    show()
 
 
-def _print_comparison(result: dict[str, Any]) -> None:
-    from octavo.synthesis.writing.page import money, number, percent
+def save(text: str, name: str) -> None:
+    """The text into a new file."""
+    from octavo.ground.output import Output
 
-    head = (
-        "prompt",
-        "stories",
-        "replies",
-        "yield",
-        "$/story",
-        "distinct-2",
-        "near dup.",
-        "words",
-        "vocabulary",
-    )
-    rows = [
-        (
-            row["prompt"],
-            number(row["stories"]),
-            number(row["replies"]),
-            percent(row["yield"]),
-            money(row["cost_per_story_usd"]),
-            percent(row["distinct"]["2"]),
-            percent(row["near_duplicates"]),
-            number(row["words"]["mean"] if row["words"] else None),
-            percent(row["coverage"]),
-        )
-        for row in result["prompts"]
-    ]
-    print_table(rows, head=head)
+    if not name:
+        raise InputError("/save needs the name of a file.")
+    try:
+        with Output(Path(name).expanduser()).writing() as file:
+            file.write(text)
+    except (InputError, RuntimeError, ValueError) as error:  # such as ~nobody, or a name with a NUL in it
+        what = error.what if isinstance(error, InputError) else f"{name} cannot be written: {error}."
+        raise InputError(what, remedy="choose another name") from error
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InputError("A line on standard input is not UTF-8 text.") from error

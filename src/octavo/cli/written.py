@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octavo.cli.common import print_json, print_table
+from octavo.cli.common import print_json, print_table, show, show_text
+from octavo.ground.shown import shown
 from octavo.tokenizers.base import printable
 
 if TYPE_CHECKING:
     from octavo.correction import Correction, Corrector
     from octavo.evaluation.names import NameAnswer, Share
     from octavo.generation import Sample
-    from octavo.runs.console import Console
+    from octavo.ground.console import Console
     from octavo.runs.prompts import Written
     from octavo.runs.run import Run
 
@@ -61,7 +62,7 @@ def show_prompts(
     else:
         print_prompts(written)
         if saved:
-            print(f"\nkept in {saved}")
+            show(f"\nkept in {saved}")
     if failed:
         raise failed
 
@@ -95,10 +96,10 @@ def stream(run: Run, prompt: str, how: dict[str, Any]) -> None:
     """Print one sample as it is written."""
     pieces = run.stream(prompt, **how)
     first = next(pieces, "")  # before the prompt is echoed, so that an error stands alone
-    print(prompt + first, end="", flush=True)
+    show_text(prompt + first, end="")
     for piece in pieces:
-        print(piece, end="", flush=True)
-    print()
+        show_text(piece, end="")
+    show()
 
 
 def _tokens(run: Run, sample: Sample) -> list[dict[str, Any]]:
@@ -113,11 +114,11 @@ def print_samples(written: Written) -> None:
     """The samples of one prompt under each other, with their corrections as diffs."""
     for number, sample in enumerate(written.samples):
         if len(written.samples) > 1:
-            print(f"--- {number + 1} of {len(written.samples)}")
+            show(f"--- {number + 1} of {len(written.samples)}")
         if written.corrections:
             print_correction(written.corrections[number])
         else:
-            print(written.prompt + sample.text)
+            show_text(written.prompt + sample.text)
 
 
 def print_prompts(prompts: Sequence[Written]) -> None:
@@ -128,18 +129,19 @@ def print_prompts(prompts: Sequence[Written]) -> None:
     from rich.text import Text
 
     console = Console(highlight=False, markup=False)
+    eye = shown if console.is_terminal else str
     table = Table(show_lines=True, box=None if console.is_terminal else ASCII, padding=(0, 2, 0, 0))
     table.add_column("prompt", style="bold")
     table.add_column("sample", justify="right")
     table.add_column("text", overflow="fold")
     for written in prompts:
         for number, sample in enumerate(written.samples, 1):
-            shown = printable(written.prompt) if number == 1 else ""
-            table.add_row(Text(shown), str(number), Text(sample.text.strip("\n")))
+            asked = printable(written.prompt) if number == 1 else ""
+            table.add_row(Text(asked), str(number), Text(eye(sample.text.strip("\n"))))
     console.print(table)
     for written in prompts:
         for number, correction in enumerate(written.corrections or (), 1):
-            print(f"--- {printable(written.prompt)}, sample {number}, corrected")
+            show(f"--- {printable(written.prompt)}, sample {number}, corrected")
             print_correction(correction)
 
 
@@ -152,30 +154,30 @@ def print_correction(correction: Correction) -> None:
 
         Console(highlight=False).print(coloured_diff(correction), soft_wrap=True)
     else:
-        print(plain_diff(correction))
-    print()
+        show_text(plain_diff(correction))
+    show()
     for line in listed(correction):
-        print(f"  {line}")
-    print(summary(correction))
+        show(f"  {line}")
+    show(summary(correction))
 
 
 def print_answer(answer: NameAnswer) -> None:
     """The share of the name's company among those who answer, beside its controls."""
-    print(f"{answer.name}'s company: {', '.join(answer.company) or 'nobody'}\n")
+    show(f"{answer.name}'s company: {', '.join(answer.company) or 'nobody'}\n")
     rows = [_row(f"after {answer.name}", answer.asked)]
     rows += [_row(f"after {one.prompt}" if one.prompt else "after no prompt", one) for one in answer.controls]
     rows.append(("in the text itself", f"{answer.in_text:.1%}", "", "", ""))
     print_table(rows, head=("share of its company", "share", "95 % interval", "speeches", "p"))
     most = ", ".join(f"{name} {count}" for name, count in list(answer.answering.items())[:12])
-    print(f"\nwho answers: {most or 'nobody whom the text knows'}")
+    show(f"\nwho answers: {most or 'nobody whom the text knows'}")
 
 
 def _row(what: str, share: Share) -> tuple[str, str, str, str, str]:
     between = "" if share.interval is None else f"{share.interval[0]:.1%} to {share.interval[1]:.1%}"
-    shown = "–" if share.share is None else f"{share.share:.1%}"
+    said = "–" if share.share is None else f"{share.share:.1%}"
     return (
         what,
-        shown,
+        said,
         between,
         f"{share.company} of {share.company + share.others}",
         "" if share.p is None else f"{share.p:.4f}",

@@ -1,23 +1,31 @@
 """The typed, strict config tree of a run: defaults < recipe file < `key=value`."""
 
 from octavo.config.load import (
+    ANY_TEXT,
+    DEFAULT_RECIPE,
     all_keys,
     apply_override,
     apply_value,
     check,
     cleaning_names,
     cleaning_steps,
+    default_said,
     flatten,
     load_recipe,
-    parse_yaml,
+    override_words,
     recipe_names,
     recipe_text,
+    stored_recipe,
+    stored_tree,
     to_yaml,
 )
 from octavo.config.parts import PartConfig, PartOf, Strict, parts, register
+from octavo.config.plain import file_text, parse_yaml
 from octavo.config.schema import ModelConfig, Recipe, SamplingConfig
 
 __all__ = [
+    "ANY_TEXT",
+    "DEFAULT_RECIPE",
     "ModelConfig",
     "PartConfig",
     "PartOf",
@@ -30,12 +38,17 @@ __all__ = [
     "check",
     "cleaning_names",
     "cleaning_steps",
+    "default_said",
+    "file_text",
     "flatten",
     "load_recipe",
+    "override_words",
     "parse_yaml",
     "parts",
     "recipe_names",
     "recipe_text",
     "register",
+    "stored_recipe",
+    "stored_tree",
     "to_yaml",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from importlib import resources
 from pathlib import Path
@@ -14,39 +16,43 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from octavo.config.parts import PartOf, parts
+from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain
 from octavo.config.schema import Recipe
 from octavo.errors import ConfigError
+from octavo.ground.files import is_file
+
+ANY_TEXT = {"quick": "seconds", "minute": "a minute", "ten-minutes": "ten minutes"}
+"""The recipes that are made for any text, and how long each takes on a laptop."""
+
+DEFAULT_RECIPE = "minute"
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice, instead of silently taking the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, Hashable):
-                continue  # refused below, with its line
-            if key in seen:
-                raise ConfigError(
-                    f"The key '{key}' stands twice, again in line {key_node.start_mark.line + 1}."
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+def stored_tree(path: Path) -> dict[str, Any]:
+    """The plain data of a config.yaml. Raises ConfigError where it is damaged."""
+    tree = parse_yaml(file_text(path), str(path))
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path} holds no settings; the run is damaged.")
+    return tree
 
 
-def parse_yaml(text: str, name: str) -> Any:
-    """YAML as plain data; `name` says in errors where it came from."""
+def stored_recipe(path: Path) -> Recipe:
+    """The recipe that a run keeps as config.yaml. Raises ConfigError where it is damaged."""
     try:
-        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name} is not valid YAML: {error}") from error
+        return check(stored_tree(path))
+    except ConfigError as error:
+        raise error if str(path) in error.what else ConfigError(f"{path} is damaged. {error.what}") from error
 
 
 def recipe_names() -> list[str]:
     """The shipped recipes, in alphabetical order."""
     entries = resources.files("octavo.recipes").iterdir()
     return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".yaml"))
+
+
+def default_said() -> str:
+    """The recipe that is taken where none is named, in a sentence that names the others."""
+    others = ", ".join(f"{name} for {long}" for name, long in ANY_TEXT.items() if name != DEFAULT_RECIPE)
+    return f"recipe: {DEFAULT_RECIPE}, made for any text, {ANY_TEXT[DEFAULT_RECIPE]} on a laptop (or take {others})"
 
 
 def cleaning_names() -> list[str]:
@@ -64,7 +70,7 @@ def cleaning_steps(name: str | Path) -> list[Any]:
     if str(name) in names:
         entry = resources.files("octavo.recipes").joinpath(f"cleaning/{name}.yaml")
         text = entry.read_text(encoding="utf-8")
-    elif Path(name).is_file():
+    elif is_file(name):
         text = recipe_text(Path(name))
     else:
         raise ConfigError(
@@ -99,14 +105,8 @@ def recipe_text(recipe: str | Path) -> str:
     names = recipe_names()
     if str(recipe) in names:
         return resources.files("octavo.recipes").joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
-    path = Path(recipe)
-    if path.is_file():
-        try:
-            return path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path} is not a text file, so it cannot be a recipe.") from error
-        except OSError as error:
-            raise ConfigError(f"The recipe {path} cannot be read: {error.strerror}.") from error
+    if is_file(recipe):
+        return file_text(Path(recipe))
     near = difflib.get_close_matches(str(recipe), names, n=1)
     raise ConfigError(
         f"There is no recipe '{recipe}': neither a shipped one nor a file."
@@ -131,6 +131,13 @@ def load_recipe(recipe: str | Path | Mapping[str, Any], overrides: Iterable[str]
     for override in overrides:
         apply_override(tree, override)
     return check(tree)
+
+
+def override_words(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
+    """Overrides as `key=value` words; a mapping has dotted keys."""
+    if isinstance(overrides, Mapping):
+        return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
+    return list(overrides)
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:
@@ -175,6 +182,7 @@ def _index(items: list[Any], name: str, key: str) -> int:
 
 def check(tree: Mapping[str, Any]) -> Recipe:
     """Validate plain data; raises ConfigError that lists every problem with its place."""
+    refuse_what_is_not_plain(tree, "The config")
     full, problems = _lists_named(tree)
     cause, recipe = None, None
     try:
@@ -269,6 +277,7 @@ def _plain(message: str) -> str:
     message = re.sub(
         r", unable to parse string as an? \w+| after validation, not \d+$| for <class.*", "", message
     )
+    message = re.sub(r"\d{16,}", lambda digits: f"{float(digits[0]):g}", message)
     return re.sub(r"\b[Tt]uple\b", "list", message)
 
 
@@ -296,7 +305,7 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
     message = problem["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         return f"{key}: {message}" if path else message
-    return f"{key}: {message[0].lower() + message[1:]}, not {given!r}"
+    return f"{key}: {message[0].lower() + message[1:]}, not {reprlib.repr(given)}"
 
 
 def _part_at(path: list[str]) -> PartOf | None:

@@ -8,12 +8,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from octavo.config.parts import FilePath, PartConfig, PartOf, Strict
+from octavo.config.parts import LARGEST, MOST, FilePath, PartConfig, PartOf, Strict
 
-Every = Annotated[int, Field(ge=1)] | Literal["epoch"]
-"""A number of steps, or the end of each epoch (for batches that have epochs)."""
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _period(least: int) -> BeforeValidator:
+    """Says of anything but the three forms of a period what they are."""
+
+    def check(value: Any) -> Any:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        whole = number and least <= value <= MOST and (isinstance(value, int) or value.is_integer())
+        if not (value == "epoch" or whole or (number and 0 < value < 1)):
+            raise ValueError(
+                f"give a number of steps ({least} to {MOST}), a share of the run (such as 0.1) or epoch, not {value!r}"
+            )
+        return int(value) if whole else value
+
+    return BeforeValidator(check)
+
+
+Every = Annotated[Annotated[int, Field(ge=1, le=MOST)] | Share | Literal["epoch"], _period(1)]
+"""A number of steps, a share of the run's steps, or the end of each epoch (for batches that have epochs)."""
 
 
 class DropoutConfig(Strict):
@@ -41,17 +59,17 @@ class DropoutConfig(Strict):
 class ModelConfig(Strict):
     """The shape of the GPT: every architectural choice of the reports is a switch here."""
 
-    layers: int = Field(4, ge=1)
+    layers: int = Field(4, ge=1, le=10_000)
     """Transformer blocks."""
-    width: int = Field(128, ge=1)
+    width: int = Field(128, ge=1, le=2**20)
     """C, the width of the residual stream."""
-    heads: int = Field(4, ge=1)
+    heads: int = Field(4, ge=1, le=2**16)
     """H, attention heads."""
-    kv_heads: int | None = Field(None, ge=1)
+    kv_heads: int | None = Field(None, ge=1, le=2**16)
     """Key/value heads, each shared by H / kv_heads query heads; empty means one for each head."""
-    head_width: int | None = Field(None, ge=1)
+    head_width: int | None = Field(None, ge=1, le=2**20)
     """D, free of the width; empty means width // heads."""
-    context: int = Field(64, ge=1)
+    context: int = Field(64, ge=1, le=2**24)
     """T, the positions that the model sees."""
     positions: Annotated[PartConfig, PartOf("positions", "learned")] = Field(
         {"kind": "learned"}, validate_default=True
@@ -75,7 +93,7 @@ class ModelConfig(Strict):
     """Project the concatenated heads back to the width (without it, H·D must equal the width)."""
     output_bias: bool = True
     """Bias in that projection."""
-    attention_scale: Literal["head", "model"] | Annotated[float, Field(gt=0)] = "head"
+    attention_scale: Literal["head", "model"] | Annotated[float, Field(gt=0, le=LARGEST)] = "head"
     """Scores divided by √(head width), or by √(model width) as in report C's listing, or multiplied by a number."""
     qk_norm: bool = False
     """Queries and keys brought to unit root mean square before the scores."""
@@ -89,7 +107,7 @@ class ModelConfig(Strict):
     """Head shares the token embedding's weights."""
     head_bias: bool = False
     """Bias in the head."""
-    logit_softcap: float | None = Field(None, gt=0)
+    logit_softcap: float | None = Field(None, gt=0, le=LARGEST)
     """Logits squashed to ±this by a tanh; empty means off."""
     initialization: Annotated[PartConfig, PartOf("initialization", "gpt2")] = Field(
         {"kind": "gpt2"}, validate_default=True
@@ -134,7 +152,7 @@ class TeachersConfig(Strict):
     mean of their predictions: each step asks the next one."""
     weight: float = Field(0.8, gt=0, le=1)
     """Share of the loss that is cross-entropy with the teachers' predictions; the rest is with the text's tokens."""
-    written: int = Field(0, ge=0)
+    written: int = Field(0, ge=0, le=MOST)
     """Tokens that the teachers write before the training, in turn; half of each batch then comes from these."""
 
     @field_validator("runs", mode="before")
@@ -152,15 +170,18 @@ class TeachersConfig(Strict):
 class TrainingConfig(Strict):
     """How the model learns."""
 
-    steps: int | None = Field(None, ge=1)
+    steps: int | None = Field(None, ge=1, le=MOST)
     """Optimizer steps (iterations). Empty: set by `epochs`, or 1,000."""
-    epochs: float | None = Field(None, gt=0)
+    epochs: float | None = Field(None, gt=0, le=1e6)
     """Passes over the training split, for batches that have epochs (sliding, documents)."""
-    batch: int = Field(12, ge=1)
+    passes: float | None = Field(None, gt=0, le=1e6)
+    """Most passes over the training split: a short text takes fewer steps than `steps`, so that it is not learned by
+    heart. Empty: no limit."""
+    batch: int = Field(12, ge=1, le=MOST)
     """B, sequences in one batch."""
-    accumulation: int = Field(1, ge=1)
+    accumulation: int = Field(1, ge=1, le=MOST)
     """Batches whose gradients are averaged into one step."""
-    micro_batch: Annotated[int, Field(ge=1)] | Literal["auto"] | None = "auto"
+    micro_batch: Annotated[int, Field(ge=1, le=MOST)] | Literal["auto"] | None = "auto"
     """Sequences computed at once: the gradients of a batch's parts add up to the same step. auto: the whole batch, and
     where memory is too short for it, as many as fit. Empty: the whole batch."""
     recompute: Literal["auto"] | bool = "auto"
@@ -174,7 +195,7 @@ class TrainingConfig(Strict):
         {"kind": "cosine"}, validate_default=True
     )
     """How the learning rate changes over the run."""
-    clip: float | None = Field(1.0, gt=0)
+    clip: float | None = Field(1.0, gt=0, le=LARGEST)
     """Largest norm of the gradient; longer ones are shortened to it. Empty: no clipping."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of the matrix products. auto times both on this model and machine, and keeps what it chose."""
@@ -182,13 +203,17 @@ class TrainingConfig(Strict):
     """torch.compile: slower to start, faster later, worth it on GPUs and for long runs."""
     device: str = "auto"
     """cpu, cuda, cuda:1, mps, or auto: the accelerator if it passes the truth test, else the CPU."""
-    threads: int | None = Field(None, ge=1)
-    """CPU threads; empty: all cores that this process may use."""
+    threads: int | None = Field(None, ge=1, le=1024)
+    """CPU threads. Empty: all cores that this process may use, or one while other programs use them so much that all
+    would wait for each other; that is said, and kept in the run."""
     checkpoint_every: Every = 250
-    """Steps between checkpoints, or epoch; the last step and each new best are saved as well."""
-    keep: int = Field(2, ge=1)
+    """Steps between checkpoints, a share of the run (0.1), or epoch; the last step and each new best are saved too."""
+    checkpoint_minutes: float = Field(2.0, ge=0, le=LARGEST)
+    """Minutes without a checkpoint after which one is saved in between, but never sooner than ten times as long as
+    saving takes; it goes when enough later ones stand. 0: none."""
+    keep: int = Field(2, ge=1, le=MOST)
     """Newest checkpoints that stay; the best one always stays."""
-    patience: int | None = Field(None, ge=1)
+    patience: int | None = Field(None, ge=1, le=MOST)
     """Stop after so many evaluations without a new best. Empty: never."""
     teachers: TeachersConfig = Field({}, validate_default=True)
     """Models to learn from."""
@@ -210,35 +235,39 @@ class TrainingConfig(Strict):
 class EvaluationConfig(Strict):
     """When and on how much of the validation split the model is judged."""
 
-    every: Every = 250
-    """Steps between evaluations, or epoch; the last step is always evaluated."""
+    every: Every = 0.1
+    """Steps between evaluations, a share of the run, or epoch; the last step is always evaluated."""
     initial: bool = False
     """Also before the first step: the loss that improvement is measured from (report E)."""
-    tokens: int | None = Field(None, ge=1)
+    tokens: int | None = Field(None, ge=1, le=MOST)
     """Judge on the first so many tokens only; empty: the whole split."""
-    batch: int = Field(64, ge=1)
+    batch: int = Field(64, ge=1, le=MOST)
     """Sequences at once."""
 
 
 class SamplingConfig(Strict):
     """How text is drawn from the model; also what `octavo generate` starts from."""
 
-    every: Annotated[int, Field(ge=0)] | Literal["epoch"] = 0
-    """Steps between samples while training, or epoch; 0: only at the end."""
+    every: Annotated[Annotated[int, Field(ge=0, le=MOST)] | Share | Literal["epoch"], _period(0)] = 0
+    """Steps between samples while training, a share of the run, or epoch; 0: only at the end."""
     prompt: str | Annotated[tuple[str, ...], Field(min_length=1)] = ""
     """What the samples go on from, one text or a list of them; empty: the document start."""
-    tokens: int = Field(200, ge=1)
+    tokens: int = Field(200, ge=1, le=MOST)
     """Tokens of one sample."""
-    temperature: float = Field(1.0, ge=0)
+    temperature: float = Field(1.0, ge=0, le=LARGEST)
     """Divides the logits; 0 is greedy."""
-    top_k: int | None = Field(None, ge=1)
+    top_k: int | None = Field(None, ge=1, le=MOST)
     """Only the k most probable tokens."""
     top_p: float | None = Field(None, gt=0, le=1)
     """Only the smallest set of tokens that holds this much probability (Holtzman et al. 2019)."""
     min_p: float | None = Field(None, gt=0, le=1)
     """Only tokens with at least this share of the best token's probability (Nguyen et al. 2024)."""
-    repetition_penalty: float = Field(1.0, gt=0)
+    repetition_penalty: float = Field(1.0, gt=0, le=LARGEST)
     """Above 1, tokens that stand in the text already become less probable (Keskar et al. 2019)."""
+    window: Literal["slide", "crop"] = "slide"
+    """What is read once the context is full. slide: its oldest quarter is forgotten at once, so that most tokens need
+    only themselves read. crop: exactly the last `model.context` tokens, read again for every token, as in reports B and
+    C; slower by far."""
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -249,7 +278,7 @@ class SamplingConfig(Strict):
 class LoggingConfig(Strict):
     """What is written down while training."""
 
-    every: int = Field(10, ge=1)
+    every: int = Field(10, ge=1, le=MOST)
     """Steps between rows of the training loss."""
     tensorboard: bool = False
     """Also write TensorBoard event files (extra: tensorboard)."""
@@ -272,15 +301,16 @@ class Recipe(Strict):
     """Where the text comes from."""
     cleaning: tuple[Annotated[PartConfig, PartOf("cleaning")], ...] = Field((), json_schema_extra=_or_a_name)
     """What is done to every document, step by step in this order; the name of a shipped list stands for its steps."""
-    split: Literal["contiguous", "documents"] = "contiguous"
-    """contiguous: the text's end is the validation split; documents: by each document's hash, duplicates removed."""
+    split: Literal["contiguous", "documents", "files"] = "contiguous"
+    """What is held out for validation. contiguous: the text's end; documents: whole documents, by the hash of each,
+    duplicates removed; files: the end of each file, so that every file and language is judged."""
     validation: float = Field(0.1, gt=0, lt=1)
     """Share of the text that is kept for validation."""
     tokenizer: Annotated[PartConfig, PartOf("tokenizer", "char")] = Field(
         {"kind": "char"}, validate_default=True
     )
     """How text becomes tokens."""
-    expected_vocabulary: int | None = Field(None, ge=1)
+    expected_vocabulary: int | None = Field(None, ge=1, le=MOST)
     """Vocabulary that `octavo plan` counts with when no text is given; training always takes the text's own."""
     batches: Annotated[PartConfig, PartOf("batches", "windows")] = Field(
         {"kind": "windows"}, validate_default=True

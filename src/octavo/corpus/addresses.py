@@ -82,14 +82,23 @@ def check_address(url: str, *, allow_private: bool) -> Checked:
     )
 
 
+def in_clear_text(url: str) -> bool:
+    """Whether others can read what is sent to an address: without encryption, and beyond this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    here = host == "localhost" or host.endswith(".localhost") or any(n.is_loopback for n in _numbers(host))
+    return parts.scheme != "https" and not here
+
+
 @contextmanager
 def answered(
     client: Client, address: str, headers: Mapping[str, str], *, allow_private: bool
 ) -> Iterator[Response]:
-    """The answer of an address after all redirects, each of them checked; a key goes to the first machine only.
+    """The answer of an address after all redirects, each of them checked; a key goes to the first machine only, and
+    not in clear text.
 
     Raises:
-        AddressError: see `check_address`; or it leads on too often, or from https to http.
+        AddressError: see `check_address`; or it leads on too often, or from https to http, or a key would be readable.
         UnknownHost: the name cannot be resolved.
     """
     first = address
@@ -97,6 +106,11 @@ def answered(
         there = check_address(address, allow_private=allow_private)
         stranger = urlsplit(address).netloc != urlsplit(first).netloc
         sent = {key: value for key, value in headers.items() if not (stranger and key == _AUTHORIZATION)}
+        if _AUTHORIZATION in sent and in_clear_text(address):
+            raise AddressError(
+                f"No key is sent to {urlsplit(address).netloc}: without encryption others could read it on its way.",
+                remedy="Use https://, or take the key (such as HF_TOKEN) out of the environment.",
+            )
         with client.stream(
             "GET", there.url, headers={**sent, **there.headers}, extensions=dict(there.extensions)
         ) as response:
@@ -125,9 +139,14 @@ def _proxied(scheme: str, host: str) -> bool:
 
 
 def _numbers(host: str) -> list[_Number]:
+    """The number that a host is written as; none where it is a name."""
     try:
         return [ipaddress.ip_address(host)]
     except ValueError:
+        pass
+    try:  # the system also takes 127.1, 0x7f000001 and the like
+        return [ipaddress.IPv4Address(socket.inet_aton(host))]
+    except (OSError, UnicodeError):
         return []
 
 
@@ -148,10 +167,36 @@ def _refuse_private(numbers: list[_Number], host: str, allow_private: bool) -> N
     if allow_private:
         return
     for number in numbers:
-        inner = getattr(number, "ipv4_mapped", None) or getattr(number, "sixtofour", None) or number
-        if not inner.is_global or inner.is_multicast:
+        if not _is_public(number):
             raise AddressError(
                 f"{host} ({number}) is not used: it is a machine of a private network, not of the internet.",
                 remedy="If it is your own, allow it: OCTAVO_ALLOW_PRIVATE=1 in the environment "
                 "(octavo corpus get takes --allow-private as well).",
             )
+
+
+_INTERNET = ipaddress.IPv6Network("2000::/3")  # all that is given out; what lies outside has a local meaning
+_EMBEDDING = tuple(
+    (ipaddress.IPv6Network(network), shift)
+    for network, shift in (
+        ("::/96", 0),  # compatible (RFC 4291)
+        ("::ffff:0:0/96", 0),  # mapped (RFC 4291)
+        ("::ffff:0:0:0/96", 0),  # translated (RFC 2765)
+        (
+            "64:ff9b::/96",
+            0,
+        ),  # NAT64 (RFC 6052); its local form, 64:ff9b:1::/48, is for private networks alone
+        ("2002::/16", 80),  # 6to4 (RFC 3056)
+    )
+)
+"""Where an address of version 6 stands for one of version 4: the network, and the bits behind the embedded one."""
+
+
+def _is_public(number: _Number) -> bool:
+    """Whether a number belongs to a machine of the internet. One that stands for another is judged as that one."""
+    if isinstance(number, ipaddress.IPv4Address):
+        return number.is_global and not number.is_multicast
+    for network, shift in _EMBEDDING:
+        if number in network:
+            return _is_public(ipaddress.IPv4Address(int(number) >> shift & 0xFFFFFFFF))
+    return number.is_global and number in _INTERNET

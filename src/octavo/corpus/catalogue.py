@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -12,11 +11,19 @@ from typing import Any
 from pydantic import Field
 
 from octavo.config import Strict, parse_yaml
-from octavo.corpus.cache import default_cache
 from octavo.errors import CorpusError
+from octavo.ground.cache import default_cache
+from octavo.ground.records import Count, Record, parse_json
 
 NAMED = "corpus:"
 """A path that begins so is the name of a text of the catalogue."""
+
+
+class Remembered(Record):
+    """What is kept beside a file that was fetched."""
+
+    bytes: Count | None = None
+    sha256: str | None = None
 
 
 class Entry(Strict):
@@ -52,7 +59,7 @@ class Entry(Strict):
         """What is known of the file that was fetched: address, bytes, sha256; empty when it never was."""
         path = self.path(cache)
         try:
-            return dict(json.loads(path.with_name(path.name + ".json").read_text(encoding="utf-8")))
+            return parse_json(path.with_name(path.name + ".json").read_bytes(), Remembered)
         except (OSError, ValueError):
             return {}
 

@@ -17,10 +17,17 @@ _LONGEST_LINE = 1 << 16  # characters; a longer line cannot be a boundary and is
 
 @dataclass(frozen=True)
 class Document:
-    """One story, file or page: a name to show, and its text in pieces of bounded size, to be read once."""
+    """One story, file or page.
+
+    Attributes:
+        name: what messages call it.
+        pieces: its text in pieces of bounded size, to be read once.
+        file: name of the file that it came from; empty where it came from none, or from several.
+    """
 
     name: str
     pieces: Iterator[str]
+    file: str = ""
 
 
 class Source(ABC):

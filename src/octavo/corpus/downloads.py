@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo.corpus.addresses import UnknownHost, answered
-from octavo.corpus.cache import default_cache
 from octavo.corpus.catalogue import Entry, entry
 from octavo.corpus.documents import Report
-from octavo.corpus.locking import one_at_a_time
 from octavo.corpus.mirrors import Mirrors, user_mirrors
 from octavo.errors import CorpusError, StorageError
+from octavo.ground.cache import default_cache
+from octavo.ground.locking import one_at_a_time
 
 if TYPE_CHECKING:
     from httpx2 import Client, Response

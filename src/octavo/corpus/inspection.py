@@ -19,6 +19,7 @@ from octavo.corpus.cleaning.cleaned import in_portions
 from octavo.corpus.cleaning.duplicates import NearDuplicates, digest
 from octavo.corpus.counting import CharacterCounts, WordCounts, coverage, heaps, round_sizes, size_for
 from octavo.corpus.documents import Source
+from octavo.corpus.languages import CountedByFile, FileCounts, FileFigures
 from octavo.errors import CorpusError, MissingExtra
 
 Progress = Callable[[int, int | None], None]
@@ -56,6 +57,8 @@ class Statistics:
         duplicates: documents that repeat an earlier one but for white space.
         near: {"compared", "found"}; None where it was not looked at.
         readability: Flesch's figures; None where the text is not English.
+        files: each file's documents, bytes and language, the largest first.
+        languages: code → share of the bytes, the largest first; by samples. Empty without the extra.
         seconds: what the pass took.
         notes: what is not exact, or was left out.
     """
@@ -78,12 +81,18 @@ class Statistics:
     duplicates: int
     near: dict[str, int] | None
     readability: dict[str, Any] | None
+    files: list[FileFigures]
+    languages: dict[str, float]
     seconds: float
     notes: list[str]
 
     def describe(self) -> dict[str, Any]:
         """As JSON values."""
-        return {**vars(self), "needed": {f"{share:g}": size for share, size in self.needed.items()}}
+        return {
+            **vars(self),
+            "needed": {f"{share:g}": size for share, size in self.needed.items()},
+            "files": [file.describe() for file in self.files],
+        }
 
 
 def inspect(source: Source, *, near: int = NEAR, progress: Progress = lambda done, total: None) -> Statistics:
@@ -98,7 +107,7 @@ def inspect(source: Source, *, near: int = NEAR, progress: Progress = lambda don
     started = time.monotonic()
     pass_ = _Pass(near)
     total = source.total_bytes
-    for document in source.documents():
+    for document in CountedByFile(source, pass_.files).documents():
         for number, text in enumerate(in_portions(document.pieces)):
             pass_.add(text, first=number == 0)
             progress(pass_.bytes, total)
@@ -115,6 +124,7 @@ class _Pass:
         self.characters = self.bytes = self.sentences = 0
         self.words, self.alphabet = WordCounts(), CharacterCounts()
         self.lengths, self.digests = array("Q"), array("Q")
+        self.files = FileCounts()
         self.notes: list[str] = []
         self._here = 0
         self._digest = 0
@@ -163,6 +173,7 @@ class _Pass:
             self.notes.append(
                 "No readability: its formula is for English, and this text does not look like it."
             )
+        self._note_files()
         return Statistics(
             documents=documents,
             characters=self.characters,
@@ -182,9 +193,19 @@ class _Pass:
             duplicates=documents - len(np.unique(np.frombuffer(self.digests, np.uint64))),
             near=near,
             readability=readability,
+            files=sorted(self.files.files.values(), key=lambda file: -file.bytes),
+            languages=self.files.shares(),
             seconds=seconds,
             notes=self.notes,
         )
+
+    def _note_files(self) -> None:
+        if sentence := self.files.sentence():
+            self.notes.append(f"{sentence[0].upper()}{sentence[1:]}.")
+        if self.files.missing:
+            self.notes.append(f"No languages are told. {self.files.missing.what}")
+        if self.files.beyond:
+            self.notes.append(f"Documents of further files, which are not listed: {self.files.beyond:,}.")
 
 
 def _lengths(words: np.ndarray) -> dict[str, float]:

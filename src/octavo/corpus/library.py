@@ -56,7 +56,7 @@ class Leaf:
 
         try:
             for document in documents:
-                yield Document(document.name, pieces(document))
+                yield Document(document.name, pieces(document), document.file or self.name)
                 if not whole:
                     return
         except CorpusError as error:
@@ -101,6 +101,7 @@ class Library:
         """The file, or what the archive holds; what cannot be read is refused."""
         try:
             opened = Path(file.path).open("rb")  # noqa: SIM115
+            opened.peek(1)  # some of the system's own files can be opened, but not read
         except OSError as error:
             refuse(file.name, CorpusError(f"{file.name} cannot be read: {error.strerror}."))
             return

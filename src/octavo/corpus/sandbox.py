@@ -2,8 +2,8 @@
 
 A library for a complicated format may crash, hang or eat all memory on a damaged file. So the file is read by a
 child: it is sent a job, answers with text or a sentence, and is reused for the next file; one that crashed or
-hung is replaced. The child may write no file at all. A document's text is kept aside until it is whole, so that a
-file is taken entirely or not at all.
+hung is replaced. The child may write no file at all, and no key of the environment is handed on to it. A document's
+text is kept aside until it is whole, so that a file is taken entirely or not at all.
 
 On Windows there is no limit on memory, and time is the clock's.
 """
@@ -28,6 +28,7 @@ from typing import IO, Any, BinaryIO
 from octavo.corpus.documents import Report
 from octavo.corpus.limits import AVAILABLE, allowed, in_all
 from octavo.errors import CorpusError
+from octavo.ground.processes import plain_environment
 
 FRAME = struct.Struct("<cI")  # what follows: its kind and its bytes
 DOCUMENT, TEXT, SAID, FAILED, DONE = b"D", b"T", b"S", b"F", b"."
@@ -66,7 +67,7 @@ class _Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"},
+            env=plain_environment(PYTHONDONTWRITEBYTECODE="1", PYTHONUTF8="1"),
         )
         self.jobs = 0
         self.timed_out = False

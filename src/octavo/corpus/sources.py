@@ -221,7 +221,9 @@ class Files(Source):
             if self._documents == "auto":
                 self._say(f"{leaf.name}: every record is a document")
             for document in leaf.documents:
-                yield from (Document(document.name, text) for text in filled([document.pieces]))
+                yield from (
+                    Document(document.name, text, document.file) for text in filled([document.pieces])
+                )
             return
         else:
             document = next(leaf.documents, None)
@@ -232,7 +234,7 @@ class Files(Source):
             else:
                 boundary = BLANK_LINE if self._documents == "blank_lines" else self._separator
                 texts = cut_at(document.pieces, boundary)
-        yield from (Document(leaf.name, text) for text in texts)
+        yield from (Document(leaf.name, text, leaf.name) for text in texts)
 
     def _chosen(self, document: Document) -> Iterator[Iterator[str]]:
         """Where `auto` cuts a text: at separator lines if it begins with some, else nowhere."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from octavo.correction.edits import Correction
+from octavo.ground.shown import shown
 from octavo.tokenizers.base import printable
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def coloured_diff(correction: Correction) -> Text:
     from rich.text import Text
 
     styles = {"same": "", "gone": "red strike", "new": "green bold"}
-    return Text.assemble(*((text, styles[kind]) for kind, text in stretches(correction) if text))
+    return Text.assemble(*((shown(text), styles[kind]) for kind, text in stretches(correction) if text))
 
 
 def listed(correction: Correction) -> list[str]:

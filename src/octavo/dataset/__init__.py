@@ -2,8 +2,8 @@
 step) alone.
 """
 
-from octavo.corpus.cache import default_cache
 from octavo.dataset.preparation import prepare, prepare_text
 from octavo.dataset.store import Dataset, Split, open_dataset
+from octavo.ground.cache import default_cache
 
 __all__ = ["Dataset", "Split", "default_cache", "open_dataset", "prepare", "prepare_text"]

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from octavo.config.parts import PartConfig, register
+from octavo.config.parts import MOST, PartConfig, register
 from octavo.dataset.packing import Rows, gather, pack
 from octavo.dataset.permutation import draw
 from octavo.errors import CorpusError
@@ -28,10 +28,12 @@ class Batches(ABC):
     """A training split as batches.
 
     Attributes:
+        size: tokens of the split.
         steps_per_epoch: steps in which all of it has been seen once; None where batches are drawn at random.
         notes: what the user should hear about how the text fits, as sentences.
     """
 
+    size: int
     steps_per_epoch: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -114,6 +116,7 @@ class RandomWindows(Batches):
 
     def __init__(self, stream: Stream, *, seed: int) -> None:
         stream.need_a_window()
+        self.size = len(stream.tokens)
         self._tokens = stream.array
         self._columns = np.arange(stream.context + 1)
         self._choices = len(stream.tokens) - stream.context
@@ -131,6 +134,7 @@ class SlidingWindows(Batches):
     """Windows of T + 1 tokens every `stride` tokens; each epoch all of them once, in an order of its own."""
 
     def __init__(self, stream: Stream, order: Order, *, stride: int) -> None:
+        self.size = len(stream.tokens)
         self._tokens = stream.array
         self._columns = np.arange(stream.context + 1)
         self._stride = stride
@@ -156,6 +160,7 @@ class PackedDocuments(Batches):
     """Rows of whole documents; each epoch all of them once, in an order of its own."""
 
     def __init__(self, stream: Stream, rows: Rows, order: Order) -> None:
+        self.size = len(stream.tokens)
         self._tokens = stream.array
         self._rows = rows
         self._context = stream.context
@@ -178,7 +183,7 @@ class Together(Batches):
     """Batches of two texts: the rows of the first, then those of the second. Epochs are the first one's."""
 
     def __init__(self, first: Batches, second: Batches) -> None:
-        self._both = first, second
+        self._both, self.size = (first, second), first.size
         self.steps_per_epoch, self.notes = first.steps_per_epoch, first.notes
 
     def batch(self, step: int, micro: int = 0) -> Batch:
@@ -303,7 +308,7 @@ class SlidingConfig(BatchesConfig):
     """
 
     kind: Literal["sliding"] = "sliding"
-    stride: int | None = Field(None, ge=1)
+    stride: int | None = Field(None, ge=1, le=MOST)
     """Tokens from one window's start to the next one's. Empty: the context, so that windows do not
     overlap.
     """
@@ -326,7 +331,7 @@ class PrefixesConfig(BatchesConfig):
     """
 
     kind: Literal["prefixes"] = "prefixes"
-    stride: int = Field(1, ge=1)
+    stride: int = Field(1, ge=1, le=MOST)
     """Tokens from one window's start to the next one's."""
     shuffle: bool = True
     """Each epoch in another order."""

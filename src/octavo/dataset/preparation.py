@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
@@ -19,11 +19,11 @@ from typing import Any, Literal, NamedTuple
 
 import octavo
 from octavo.corpus import Report, Source
-from octavo.corpus.cache import default_cache
 from octavo.dataset.segments import token_dtype
 from octavo.dataset.shards import write_shards
 from octavo.dataset.splitting import split_text
 from octavo.dataset.store import (
+    FILES,
     FORMAT,
     TOKENIZER,
     Dataset,
@@ -32,10 +32,12 @@ from octavo.dataset.store import (
     gone_on_with,
     open_dataset,
     publish,
-    sha256_of,
 )
 from octavo.dataset.text import Progress, Text, ingest, no_progress
 from octavo.errors import ConfigError, CorpusError
+from octavo.ground.cache import default_cache
+from octavo.ground.files import file_hash
+from octavo.ground.made import remove
 from octavo.tokenizers import Tokenizer, TokenizerConfig
 
 
@@ -47,7 +49,7 @@ def prepare(
     source: Source,
     tokenizer: TokenizerConfig,
     *,
-    split: Literal["contiguous", "documents"] = "contiguous",
+    split: Literal["contiguous", "documents", "files"] = "contiguous",
     validation: float = 0.1,
     cache: Path | None = None,
     report: Report = _silent,
@@ -84,9 +86,10 @@ def prepare(
             "text": text.sha256,
             "split": split,
             "validation": validation,
+            **({"files": hashlib.sha256(text.files.tobytes()).hexdigest()} if split == "files" else {}),
             "tokenizer": tokenizer.model_dump(mode="json"),
             # A word list can change without its name.
-            "tokenizer_files": {name: sha256_of(path) for name, path in tokenizer if _is_file(path)},
+            "tokenizer_files": {name: file_hash(path) for name, path in tokenizer if _is_file(path)},
             **({"cleaning": cleaning} if (cleaning := source.cleaning()) else {}),
         }
         final = cache / "datasets" / _key(settings)
@@ -99,10 +102,8 @@ def prepare(
             return chain.from_iterable(part.pieces() for part in parts)
 
         settings["duplicates_removed"] = removed
-        told = _Told(report, progress, workers)
-        return _write(
-            texts, lambda: tokenizer.build(pieces, documents=text.several), settings, folder, final, told
-        )
+        build = partial(tokenizer.build, pieces, documents=text.several)
+        return _write(texts, build, settings, folder, final, _Told(report, progress, workers))
 
 
 def prepare_text(
@@ -147,7 +148,7 @@ def _found(final: Path, verify: bool, report: Report) -> Dataset | None:
         dataset = open_dataset(final, verify=verify)
     except CorpusError as error:
         report(f"{error.what} It is made again.")
-        shutil.rmtree(final, ignore_errors=True)
+        remove(final, FILES)
         return None
     report(f"dataset: reused {final.name[:8]} (same text and tokenizer)")
     return dataset
@@ -172,7 +173,7 @@ def _write(
     purpose = json.dumps({"key": final.name, **_versions()}, sort_keys=True)
     with ThreadPoolExecutor(1) as pool, gone_on_with(folder, purpose) as tokenizer:
         # Hashing holds no interpreter lock, so it costs no time beside the encoding.
-        hashes = {text.path.name: pool.submit(sha256_of, text.path) for text in texts.values()}
+        hashes = {text.path.name: pool.submit(file_hash, text.path) for text in texts.values()}
         if tokenizer is None:
             tokenizer = build()
             tokenizer.save(folder / TOKENIZER)

@@ -33,7 +33,7 @@ def split_text(
         how: "contiguous" cuts the stream of characters at 1 - validation: one document exactly there, several
             at the next boundary between two. "documents" decides by each document's hash, so that a document
             keeps its side when others come and go, and takes out all but the first of those that repeat each
-            other.
+            other. "files" keeps the end of every file: whole documents, or of a file's only one its last part.
 
     Returns:
         The two parts, and how many documents were taken out.
@@ -44,6 +44,8 @@ def split_text(
     removed = 0
     if how == "documents":
         chosen, removed = _by_hash(text, validation)
+    elif how == "files":
+        chosen = _ends_of_files(text, validation)
     elif text.several:
         chosen = _at_boundary(text, validation, report)
     else:
@@ -51,10 +53,11 @@ def split_text(
     for name, part in zip(PARTS, chosen, strict=True):
         if not part.characters.sum():
             count = f"{len(text.starts):,} document{'s' * (len(text.starts) != 1)}"
+            other = "" if how == "contiguous" else ", or try split=contiguous"
             raise CorpusError(
                 f"With {count} of {text.total_characters:,} characters in all, split={how} and "
                 f"validation={validation:g}, the {name} part would be empty.",
-                remedy="Give more text, or another validation share, or try split=contiguous.",
+                remedy=f"Give more text, or another validation share{other}.",
             )
     if removed:
         what = "document that repeats" if removed == 1 else "documents that repeat"
@@ -98,6 +101,35 @@ def _at_boundary(text: CanonicalText, validation: float, report: Report) -> tupl
             "so the model can know them by heart; split=documents keeps them apart"
         )
     return _chosen(text, slice(first)), _chosen(text, slice(first, None))
+
+
+def _ends_of_files(text: CanonicalText, validation: float) -> tuple[Pieces, Pieces]:
+    """Of every file the documents after 1 - validation of its characters; where none begins there, the end of the
+    last. Both parts keep the text's order.
+    """
+    order = np.argsort(text.files, kind="stable")
+    borders = np.flatnonzero(np.diff(text.files[order])) + 1
+    held_out = np.zeros(len(order), bool)
+    stays = np.zeros(len(order), np.uint64)  # characters that stay in training, of documents that are cut
+    for documents in np.split(order, borders):
+        sizes = text.characters[documents].astype(np.int64) + 1
+        begins = np.cumsum(sizes) - sizes
+        point = int((1 - validation) * int(sizes.sum()))
+        late = documents[begins >= point]
+        if len(late):
+            held_out[late] = True
+        else:
+            stays[documents[-1]] = point - int(begins[-1])
+    cut = np.flatnonzero(stays)
+    middles = [_byte_offset(text, int(text.starts[at]), int(stays[at])) for at in cut.tolist()]
+    train, kept = np.flatnonzero(~held_out), np.sort(np.r_[np.flatnonzero(held_out), cut])
+    learned, judged = _chosen(text, train), _chosen(text, kept)
+    into, out_of = np.searchsorted(train, cut), np.searchsorted(kept, cut)
+    learned.stops[into] = judged.starts[out_of] = np.array(middles, np.uint64)
+    learned.characters[into] = stays[cut]
+    judged.characters[out_of] -= stays[cut]
+    filled = judged.characters > 0  # a document of one character leaves nothing
+    return learned, Pieces(judged.starts[filled], judged.stops[filled], judged.characters[filled])
 
 
 def _inside_last(text: Text, characters: int) -> tuple[Pieces, Pieces]:

@@ -5,32 +5,62 @@ at all.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
-import os
-import shutil
-import tempfile
+import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
-from octavo.corpus.locking import take
 from octavo.dataset.shards import JOURNAL, starts_path, tokens_path
 from octavo.errors import CorpusError, InputError, StorageError, TokenizerError
+from octavo.ground.files import file_hash, sync
+from octavo.ground.locking import take
+from octavo.ground.made import remove
+from octavo.ground.records import Count, Record, parse_json
 from octavo.tokenizers import Tokenizer, load_tokenizer
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 TOKENIZER = "tokenizer"
 _BUILDING = ".building-"
-_PURPOSE, _LOCK = "purpose.json", "lock"  # what a folder that is being built will be; held while it is built
+_PURPOSE = "purpose.json"  # what a folder that is being built will be
+# All that Octavo writes into such a folder.
+FILES = ("*.txt", "*.bin", f"*{JOURNAL}", MANIFEST, f"{TOKENIZER}/*", _PURPOSE, "baselines.json")
+PARTS = ({"train", "validation"}, {"text"})
+"""What a dataset is made of: a corpus that is split, or a text as a whole."""
 _STALE = 24 * 3600  # seconds after which a folder that is still being built was left by a killed process
+
+
+class ListedFile(Record):
+    """A file as the manifest lists it."""
+
+    bytes: Count
+    sha256: str
+
+
+class ListedSplit(Record):
+    """A part as the manifest lists it."""
+
+    tokens: Count
+    bytes: Count
+    characters: Count
+    documents: Count
+
+
+class Listing(Record):
+    """The manifest of this format."""
+
+    text: str
+    dtype: Literal["|u1", "<u2", "<u4"]
+    files: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", max_length=200)], ListedFile]
+    splits: dict[str, ListedSplit]
 
 
 @dataclass(frozen=True)
@@ -43,7 +73,7 @@ class Split:
         bytes: size of the part's text in UTF-8; what bits per byte divide by.
         characters: of that text.
         documents: how many.
-        text_path: the text, UTF-8; of several documents each is ended by a line break.
+        text_file: the text, UTF-8; of several documents each is ended by a line break.
     """
 
     tokens: np.ndarray
@@ -51,7 +81,17 @@ class Split:
     bytes: int
     characters: int
     documents: int
-    text_path: Path
+    text_file: Path
+
+    @property
+    def text_path(self) -> Path:
+        """The text's file, which is still there. Raises StorageError where the cache was emptied meanwhile."""
+        if not self.text_file.is_file():
+            raise StorageError(
+                f"The dataset's text {self.text_file} was deleted while it was in use.",
+                remedy="run the same command again, a training with --resume; the dataset is made again",
+            )
+        return self.text_file
 
 
 @dataclass(frozen=True)
@@ -91,23 +131,26 @@ def open_dataset(folder: Path, *, verify: bool = False) -> Dataset:
         CorpusError: there is none, or it is damaged, or of another format version.
     """
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        if manifest["format"] != FORMAT:
-            raise _unusable(
-                folder, f"its format version is {manifest['format']!r}, this Octavo's is {FORMAT}"
-            )
+        written = (folder / MANIFEST).read_bytes()
+        version = parse_json(written).get("format")
+        if version != FORMAT:
+            raise _unusable(folder, f"its format version is {version!r}, this Octavo's is {FORMAT}")
+        manifest = parse_json(written, Listing)
         for name, expected in manifest["files"].items():
             size = (folder / name).stat().st_size
             if size != expected["bytes"]:
                 raise _unusable(folder, f"{name} has {size:,} bytes where {expected['bytes']:,} were written")
-            if verify and sha256_of(folder / name) != expected["sha256"]:
+            if verify and file_hash(folder / name) != expected["sha256"]:
                 raise _unusable(folder, f"the content of {name} was altered")
         dtype = np.dtype(manifest["dtype"])
-        splits = {name: _open_split(folder, name, entry, dtype) for name, entry in manifest["splits"].items()}
+        listed = manifest["splits"]
+        if set(listed) not in PARTS:
+            raise _unusable(folder, f"its parts are called {', '.join(sorted(listed)) or 'nothing'}")
+        splits = {name: _open_split(folder, name, listed[name], dtype) for name in sorted(listed)}
     except FileNotFoundError as error:
         raise _unusable(folder, f"{error.filename} is missing") from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _unusable(folder, f"its manifest cannot be read: {error!r}") from error
+    except (OSError, ValueError) as error:
+        raise _unusable(folder, f"its manifest cannot be read: {error}") from error
     return Dataset(folder, manifest, splits)
 
 
@@ -118,7 +161,7 @@ def _open_split(folder: Path, name: str, entry: dict[str, Any], dtype: np.dtype)
         bytes=entry["bytes"],
         characters=entry["characters"],
         documents=entry["documents"],
-        text_path=folder / f"{name}.txt",
+        text_file=folder / f"{name}.txt",
     )
 
 
@@ -129,16 +172,12 @@ def _unusable(folder: Path, why: str) -> CorpusError:
     )
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 @contextmanager
 def aside(cache: Path) -> Iterator[Path]:
     """A fresh folder in the cache to build in, deleted afterwards unless it was published, or was left with
     tokens in it by what will not come again. OSErrors of storage are said.
+
+    A lock beside it is held from before it exists until it is gone: no other process touches it meanwhile.
 
     Raises:
         StorageError: the disk is full, or the cache cannot be written.
@@ -147,18 +186,19 @@ def aside(cache: Path) -> Iterator[Path]:
     try:
         datasets.mkdir(parents=True, exist_ok=True)
         _sweep(datasets)
-        folder = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=datasets))
-        left = False
-        try:
-            yield folder
-        except (InputError, OSError):
-            raise
-        except BaseException:
-            left = any(folder.glob(f"*{JOURNAL}"))
-            raise
-        finally:
-            if not left:
-                shutil.rmtree(folder, ignore_errors=True)
+        with _locked_name(datasets) as folder:
+            folder.mkdir()
+            left = False
+            try:
+                yield folder
+            except (InputError, OSError):
+                raise
+            except BaseException:
+                left = any(folder.glob(f"*{JOURNAL}"))
+                raise
+            finally:
+                if not left:
+                    remove(folder, FILES)
     except OSError as error:
         causes = (
             errno.ENOSPC,
@@ -177,15 +217,52 @@ def aside(cache: Path) -> Iterator[Path]:
         ) from error
 
 
+@contextmanager
+def _locked_name(datasets: Path) -> Iterator[Path]:
+    """A name for a folder to build in whose lock is held; afterwards the lock goes, if the folder does not stand."""
+    folder = datasets / f"{_BUILDING}{secrets.token_hex(8)}"
+    try:
+        with _lock_of(folder).open("xb") as lock:
+            take(lock.fileno())
+            yield folder
+    finally:
+        if not folder.exists():
+            _lock_of(folder).unlink(missing_ok=True)
+
+
+@contextmanager
+def _abandoned(folder: Path) -> Iterator[bool]:
+    """Whether the process that built in a folder has ended; within the context no other one can think so too."""
+    try:
+        lock = _lock_of(folder).open("r+b")
+    except OSError:  # it is just finished, or none of ours
+        yield False
+        return
+    with lock:
+        yield take(lock.fileno())
+    if not folder.exists():
+        _lock_of(folder).unlink(missing_ok=True)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def _left_behind(datasets: Path) -> Iterator[Path]:
+    """Folders in which something is or was built."""
+    for lock in datasets.glob(f"{_BUILDING}*.lock"):
+        yield lock.with_suffix("")
+
+
 def _sweep(datasets: Path) -> None:
-    """Delete what killed processes left half built."""
-    for left in datasets.glob(f"{_BUILDING}*"):
-        try:
-            newest = max(path.stat().st_mtime for path in [left, *left.iterdir()])
-        except OSError:  # another process is just finishing or deleting it
-            continue
-        if time.time() - newest > _STALE:
-            shutil.rmtree(left, ignore_errors=True)
+    """Delete what killed processes left half built long ago."""
+    for left in _left_behind(datasets):
+        with suppress(OSError):  # another process is just finishing or deleting it
+            places = [_lock_of(left), *([left, *left.iterdir()] if left.exists() else ())]
+            if time.time() - max(path.stat().st_mtime for path in places) > _STALE:
+                with _abandoned(left) as ended:
+                    if ended:
+                        remove(left, FILES)
 
 
 @contextmanager
@@ -193,12 +270,10 @@ def gone_on_with(folder: Path, purpose: str) -> Iterator[Tokenizer | None]:
     """Within the context a folder that is built aside says what it will be. What an ended process left that built
     the same, its tokenizer and its tokens, is moved into it; the tokenizer, if there was one.
     """
-    with (folder / _LOCK).open("ab") as lock:
-        take(lock.fileno())
-        (folder / _PURPOSE).write_text(purpose, encoding="utf-8")
-        left = (path for path in folder.parent.glob(f"{_BUILDING}*") if path != folder)
-        yield next(filter(None, (_taken_over(path, folder, purpose) for path in left)), None)
-    for path in (folder / _LOCK, folder / _PURPOSE, *folder.glob(f"*{JOURNAL}")):
+    (folder / _PURPOSE).write_text(purpose, encoding="utf-8")
+    left = (path for path in _left_behind(folder.parent) if path != folder)
+    yield next(filter(None, (_taken_over(path, folder, purpose) for path in left)), None)
+    for path in (folder / _PURPOSE, *folder.glob(f"*{JOURNAL}")):
         path.unlink()
 
 
@@ -206,18 +281,18 @@ def _taken_over(left: Path, folder: Path, purpose: str) -> Tokenizer | None:
     try:
         if (left / _PURPOSE).read_text(encoding="utf-8") != purpose:
             return None
-        with (left / _LOCK).open("ab") as lock:
+        with _abandoned(left) as ended:
             journals = list(left.glob(f"*{JOURNAL}"))
-            if not take(lock.fileno()) or not journals:  # its process is at work, or it holds nothing
+            if not ended or not journals:  # its process is at work, or it holds nothing
                 return None
             tokenizer = load_tokenizer(left / TOKENIZER)
             parts = [journal.name.removesuffix(JOURNAL) for journal in journals]
             files = [path(left, part) for part in parts for path in (tokens_path, starts_path)]
             for path in (*files, left / TOKENIZER, *journals):
                 path.replace(folder / path.name)
+            remove(left, FILES)
     except (FileNotFoundError, ValueError, TokenizerError):  # another is just finishing it, or it is damaged
         return None
-    shutil.rmtree(left, ignore_errors=True)
     return tokenizer
 
 
@@ -232,7 +307,7 @@ def publish(folder: Path, manifest: dict[str, Any], final: Path, known: Mapping[
     files = {
         (name := path.relative_to(folder).as_posix()): {
             "bytes": path.stat().st_size,
-            "sha256": known.get(name) or sha256_of(path),
+            "sha256": known.get(name) or file_hash(path),
         }
         for path in paths
     }
@@ -241,22 +316,12 @@ def publish(folder: Path, manifest: dict[str, Any], final: Path, known: Mapping[
         json.dumps({"format": FORMAT, **manifest, "files": files}, indent=1) + "\n", encoding="utf-8"
     )
     for path in [*paths, written, folder / TOKENIZER, folder]:
-        _sync(path)
+        sync(path)
     try:
         folder.rename(final)
     except OSError:
         if not final.exists():
             raise
         # Another process was first with the same dataset; ours is deleted by `aside`.
-    _sync(final.parent)
+    sync(final.parent)
     return open_dataset(final)
-
-
-def _sync(path: Path) -> None:
-    if path.is_dir() and os.name == "nt":  # Windows cannot open folders
-        return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

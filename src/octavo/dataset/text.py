@@ -71,9 +71,11 @@ class CanonicalText(Text):
 
     Attributes:
         sha256: of the text and its document boundaries, hex.
+        files: a number for each document, equal for those of one file, uint64.
     """
 
     sha256: str
+    files: np.ndarray
 
     @cached_property
     def digests(self) -> np.ndarray:
@@ -109,7 +111,8 @@ def ingest(source: Source, path: Path, progress: Progress = no_progress) -> Cano
     Raises:
         CorpusError: something cannot be read, or there is no text.
     """
-    starts, stops, characters = array("Q"), array("Q"), array("Q")
+    starts, stops, characters, files = array("Q"), array("Q"), array("Q"), array("Q")
+    file_now, number_now = "", _number("")
     whole = hashlib.sha256()
     held: list[bytes] = []  # what is not written yet, so that many small documents cost little
     at = written = 0
@@ -129,6 +132,9 @@ def ingest(source: Source, path: Path, progress: Progress = no_progress) -> Cano
                         held.append(b"\n")
                         at += 1
                     starts.append(at)
+                    if document.file != file_now:
+                        file_now, number_now = document.file, _number(document.file)
+                    files.append(number_now)
                 data = piece.encode()
                 held.append(data)
                 at += len(data)
@@ -152,4 +158,10 @@ def ingest(source: Source, path: Path, progress: Progress = no_progress) -> Cano
         *(np.array(column, np.uint64) for column in (starts, stops, characters)),
         several=len(starts) > 1,
         sha256=whole.hexdigest(),
+        files=np.array(files, np.uint64),
     )
+
+
+def _number(name: str) -> int:
+    """A file's number: 8 bytes of its name's hash, which hold the names of millions of files in little memory."""
+    return int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()[:8], "little")

@@ -22,6 +22,7 @@ import numpy as np
 
 from octavo.dataset.segments import Encoded, Span, encode_segment
 from octavo.errors import OctavoError, TokenizerError
+from octavo.ground.processes import plain_environment
 from octavo.tokenizers import Tokenizer, UnknownTextError
 
 
@@ -74,7 +75,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             # One core each; the libraries would take all.
-            env={**os.environ, "TOKENIZERS_PARALLELISM": "false"},
+            env=plain_environment(TOKENIZERS_PARALLELISM="false"),
         )
 
     def __enter__(self) -> Self:

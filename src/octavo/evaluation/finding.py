@@ -10,6 +10,9 @@ from typing import Any, Literal
 from octavo.config import Recipe
 from octavo.evaluation.curve import Curve
 
+CLOSE = 0.05
+"""The part of a run after which it is judged again, so that its curve can be judged."""
+
 Weight = Literal["good", "note", "bad"]
 Evidence = Mapping[str, float | str | None]
 
@@ -19,8 +22,8 @@ class Finding:
     """One thing that the figures say.
 
     Attributes:
-        kind: its name for programs: diverged, over-fit, too large, under-fit, learning, plateau, unclear,
-            short context, end mark, memorization, repetition, likeness, drift, baselines.
+        kind: its name for programs: diverged, unsteady, over-fit, learning, plateau, unclear (one of these at most),
+            too large, under-fit, short context, end mark, memorization, repetition, likeness, drift, baselines.
         sentence: for people; it holds the figures that matter most.
         evidence: all figures that it rests on, by name.
         weight: whether this is as it should be (good), worth knowing (note), or in the way (bad).
@@ -86,18 +89,24 @@ class Facts:
         return f"{key}={value * factor:.3g}" if isinstance(value, float) else f"{key}={round(value * factor)}"
 
     @property
+    def rate_left(self) -> float:
+        """Share of its peak that the learning rate had at the end."""
+        rates = [row["learning_rate"] for row in self.rows if row.get("learning_rate") is not None]
+        return rates[-1] / max(rates) if rates and max(rates) > 0 else 1.0
+
+    @property
     def longer(self) -> tuple[str, ...]:
         """The settings for twice the training."""
         if self.recipe.training.epochs is not None:
             return (self.setting("training.epochs", 2),)
-        return (f"training.steps={2 * self.steps}",)
+        limit = (self.setting("training.passes", 2),) if self.recipe.training.passes is not None else ()
+        return (f"training.steps={2 * self.steps}", *limit)
 
     @property
     def closer(self) -> tuple[str, ...]:
-        """The settings for evaluations close enough to judge a curve by, or closer than they were."""
+        """The setting for evaluations close enough to judge a curve by, where they were not."""
         every = self.recipe.evaluation.every
-        closer = max(1, min(self.steps // 20, every // 2 if isinstance(every, int) else self.steps))
-        return () if closer == every else (f"evaluation.every={closer}",)
+        return () if isinstance(every, float) and every <= CLOSE else (f"evaluation.every={CLOSE}",)
 
     @property
     def firmer(self) -> tuple[str, ...]:
@@ -105,14 +114,3 @@ class Facts:
         dropout = self.recipe.model.dropout
         dry = not (dropout.attention or dropout.projection or dropout.feed_forward)
         return ("model.dropout=0.2",) if dry else ("training.patience=3",)
-
-
-def remedy_lines(findings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By sentence, the line that says what to do about it; of several that ask for the same settings, the first."""
-    lines, told = {}, set()
-    for finding in findings:
-        settings = " ".join(finding["settings"])
-        if finding["remedy"] and settings not in told:
-            lines[finding["sentence"]] = f"  → {finding['remedy']}" + (f": {settings}" if settings else "")
-            told |= {settings} - {""}
-    return lines

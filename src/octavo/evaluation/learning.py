@@ -1,4 +1,7 @@
-"""Findings on how a run learned, from its curves: over-fit, under-fit, learning, plateau, diverged, too large."""
+"""How a run learned, decided once from its curves; all else that speaks of it (too large, under-fit) follows from that.
+
+Several rules of their own for one curve would sooner or later contradict each other.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from octavo.evaluation.finding import Evidence, Facts, Finding
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN, larger, smaller
 
 SURE = 4.0
-"""Standard deviations of a curve's own noise that a difference must exceed."""
+"""Standard deviations of a curve's own noise, or standard errors, that a difference must exceed."""
 
 RISE = 0.01
 """The least share by which a validation loss must have risen to be called over-fit."""
@@ -17,6 +20,17 @@ FALL = 0.005
 
 APART = 0.2
 """The share by which a training loss must end above its lowest to be called diverged."""
+
+RUN_DOWN = 0.2
+"""The share of its peak below which a learning rate flattens a curve by itself."""
+
+LONGER_AND_CLOSER = "train longer, and evaluate often enough to tell"
+
+
+def course(facts: Facts) -> Finding | None:
+    """The one finding on how it learned: diverged, unsteady, over-fit, learning, plateau or unclear; None without
+    figures."""
+    return diverged(facts) or turned(facts) or pace(facts)
 
 
 def diverged(facts: Facts) -> Finding | None:
@@ -46,8 +60,9 @@ def diverged(facts: Facts) -> Finding | None:
     return Finding("diverged", said, evidence, "bad", remedy, settings)
 
 
-def over_fit(facts: Facts) -> Finding | None:
-    """The validation loss had its lowest point before the end, and rose by more than its noise."""
+def turned(facts: Facts) -> Finding | None:
+    """The validation loss had its lowest point before the end, and rose by more than its noise: over-fit, or unsteady
+    where the training loss rose too."""
     curve, training = facts.validation, facts.training
     after = len(curve) - 1 - curve.best if len(curve) else 0
     if after < 1:
@@ -61,7 +76,13 @@ def over_fit(facts: Facts) -> Finding | None:
     reach = 0.05 * curve.steps[-1]
     at_best, at_end = (training.level(at, reach) if len(training) else None for at in (step, curve.steps[-1]))
     if at_best is not None and at_end is not None and at_end > at_best + SURE * training.noise:
-        return None  # the training loss rose too: not learnt by heart, but come apart
+        said = (
+            f"Unsteady: after step {step:,.0f} the validation loss rose by {end - loss:.4f}, and the training loss "
+            f"too, from {at_best:.3f} to {at_end:.3f}; it did not learn by heart, it came apart."
+        )
+        evidence = {"best_step": int(step), "best_loss": loss, "last_loss": end, "noise": noise}
+        slower = (facts.setting("training.optimizer.learning_rate", 1 / 3),)
+        return Finding("unsteady", said, evidence, "bad", "a third of the learning rate", slower)
     said = (
         f"Over-fit from step {step:,.0f}: there the validation loss was at its best, {loss:.4f}, "
         f"and it ended {end - loss:.4f} higher"
@@ -84,11 +105,11 @@ def over_fit(facts: Facts) -> Finding | None:
     return Finding("over-fit", said + ".", evidence, "bad", remedy, facts.firmer)
 
 
-def too_large(facts: Facts) -> Finding | None:
+def too_large(facts: Facts, how: Finding | None) -> Finding | None:
     """Over-fit, with more parameters for each token of text than such texts bear."""
     count, tokens = facts.evaluation.get("parameters"), facts.train_tokens
     limit = TOO_MANY_PARAMETERS_PER_TOKEN * tokens
-    if count is None or not tokens or count <= limit or over_fit(facts) is None:
+    if count is None or not tokens or count <= limit or how is None or how.kind != "over-fit":
         return None
     shape = smaller(facts.recipe.model, vocab_size=facts.vocab_size, limit=limit)
     said = f"Too large for this text: {count:,} parameters learn {tokens:,} tokens, {count / tokens:.0f} for each"
@@ -105,7 +126,8 @@ def too_large(facts: Facts) -> Finding | None:
 
 
 def under_fit(facts: Facts) -> Finding | None:
-    """Neither the validation text nor the training text is predicted as well as counting predicts it."""
+    """Neither the validation text nor the training text is predicted as well as counting predicts it. What to do about
+    it is the course's to say."""
     loss, ngram = facts.evaluation.get("val_loss"), (facts.evaluation.get("baselines") or {}).get("ngram")
     end = facts.train_end
     if loss is None or end is None or not ngram or loss < ngram["loss"] or end < 0.98 * ngram["loss"]:
@@ -118,21 +140,15 @@ def under_fit(facts: Facts) -> Finding | None:
     }
     said = (
         f"Under-fit: both the validation loss ({loss:.3f}) and the training loss ({end:.3f}) are above what counting "
-        f"{ngram['order']}-grams reaches ({ngram['loss']:.3f}); the model has more to learn from this text."
+        f"{ngram['order']}-grams reaches ({ngram['loss']:.3f})."
     )
-    trend = last_trend(facts)
-    if trend is None or falls(trend[1], trend[0]):
-        return Finding("under-fit", said, evidence, "bad", "train longer", facts.longer)
-    shape = larger(facts.recipe.model, vocab_size=facts.vocab_size)
-    faster = facts.setting("training.optimizer.learning_rate", 2)
-    remedy = "it has stopped improving: try twice the learning rate, then a larger model"
-    return Finding(
-        "under-fit", said, evidence, "bad", remedy, (faster,) + (() if shape is None else shape.settings)
-    )
+    return Finding("under-fit", said, evidence, "bad")
 
 
 def last_trend(facts: Facts) -> tuple[Curve, Trend, str] | None:
-    """The end of the curve that tells most: validation where it has points enough, else training."""
+    """The end of the curve that tells most: validation where it has points enough and is clear, else training where
+    that is clear, else the first that has points enough."""
+    found = []
     for curve, name, share, least in (
         (facts.validation, "validation", 1 / 3, 5),
         (facts.validation, "validation", 1 / 2, 4),
@@ -142,19 +158,24 @@ def last_trend(facts: Facts) -> tuple[Curve, Trend, str] | None:
             part = curve.tail(share)
             trend = part.trend() if len(part) >= least else None
             if trend is not None:
-                return part, trend, name
-    return None
+                found.append((part, trend, name))
+    clear = (one for one in found if falls(one[1], one[0]) or not noisy(one[1], one[0]))
+    return next(clear, found[0] if found else None)
 
 
 def falls(trend: Trend, part: Curve) -> bool:
     """Whether a loss falls by more than its noise, and by enough to matter."""
-    level = float(abs(part.losses.mean()))
-    return trend.fall > 3 * trend.doubt and trend.fall > FALL * level
+    return trend.fall > max(SURE * trend.doubt, FALL * float(abs(part.losses.mean())))
+
+
+def noisy(trend: Trend, part: Curve) -> bool:
+    """Whether its noise could hide a fall that matters."""
+    return SURE * trend.doubt > 0.02 * float(part.losses[-1])
 
 
 def pace(facts: Facts) -> Finding | None:
     """Still improving when it ended, on a plateau, or too few figures to say."""
-    if not facts.rows or diverged(facts) is not None or over_fit(facts) is not None:
+    if not facts.rows:
         return None
     found = last_trend(facts)
     if found is None:
@@ -164,9 +185,8 @@ def pace(facts: Facts) -> Finding | None:
             "when it ended."
         )
         evidence = {"evaluations": count, "training_rows": len(facts.training)}
-        return Finding("unclear", said, evidence, "note", "evaluate more often", facts.closer)
+        return Finding("unclear", said, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer)
     part, trend, name = found
-    level = float(part.losses[-1])
     per = 1000 if facts.steps >= 1000 else 100
     evidence = {
         "curve": name,
@@ -183,12 +203,12 @@ def pace(facts: Facts) -> Finding | None:
             f"per token, {-trend.slope * per:.4f} each {per:,} steps."
         )
         return Finding("learning", said, evidence, "good", "train longer for a lower loss", facts.longer)
-    if 3 * trend.doubt > 0.02 * level:
+    if noisy(trend, part):
         said = (
             f"The {name} loss is too noisy to say whether it was still improving: {where} it changed by "
             f"{-trend.fall:+.4f} ± {trend.doubt:.4f}."
         )
-        return Finding("unclear", said, evidence, "note", "evaluate more often", facts.closer)
+        return Finding("unclear", said, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer)
     return plateau(
         facts, f"{where} the {name} loss changed by {-trend.fall:+.4f} ± {trend.doubt:.4f}", evidence
     )
@@ -196,19 +216,22 @@ def pace(facts: Facts) -> Finding | None:
 
 def plateau(facts: Facts, what: str, evidence: Evidence) -> Finding:
     """It has stopped improving; why, as far as the figures tell."""
-    rates = [row["learning_rate"] for row in facts.rows if row.get("learning_rate") is not None]
-    share = rates[-1] / max(rates) if rates and max(rates) > 0 else 1.0
+    share = facts.rate_left
     evidence = {**evidence, "learning_rate_at_end": share}
-    if share < 0.2:
+
+    def finding(said: str, remedy: str, settings: tuple[str, ...]) -> Finding:
+        return Finding("plateau", f"Plateau: {what}.{said}", evidence, "note", remedy, settings)
+
+    if share < RUN_DOWN:
         said = (
-            f"Plateau: {what}. The learning rate had gone down to {share:.0%} of its peak by then, which flattens "
-            "every curve; a longer run comes down later, and lower."
+            f" The learning rate had gone down to {share:.0%} of its peak by then, which flattens every curve; a "
+            "longer run comes down later, and lower."
         )
-        return Finding("plateau", said, evidence, "note", "train longer, if this is not enough", facts.longer)
+        return finding(said, "train longer, if this is not enough", facts.longer)
     shape = larger(facts.recipe.model, vocab_size=facts.vocab_size)
-    remedy = (
-        "a learning rate that goes down at the end (training.schedule=cosine), a larger model, or more text"
-    )
-    return Finding(
-        "plateau", f"Plateau: {what}.", evidence, "note", remedy, () if shape is None else shape.settings
-    )
+    wider = () if shape is None else shape.settings
+    if under_fit(facts) is not None:
+        faster = facts.setting("training.optimizer.learning_rate", 2)
+        return finding("", "twice the learning rate and a larger model", (faster, *wider))
+    cosine = ("training.schedule=cosine",) if facts.recipe.training.schedule.kind != "cosine" else ()
+    return finding("", "a larger model, and a learning rate that goes down at the end", (*cosine, *wider))

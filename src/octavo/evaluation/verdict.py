@@ -1,11 +1,12 @@
-"""The verdict on a run in words, from its own numbers, with the evidence beside each sentence."""
+"""The verdict on a run in words, from its own numbers: one finding with what to do, and the others as its evidence."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from octavo.evaluation.finding import Facts, Finding, Weight
-from octavo.evaluation.learning import diverged, over_fit, pace, too_large, under_fit
+from octavo.evaluation.learning import RUN_DOWN, course, too_large, under_fit
 from octavo.evaluation.writing import (
     drift,
     end_mark,
@@ -17,26 +18,32 @@ from octavo.evaluation.writing import (
 
 
 def verdicts(facts: Facts) -> list[Finding]:
-    """All that the figures of a run say, what matters most first. A pure function; what is missing is not judged."""
-    judges = (
-        diverged,
-        over_fit,
-        too_large,
-        under_fit,
-        pace,
-        trained_or_broken,
-        memorization,
-        repetition,
-        likeness,
-        drift,
-        end_mark,
-        short_context,
-    )
-    return [finding for judge in judges if (finding := judge(facts)) is not None]
+    """All that the figures of a run say: first the verdict, which alone asks for something, then what else is evident.
+
+    A pure function; what is missing is not judged.
+    """
+    how = course(facts)
+    writing = (memorization, repetition, likeness, drift, end_mark, short_context)
+    judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
+    found = [one for one in (*judged, *(judge(facts) for judge in writing)) if one is not None]
+    if not found:
+        return []
+    first = verdict(found, how)
+    return [first, *(replace(one, remedy="", settings=()) for one in found if one is not first)]
 
 
-def trained_or_broken(facts: Facts) -> Finding | None:
-    """Is what it writes garbage because of a bug, or of too little training? The simple predictors tell."""
+def verdict(found: list[Finding], how: Finding | None) -> Finding:
+    """Of all findings the one to act on: what spoilt the run, then how it learned, then what else is bad."""
+    kinds = {one.kind: one for one in found}
+    if how is not None and how.weight == "bad":
+        return kinds.get("too large", how)
+    bad = [one for one in found if one.weight == "bad" and one.remedy]
+    urgent = [kinds[kind] for kind in ("memorization", "baselines") if kinds.get(kind) in bad]
+    return urgent[0] if urgent else how or (bad or found)[0]
+
+
+def standing(facts: Facts, how: Finding | None) -> Finding | None:
+    """Between which simple predictors it stands; and whether what it writes is garbage because of a bug, or of what."""
     loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
     if loss is None or "unigram" not in known:
         return None
@@ -53,30 +60,38 @@ def trained_or_broken(facts: Facts) -> Finding | None:
     def finding(said: str, weight: Weight, remedy: str = "", settings: tuple[str, ...] = ()) -> Finding:
         return Finding("baselines", said, evidence, weight, remedy, settings)
 
-    if loss >= losses.get("uniform", float("inf")):
-        slower = (facts.setting("training.optimizer.learning_rate", 0.1),)
-        said = "Garbage here points to a bug, or a far too high learning rate: it predicts no better than guessing."
-        return finding(said, "bad", "a tenth of the learning rate", slower)
-    if loss >= losses.get("ngram", 0.0) and over_fit(facts) is not None:
-        said = "Garbage here is over-fitting, not a bug nor too little training: the text was too little for so long."
-        return finding(said, "bad", "more text, dropout or an earlier stop", facts.firmer)
-    if loss >= losses["unigram"]:
-        said = "Garbage here is too little training or a bug: it knows less than how often each token occurs (unigram)."
-        return finding(said, "bad", "train longer; if that changes nothing, look for the bug", facts.longer)
-    untrained = "Garbage here is too little training, not a bug: "
-    if loss >= losses.get("bigram", 0.0):
-        said = f"{untrained}it knows which tokens are frequent, not yet which follows which (bigram)."
-        return finding(said, "bad", "train longer", facts.longer)
-    if loss >= losses.get("ngram", 0.0):
-        said = f"{untrained}it learns from what stands before, but less than counting {order}-grams does."
-        return finding(said, "bad", "train longer", facts.longer)
+    knows = {
+        "uniform": "it predicts no better than guessing",
+        "unigram": "it knows less than how often each token occurs (unigram)",
+        "bigram": "it knows which tokens are frequent, not yet which follows which (bigram)",
+        "ngram": f"it learns from what stands before, but less than counting {order}-grams does",
+    }
+    above = next((name for name in knows if loss >= losses.get(name, float("inf"))), None)
+    if above is not None:
+        cause, remedy, settings = _cause(facts, how, above)
+        return finding(f"Garbage here {cause}: {knows[above]}.", "bad", remedy, settings)
     if packers:
         need = f"{' and '.join(packers)} need{'s' if len(packers) == 1 else ''}"
         said = f"Not a bug, but little learned: below every n-gram, yet {need} fewer bits for the validation text."
         return finding(said, "note", "more text, a longer context and longer training", facts.longer)
     beaten = "every n-gram" + (" and gzip" if "gzip" in bits else "")
-    said = (
-        f"Not a bug, and not untrained: it is below {beaten}. What its text still lacks is a matter of size, "
-        "text and training time."
-    )
-    return finding(said, "good")
+    return finding(f"Not a bug, and not untrained: it is below {beaten}.", "good")
+
+
+def _cause(facts: Facts, how: Finding | None, above: str) -> tuple[str, str, tuple[str, ...]]:
+    """Why it stands above a simple predictor, what helps, and its settings. Where the course is known, it is the course
+    that says what helps, except for a model that rests where it only guesses."""
+    kind = None if how is None else how.kind
+    if kind in ("diverged", "unsteady"):
+        return "is a training that came apart", "", ()
+    if kind == "over-fit":
+        return "is over-fitting, not a bug nor too little training", "", ()
+    if above == "uniform" and kind in (None, "plateau"):
+        slower = (facts.setting("training.optimizer.learning_rate", 0.1),)
+        return "points to a bug, or a far too high learning rate", "a tenth of the learning rate", slower
+    if kind == "plateau" and facts.rate_left >= RUN_DOWN:
+        return "is not a matter of time, for it has stopped improving", "", ()
+    doubtful = above in ("uniform", "unigram") and kind != "learning"
+    longer = "train longer; if that changes nothing, look for the bug" if doubtful else "train longer"
+    said = "is too little training or a bug" if doubtful else "is too little training, not a bug"
+    return (said, longer, facts.longer) if how is None else (said, "", ())

@@ -70,7 +70,7 @@ typedef struct {
   int short_words;                                       // products, keys and values in bfloat16
   int bytes;                                             // matrices of bytes
   int before, buckets;                                   // tokens before an item that its n-grams reach to; see ngrams.py
-  float scale, softcap;                                  // softcap 0: none
+  float scale, softcap, qk_eps;                          // softcap 0: none
   const float *embedding, *ngrams;                       // (V, C), (before · buckets, C) or null
   const float *positions, *cosines, *sines;              // (context, C) or null, (context, turned) or null
   Norm embedding_norm, norm;
@@ -85,6 +85,9 @@ typedef struct {
 } Model;
 
 typedef struct { int token, stream, position; } Item;
+
+// For the other side to compare with its own.
+const size_t linear_size = sizeof(Linear), norm_size = sizeof(Norm), layer_size = sizeof(Layer), model_size = sizeof(Model);
 
 static void share(ptrdiff_t n, ptrdiff_t *begin, ptrdiff_t *end) {
   const int threads = omp_get_num_threads(), thread = omp_get_thread_num();
@@ -401,7 +404,7 @@ static void keep(const Model *m, const Layer *layer, Item item, int group, const
 static void prepare(const Model *m, float *v, int position) {
   const int D = m->head_width, half = m->turned;
   if (m->qk_norm) {
-    const Norm plain = {0, 0, RMS_NORM, 1e-6f};
+    const Norm plain = {.kind = RMS_NORM, .eps = m->qk_eps};
     normalize(&plain, v, v, D);
   }
   const float *cosine = m->cosines + (ptrdiff_t)position * half, *sine = m->sines + (ptrdiff_t)position * half;

@@ -1,7 +1,8 @@
 """The writer: goes on from a prompt, token by token, with cached keys and values.
 
 Beyond the context a window slides: when the cache is full, the oldest quarter of it is forgotten and the rest read
-again, so every token is written with at least three quarters of the context before it.
+again, so every token is written with at least three quarters of the context before it. Or it is cropped: every token is
+written with all of the context before it, which is read again each time.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from torch import Tensor
 from octavo.errors import InputError
 from octavo.generation.int8 import rounded
 from octavo.generation.native import NativeDecoder, Precision
-from octavo.generation.sampling import Sampling
+from octavo.generation.sampling import Sampling, Window, kept
+from octavo.ground.memory import refuse_beyond_memory, room
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
 from octavo.training.precision import autocast
+
+DRAWN = 28  # bytes for each entry of the vocabulary: logits, and in double what they are turned into
 
 Finish = Literal["length", "end", "stop"]
 
@@ -34,9 +38,11 @@ class NextLogits(Protocol):
 class CachedDecoder:
     """Feeds new tokens only; the fast path."""
 
-    def __init__(self, model: GPT, *, batch: int, precision: Precision = "float32") -> None:
+    def __init__(
+        self, model: GPT, *, batch: int, precision: Precision = "float32", window: Window = "slide"
+    ) -> None:
         self.model, self.batch, self.products = _computing(model, precision), batch, _products(precision)
-        self.keep = model.context - max(1, model.context // 4)
+        self.keep = kept(model.context, window)
         self.cache = model.new_cache(batch)
         self.text: Tensor | None = None  # (B, ≤ context) what the cache has read
 
@@ -45,7 +51,7 @@ class CachedDecoder:
         held = 0 if self.text is None else self.text.size(1)
         self.text = tokens if self.text is None else torch.cat((self.text, tokens), dim=1)
         if held + tokens.size(1) > self.model.context:
-            keep = self.model.context if held == 0 else max(1, self.keep)
+            keep = self.model.context if held == 0 else self.keep
             self.text = tokens = self.text[:, -keep:]
             self.cache.clear()
         with autocast(self.products, tokens.device):
@@ -55,9 +61,11 @@ class CachedDecoder:
 class FullDecoder:
     """Reads the whole window anew for each token; the slow twin with the same windows."""
 
-    def __init__(self, model: GPT, *, batch: int, precision: Precision = "float32") -> None:
+    def __init__(
+        self, model: GPT, *, batch: int, precision: Precision = "float32", window: Window = "slide"
+    ) -> None:
         self.model, self.products = _computing(model, precision), _products(precision)
-        self.keep = model.context - max(1, model.context // 4)
+        self.keep = kept(model.context, window)
         self.text: Tensor | None = None
 
     @torch.no_grad()
@@ -65,7 +73,7 @@ class FullDecoder:
         held = 0 if self.text is None else self.text.size(1)
         self.text = tokens if self.text is None else torch.cat((self.text, tokens), dim=1)
         if self.text.size(1) > self.model.context:
-            self.text = self.text[:, -(self.model.context if held == 0 else max(1, self.keep)) :]
+            self.text = self.text[:, -(self.model.context if held == 0 else self.keep) :]
         with autocast(self.products, tokens.device):
             return self.model(self.text)[:, -1].float()
 
@@ -117,6 +125,19 @@ class Writer:
         if ids:
             return ids
         return [int(self.tokenizer.encode("\n")[0])] if self._covers("\n") else [0]
+
+    def _refuse_beyond_memory(self, count: int, *, positions: int) -> None:
+        """Raise InputError where so many texts at once, each of so many tokens, need more memory than there is."""
+        seen = min(positions, self.model.context)
+        kept = sum(2 * block.attention.kv_heads * block.attention.head_width for block in self.model.blocks)
+        number = 2 if self.precision == "bfloat16" else 4
+        one = (
+            number * kept * seen + DRAWN * self.tokenizer.vocab_size
+        )  # keys and values; logits until one is drawn
+        most = (room() or 0) // one
+        refuse_beyond_memory(
+            count * one, f"{count:,} texts at once take", remedy=f"at most {most:,} at once, or fewer tokens"
+        )
 
     def _covers(self, text: str) -> bool:
         try:
@@ -175,9 +196,10 @@ class Writer:
         device = next(self.model.parameters()).device
         self.model.eval()
         ids = self.prompt_ids(prompt)
+        self._refuse_beyond_memory(count, positions=len(ids) + tokens)
         writing = [_Stream(self.tokenizer, ids, first + i, seed, tokens, stop) for i in range(count)]
         chosen_decoder = decoder or fastest_decoder(self.model)
-        step = chosen_decoder(self.model, batch=count, precision=self.precision)
+        step = chosen_decoder(self.model, batch=count, precision=self.precision, window=sampling.window)
         fresh = torch.tensor([ids] * count)
         penalized = sampling.repetition_penalty != 1.0
         seen = torch.zeros(count, self.tokenizer.vocab_size, dtype=torch.bool) if penalized else None

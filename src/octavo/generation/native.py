@@ -21,16 +21,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from octavo.generation.described import (
+    KINDS,
+    NORMS,
+    LayerStruct,
+    LinearStruct,
+    ModelStruct,
+    NormStruct,
+    checked,
+    kind_of,
+    knows,
+)
 from octavo.generation.int8 import in_bytes
+from octavo.generation.sampling import Window, kept
 from octavo.model.attention import Attention
-from octavo.model.feedforward import ACTIVATIONS, SwiGLU
 from octavo.model.gpt import GPT, PostNormBlock
 from octavo.model.native import Floats, address, library
-from octavo.model.ngrams import HashedNGrams
-from octavo.model.norms import RootMeanSquareNorm
-from octavo.model.positions import RotaryPositions
 
-NORMS: dict[type[nn.Module], int] = {nn.Identity: 0, nn.LayerNorm: 1, RootMeanSquareNorm: 2}
 Precision = Literal["float32", "bfloat16", "int8"]
 """Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
 ITEMS = 64
@@ -40,46 +47,6 @@ WEIGHTS_PER_THREAD = 2_000_000
 that others use too: there it is tried."""
 FEWEST_PER_THREAD = 300_000
 """Below that one thread works."""
-KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")  # as decode.c numbers them
-
-
-class _Linear(ctypes.Structure):
-    _fields_ = (
-        *((name, Floats) for name in ("weight", "bias", "scales")),
-        *((name, ctypes.c_int) for name in ("rows", "columns")),
-    )
-
-
-class _Norm(ctypes.Structure):
-    _fields_ = (("weight", Floats), ("bias", Floats), ("kind", ctypes.c_int), ("eps", ctypes.c_float))
-
-
-class _Layer(ctypes.Structure):
-    _fields_ = (
-        *((name, _Norm) for name in ("attention_norm", "feed_forward_norm")),
-        *((name, _Linear) for name in ("qkv", "project", "into", "out")),
-        *((name, Floats) for name in ("keys", "values")),
-    )
-
-
-_COUNTS = ("layers", "width", "heads", "groups", "head_width", "context", "vocabulary")
-_SWITCHES = ("post_norm", "residual", "qk_norm", "turned", "activation")
-_WORDS = ("short_words", "bytes", "before", "buckets")
-
-
-class _Model(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_int) for name in (*_COUNTS, *_SWITCHES, *_WORDS)),
-        *((name, ctypes.c_float) for name in ("scale", "softcap")),
-        *((name, Floats) for name in ("embedding", "ngrams", "positions", "cosines", "sines")),
-        *((name, _Norm) for name in ("embedding_norm", "norm")),
-        ("head", _Linear),
-        ("layer", ctypes.POINTER(_Layer)),
-        *((name, Floats) for name in ("x", "normed", "wide", "heads_out", "scores", "rounded")),
-        ("room", ctypes.c_ssize_t),
-        ("text", ctypes.c_void_p),
-        ("text_width", ctypes.c_ssize_t),
-    )
 
 
 _PACKED: MutableMapping[Tensor, tuple[tuple[object, ...], Tensor, Tensor | None]] = WeakTensorKeyDictionary()
@@ -139,12 +106,14 @@ class NativeDecoder:
     A stream's logits are the same to the bit whatever the number of streams, of threads, and of tokens at a call.
     """
 
-    def __init__(self, model: GPT, *, batch: int, precision: Precision = "float32") -> None:
+    def __init__(
+        self, model: GPT, *, batch: int, precision: Precision = "float32", window: Window = "slide"
+    ) -> None:
         native = compiled()
         assert native is not None, "see `fits`"
         self._decode = native.decode
         self.model, self.batch = model, batch
-        self.keep = model.context - max(1, model.context // 4)
+        self.keep = kept(model.context, window)
         self.text = np.empty((batch, 0), dtype=np.int32)
         self._precision, self._short = precision, precision == "bfloat16"
         self._lanes, self._panel = (ctypes.c_int.in_dll(native, name).value for name in ("lanes", "panel"))
@@ -163,15 +132,19 @@ class NativeDecoder:
         """Whether the kernel can take this model, and is there."""
         weights = list(model.parameters())
         plain = all(weight.dtype == torch.float32 and weight.device.type == "cpu" for weight in weights)
-        return plain and not model.training and compiled() is not None
+        return plain and knows(model) and not model.training and compiled() is not None
 
     @torch.no_grad()
     def __call__(self, tokens: Tensor) -> Tensor:
         new = tokens.numpy().astype(np.int32)
+        if (
+            new.view(np.uint32).max(initial=0) >= self._native.vocabulary
+        ):  # it would be read from beyond the table
+            raise IndexError(f"a token beyond the vocabulary of {self._native.vocabulary}")
         held = self.text.shape[1]
         self.text = np.concatenate((self.text, new), axis=1)
         if self.text.shape[1] > self.model.context:
-            keep = self.model.context if held == 0 else max(1, self.keep)
+            keep = self.model.context if held == 0 else self.keep
             self.text = new = np.ascontiguousarray(self.text[:, -keep:])
             held = 0
         if held == 0 and self.batch > 1 and (new == new[0]).all():  # a prompt is read once
@@ -209,13 +182,19 @@ class NativeDecoder:
         self._held.append(tensor)
         return address(tensor)
 
-    def _linear(self, layer: nn.Module | None) -> _Linear:
+    def _linear(self, layer: nn.Module | None) -> LinearStruct:
         if not isinstance(layer, nn.Linear):
-            return _Linear(None, None, None, 0, 0)
+            return LinearStruct()
         rows, columns = layer.weight.shape
         panels, scales = self._panels(layer.weight)
         bias = None if layer.bias is None else F.pad(layer.bias, (0, -rows % self._panel))
-        return _Linear(self._point(panels), self._point(bias), self._point(scales), rows, columns)
+        return LinearStruct(
+            panels=self._point(panels),
+            bias=self._point(bias),
+            scales=self._point(scales),
+            rows=rows,
+            columns=columns,
+        )
 
     def _panels(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
         """A matrix as decode.c reads it, and the scales of bytes; kept while it is unchanged."""
@@ -240,9 +219,13 @@ class NativeDecoder:
         place.view(kind).view(panels.shape).copy_(panels)
         return place, scales
 
-    def _norm(self, norm: nn.Module) -> _Norm:
-        values = [self._point(getattr(norm, name, None)) for name in ("weight", "bias")]
-        return _Norm(*values, NORMS[type(norm)], float(getattr(norm, "eps", 0.0)))
+    def _norm(self, norm: nn.Module) -> NormStruct:
+        return NormStruct(
+            weight=self._point(getattr(norm, "weight", None)),
+            bias=self._point(getattr(norm, "bias", None)),
+            kind=NORMS[type(norm)],
+            eps=getattr(norm, "eps", 0.0),
+        )
 
     def _cache(self, layer: Attention) -> list[tuple[Tensor, int]]:
         """Room for keys and for values, (streams, heads, rows, words), and the positions in a row; see decode.c."""
@@ -255,77 +238,81 @@ class NativeDecoder:
             for shape, (positions, _) in zip(shapes, words, strict=True)
         ]
 
-    def _described(self, model: GPT) -> _Model:
-        first, context = model.blocks[0], model.context
-        attention, inner = first.attention, first.feed_forward
-        kind = "none" if inner is None else "swiglu" if isinstance(inner, SwiGLU) else _name(inner)
-        layers = (_Layer * len(model.blocks))()
+    def _described(self, model: GPT) -> ModelStruct:
+        first = model.blocks[0]
+        attention, ngrams, positions = first.attention, model.ngrams, model.positions
+        heads, kind = attention.described(), kind_of(first.feed_forward)
+        assert kind is not None, "see `fits`"
+        layers = self._layers_of(model)
+        cosines, sines = (getattr(positions, name, None) for name in ("cos", "sin"))
+        described = ModelStruct(
+            layers=len(model.blocks),
+            width=model.embedding.embedding_dim,
+            heads=heads.heads,
+            groups=heads.kv_heads,
+            head_width=heads.width,
+            context=model.context,
+            vocabulary=model.head.out_features,
+            post_norm=isinstance(first, PostNormBlock),
+            residual=first.residual,
+            qk_norm=heads.qk_eps is not None,
+            turned=0 if cosines is None else cosines.size(1),
+            activation=KINDS.index(kind),
+            short_words=self._short,
+            bytes=self._precision == "int8",
+            before=ngrams.before,
+            buckets=getattr(ngrams, "buckets", 0),
+            scale=heads.scale,
+            softcap=model.logit_softcap or 0.0,
+            qk_eps=heads.qk_eps or 0.0,
+            embedding=self._point(model.embedding.weight),
+            ngrams=self._point(getattr(ngrams, "weight", None)),
+            positions=self._point(getattr(positions, "weight", getattr(positions, "table", None))),
+            cosines=self._point(cosines),
+            sines=self._point(sines),
+            embedding_norm=self._norm(model.embedding_norm),
+            norm=self._norm(model.norm),
+            head=self._linear(model.head),
+            layer=layers,
+        )
+        self._furnish(described, layers[0])
+        return described
+
+    def _layers_of(self, model: GPT) -> ctypes.Array[LayerStruct]:
+        layers = (LayerStruct * len(model.blocks))()
         self._caches: list[tuple[Tensor, int]] = []
         for layer, block in zip(layers, model.blocks, strict=True):
-            layer.attention_norm, layer.feed_forward_norm = (
-                self._norm(norm) for norm in (block.attention_norm, block.feed_forward_norm)
-            )
+            inner = block.feed_forward
+            layer.attention_norm = self._norm(block.attention_norm)
+            layer.feed_forward_norm = self._norm(block.feed_forward_norm)
             layer.qkv, layer.project = map(self._linear, (block.attention.qkv, block.attention.project))
-            into = getattr(block.feed_forward, "gate_into", getattr(block.feed_forward, "into", None))
-            layer.into, layer.out = map(self._linear, (into, getattr(block.feed_forward, "out", None)))
+            layer.into = self._linear(getattr(inner, "gate_into", getattr(inner, "into", None)))
+            layer.out = self._linear(getattr(inner, "out", None))
             cached = self._cache(block.attention)
             layer.keys, layer.values = (self._point(room) for room, _ in cached)
             self._caches += cached
-        self._layers = layers
-        positions = model.positions
-        added = getattr(positions, "weight", getattr(positions, "table", None))
-        head = self._linear(model.head)
-        return _Model(
-            len(model.blocks),
-            model.embedding.embedding_dim,
-            attention.heads,
-            attention.kv_heads,
-            attention.head_width,
-            context,
-            model.head.out_features,
-            isinstance(first, PostNormBlock),
-            first.residual,
-            attention.qk_norm,
-            positions.cos.size(1) if isinstance(positions, RotaryPositions) else 0,
-            KINDS.index(kind),
-            self._short,
-            self._precision == "int8",
-            model.ngrams.before,
-            model.ngrams.buckets if isinstance(model.ngrams, HashedNGrams) else 0,
-            attention.attend.scale,
-            model.logit_softcap or 0.0,
-            self._point(model.embedding.weight),
-            self._point(getattr(model.ngrams, "weight", None)),
-            self._point(added),
-            self._point(getattr(positions, "cos", None)),
-            self._point(getattr(positions, "sin", None)),
-            self._norm(model.embedding_norm),
-            self._norm(model.norm),
-            head,
-            layers,
-            *self._rooms(layers[0], head),
-        )
+        return layers
 
-    def _rooms(self, layer: _Layer, head: _Linear) -> tuple[object, ...]:
-        """What the kernel writes into between its steps: x, normed, wide, heads_out, scores, rounded, and its room."""
-        items, width, context = self._together, head.columns, self.model.context
-        attention = self.model.blocks[0].attention
-        joined = attention.heads * attention.head_width
+    def _furnish(self, described: ModelStruct, layer: LayerStruct) -> None:
+        """What the kernel writes into between its steps."""
+        items, width, context = self._together, described.width, described.context
+        joined = described.heads * described.head_width
         rounded = max(items * max(width, joined, layer.out.columns), context + 1) if self._short else 0
-        sizes = (
-            *(items * n for n in (width, width, max(layer.qkv.rows, layer.into.rows), joined)),
-            self._threads * _filled(context, self._lanes),
-            self._threads * rounded,
-        )
-        return (*(self._point(torch.empty(size)) for size in sizes), rounded)
+        sizes = {
+            "x": items * width,
+            "normed": items * width,
+            "wide": items * max(layer.qkv.rows, layer.into.rows),
+            "heads_out": items * joined,
+            "scores": self._threads * _filled(context, self._lanes),
+            "rounded": self._threads * rounded,
+        }
+        for name, size in sizes.items():
+            setattr(described, name, self._point(torch.empty(size)))
+        described.room = rounded
 
 
 def _filled(n: int, to: int) -> int:
     return n + -n % to
-
-
-def _name(layer: nn.Module) -> str:
-    return next(name for name, function in ACTIVATIONS.items() if function is layer.activation)
 
 
 @cache
@@ -333,7 +320,8 @@ def compiled() -> ctypes.CDLL | None:
     """The kernel, where it can be had."""
     native = library("octavo.generation", "decode")
     if native is not None:
+        checked(native)
         counts = (ctypes.c_int, ctypes.c_int)
-        native.decode.argtypes = (ctypes.POINTER(_Model), ctypes.c_void_p, *counts, Floats, ctypes.c_int)
+        native.decode.argtypes = (ctypes.POINTER(ModelStruct), ctypes.c_void_p, *counts, Floats, ctypes.c_int)
         native.decode.restype = None
     return native

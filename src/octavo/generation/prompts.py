@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from octavo.config import parse_yaml
 from octavo.errors import InputError
+from octavo.ground.records import parse_json
 
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "#": "#"}
 
@@ -31,7 +31,7 @@ def read_prompts(path: Path) -> list[str]:
     if kind in (".yaml", ".yml", ".json"):
         prompts = _listed(_parsed(text, path), path)
     else:
-        prompts = [_unescaped(line) for line in text.split("\n") if line.strip() and not line.startswith("#")]
+        prompts = [unescaped(line) for line in text.split("\n") if line.strip() and not line.startswith("#")]
     if not prompts:
         raise InputError(f"{path} holds no prompts.", remedy="write one prompt on each line")
     return list(dict.fromkeys(prompts))
@@ -41,7 +41,7 @@ def _parsed(text: str, path: Path) -> Any:
     if path.suffix.lower() != ".json":
         return parse_yaml(text, str(path))
     try:
-        return json.loads(text)
+        return parse_json(text, Any)
     except ValueError as error:
         raise InputError(f"{path} is not valid JSON: {error}.") from error
 
@@ -58,5 +58,6 @@ def _listed(found: Any, path: Path) -> list[str]:
     return found
 
 
-def _unescaped(line: str) -> str:
+def unescaped(line: str) -> str:
+    r"""A line with its `\n`, `\t`, `\\` and `\#` as what they mean."""
     return re.sub(r"\\([nt\\#])", lambda match: _ESCAPES[match[1]], line)

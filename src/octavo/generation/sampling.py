@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+Window = Literal["slide", "crop"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,7 @@ class Sampling:
     top_p: float | None = None
     min_p: float | None = None
     repetition_penalty: float = 1.0
+    window: Window = "slide"
 
     def choose(self, logits: Tensor, uniform: Tensor, seen: Tensor | None = None) -> Tensor:
         """Token ids (B,) for logits (B, V), numbers `uniform` (B,) in [0, 1), and tokens `seen` (B, V, bool)."""
@@ -34,6 +38,11 @@ class Sampling:
         if self.min_p is not None:
             logits = keep_min_p(logits, self.min_p)
         return draw(logits, uniform)
+
+
+def kept(context: int, window: Window) -> int:
+    """How many of the last tokens a full window is read again with."""
+    return context if window == "crop" else max(1, context - max(1, context // 4))
 
 
 def penalized(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:

@@ -30,6 +30,8 @@ typedef struct {
   const float *cosines, *sines;  // (T, turned)
 } Shape;
 
+const size_t shape_size = sizeof(Shape);  // for the other side to compare with its own
+
 // One head's arrays. Scores stand with a row for each key, so that sixteen queries go side by side through the softmax.
 typedef struct {
   float *q, *k, *v, *dy, *dq, *dk, *dv;  // (T, D)

@@ -69,6 +69,8 @@ class Heads:
 def _kernel() -> ctypes.CDLL | None:
     native = library("octavo.model", "attend")
     if native is not None:
+        there = ctypes.c_size_t.in_dll(native, "shape_size").value
+        assert there == ctypes.sizeof(_Shape), f"{there} bytes in C, {ctypes.sizeof(_Shape)} here"
         native.attend.argtypes = (ctypes.POINTER(_Shape), *[Floats] * 4, ctypes.c_int)
         native.attend.restype = ctypes.c_int
     return native
@@ -125,20 +127,21 @@ def _run(
     batch, length, _ = qkv.shape
     dropped = min(round(heads.dropout * LEVELS), LEVELS - 1)
     shape = _Shape(
-        batch,
-        length,
-        heads.heads,
-        heads.kv_heads,
-        heads.width,
-        turns[0].size(1) if turns else 0,
-        heads.qk_eps is not None,
-        qkv.dtype == torch.bfloat16,
-        dropped,
-        heads.scale,
-        heads.qk_eps or 0.0,
-        LEVELS / (LEVELS - dropped),
-        seed,
-        *(map(address, turns) if turns else (None, None)),
+        batch=batch,
+        length=length,
+        heads=heads.heads,
+        groups=heads.kv_heads,
+        head_width=heads.width,
+        turned=turns[0].size(1) if turns else 0,
+        qk_norm=heads.qk_eps is not None,
+        short_numbers=qkv.dtype == torch.bfloat16,
+        dropped=dropped,
+        scale=heads.scale,
+        eps=heads.qk_eps or 0.0,
+        kept_grow=LEVELS / (LEVELS - dropped),
+        seed=seed,
+        cosines=address(turns[0]) if turns else None,
+        sines=address(turns[1]) if turns else None,
     )
     native = _kernel()
     assert native is not None, "see `fits`"

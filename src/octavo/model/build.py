@@ -6,15 +6,21 @@ import torch
 from torch import nn
 
 from octavo.config import ModelConfig
+from octavo.ground.memory import refuse_beyond_memory
+from octavo.model import accounting
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
 from octavo.model.gpt import GPT, Block, PostNormBlock
 
 
 def build_model(config: ModelConfig, *, vocab_size: int, seed: int, explicit_attention: bool = False) -> GPT:
-    """A GPT with freshly drawn weights on the CPU, in float32; the same seed gives the same weights.
+    """A GPT with freshly drawn weights on the CPU, in float32; the same seed gives the same weights. Raises InputError,
+    before they are drawn, where they are more than memory holds.
 
     With `explicit_attention` the attention weights exist as tensors and can be captured by name.
     """
+    if torch.get_default_device().type != "meta":
+        weights = accounting.FLOAT_BYTES * accounting.parameters(config, vocab_size=vocab_size)
+        refuse_beyond_memory(weights, "The weights of this model take")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = assemble(config, vocab_size=vocab_size, explicit_attention=explicit_attention)

@@ -78,7 +78,7 @@ class SwiGLU(nn.Module):
 class FeedForwardConfig(PartConfig):
     """Base of the feed-forward kinds."""
 
-    width: int | None = Field(None, ge=1)
+    width: int | None = Field(None, ge=1, le=2**22)
     """F, the features inside; empty: 4 × the model's width."""
     bias: bool = True
     """Biases in its matrices."""

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from octavo.config.parts import PartConfig, register
+from octavo.config.parts import LARGEST, PartConfig, register
 from octavo.model.gpt import GPT
 
 Scheme = Callable[[GPT], None]
@@ -77,7 +77,7 @@ class GPT2InitializationConfig(PartConfig):
     """Normal, with narrower residual writers."""
 
     kind: Literal["gpt2"] = "gpt2"
-    std: float = Field(0.02, gt=0)
+    std: float = Field(0.02, gt=0, le=LARGEST)
     """Spread of the weights."""
 
     def build(self) -> Scheme:
@@ -90,7 +90,7 @@ class NormalInitializationConfig(PartConfig):
     """One spread for everything."""
 
     kind: Literal["normal"] = "normal"
-    std: float = Field(0.02, gt=0)
+    std: float = Field(0.02, gt=0, le=LARGEST)
     """Spread of the weights; report B has 1."""
 
     def build(self) -> Scheme:
@@ -114,7 +114,7 @@ class ZeroOutputInitializationConfig(PartConfig):
     """Residual writers and head start at zero."""
 
     kind: Literal["zero_output"] = "zero_output"
-    embedding_std: float = Field(1.0, gt=0)
+    embedding_std: float = Field(1.0, gt=0, le=LARGEST)
     """Spread of the embeddings."""
 
     def build(self) -> Scheme:

@@ -1,6 +1,7 @@
 """Small kernels in C: compiled once by the machine's own compiler, kept in the cache, never needed.
 
 Where there is no compiler, `library` gives None and torch does the work. `OCTAVO_NATIVE=0` asks for that.
+What is loaded is a copy of bytes that were checked: only this user can have kept them, and they are whole.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ import hashlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import tempfile
+import warnings
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
 from torch import Tensor
 
-from octavo.corpus.cache import default_cache
+from octavo.ground.cache import default_cache
+from octavo.ground.private import PrivateFolder, replaceable
 
 Floats = ctypes.POINTER(ctypes.c_float)
 
@@ -31,6 +36,8 @@ MACHINES = (
     (),
 )
 OPTIONS = ("-O3", "-fno-math-errno", "-fno-trapping-math")
+PATIENCE = 60.0
+"""Seconds that the compiler has; it takes two."""
 
 
 @cache
@@ -42,13 +49,21 @@ def library(package: str, name: str) -> ctypes.CDLL | None:
     source = resources.files(package).joinpath(f"{name}.c").read_bytes()
     told = repr((compiler, MACHINES, OPTIONS, platform.uname().machine, _processor()))
     key = hashlib.sha256(source + told.encode()).hexdigest()[:16]
-    path = default_cache() / "native" / f"{name}-{key}.so"
+    folder, file = PrivateFolder(default_cache() / "native"), f"{name}-{key}.so"
     try:
-        if path.is_file() and (kept := _loaded(path)) is not None:
-            return kept
-        return _loaded(path) if _compile(compiler, source, path) else None
-    except OSError:  # a cache that cannot be written
-        return None
+        kept = folder.read(file)
+    except OSError as error:
+        _say_not_kept(folder.path, error)
+        kept = folder = None
+    if kept is not None and (found := _loaded(kept)) is not None:
+        return found
+    built, found = _first_that_loads(compiler, source)
+    if found is not None and folder is not None:
+        try:
+            folder.keep(file, built)
+        except OSError as error:
+            _say_not_kept(folder.path, error)
+    return found
 
 
 def address(tensor: Tensor | None) -> ctypes._Pointer[ctypes.c_float] | None:
@@ -56,25 +71,87 @@ def address(tensor: Tensor | None) -> ctypes._Pointer[ctypes.c_float] | None:
     return None if tensor is None else ctypes.cast(tensor.data_ptr(), Floats)
 
 
-def _loaded(path: Path) -> ctypes.CDLL | None:
+def _first_that_loads(compiler: str, source: bytes) -> tuple[bytes, ctypes.CDLL | None]:
     try:
-        return ctypes.CDLL(str(path))
-    except OSError:  # damaged, or in a folder from which nothing may be run
-        return None
+        for built in _builds(compiler, source):
+            if (found := _loaded(built)) is not None:
+                return built, found
+        _say(f"The C compiler ({compiler}) makes no kernel that runs here: torch does their work, slower.")
+    except subprocess.TimeoutExpired:
+        _say(
+            f"The C compiler ({compiler}) took more than {PATIENCE:.0f} s: torch does the kernels' work, slower."
+        )
+    except OSError as error:
+        _say(f"Kernels cannot be compiled ({error}): torch does their work, slower.")
+    return b"", None
 
 
-def _compile(compiler: str, source: bytes, path: Path) -> bool:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".compiling-") as folder:
+def _builds(compiler: str, source: bytes) -> Iterator[bytes]:
+    """The library, by the best flags that the compiler takes, then by plainer ones."""
+    with _temporary() as folder:
         code, built = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
         code.write_bytes(source)
         for machine in MACHINES:
             command = [compiler, *OPTIONS, *machine, "-shared", "-fPIC", "-o", str(built), str(code), "-lm"]
-            done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-            if done.returncode == 0:
-                built.replace(path)
-                return True
-    return False
+            if _succeeds(command):
+                yield built.read_bytes()
+
+
+def _succeeds(command: list[str]) -> bool:
+    """Run the compiler; what it has started ends with it. Raises TimeoutExpired."""
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+    ) as process:
+        try:
+            return process.wait(PATIENCE) == 0
+        except BaseException:
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+            raise
+
+
+def _loaded(built: bytes) -> ctypes.CDLL | None:
+    """A copy of these very bytes, which no other process can change or cut, as a library."""
+    handle = None
+    try:
+        handle = os.memfd_create("octavo-kernel")
+        with os.fdopen(handle, "wb", closefd=False) as file:
+            file.write(built)
+        return ctypes.CDLL(
+            f"/proc/self/fd/{handle}"
+        )  # it stays open: the system knows libraries by their path
+    except (AttributeError, OSError):  # a system without such files, or that runs none of them, or no library
+        if handle is not None:
+            os.close(handle)
+    try:
+        with _temporary() as folder:
+            path = Path(folder) / "kernel.so"
+            path.write_bytes(built)
+            return ctypes.CDLL(str(path))
+    except OSError:
+        return None
+
+
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    """A folder of this process's own. Raises OSError where others could put theirs in its place."""
+    if replaceable(Path(tempfile.gettempdir())):
+        raise PermissionError(f"{tempfile.gettempdir()} can be changed by other users")
+    return tempfile.TemporaryDirectory(prefix="octavo-", ignore_cleanup_errors=True)
+
+
+def _say_not_kept(folder: Path, error: OSError) -> None:
+    _say(
+        f"Kernels are not kept in {folder}, and compiled anew by every process ({error.strerror or error}). "
+        "OCTAVO_CACHE can name a folder of your own."
+    )
+
+
+@cache
+def _say(sentence: str) -> None:
+    warnings.warn(sentence, stacklevel=2)
 
 
 def _processor() -> str:

@@ -78,7 +78,7 @@ class LayerNormConfig(NormConfig):
     """Layer normalization with trained scale and shift (Ba et al. 2016)."""
 
     kind: Literal["layer"] = "layer"
-    eps: float = Field(1e-5, gt=0)
+    eps: float = Field(1e-5, gt=0, le=1)
     """Added to the variance."""
     bias: bool = True
     """Train the shift as well as the scale."""
@@ -96,7 +96,7 @@ class PlainNormConfig(NormConfig):
     """Layer normalization without trained scale or shift (report B)."""
 
     kind: Literal["plain"] = "plain"
-    eps: float = Field(1e-5, gt=0)
+    eps: float = Field(1e-5, gt=0, le=1)
     """Added to the variance."""
 
     def build(self, *, width: int) -> nn.Module:
@@ -109,7 +109,7 @@ class RootMeanSquareNormConfig(NormConfig):
     """Division by the root mean square."""
 
     kind: Literal["rms"] = "rms"
-    eps: float = Field(1e-5, gt=0)
+    eps: float = Field(1e-5, gt=0, le=1)
     """Added to the mean square."""
     scale: bool = True
     """Train a scale."""

@@ -119,7 +119,7 @@ class SinusoidalPositionsConfig(PositionsConfig):
     """Fixed sines and cosines."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
-    base: float = Field(10000.0, gt=1)
+    base: float = Field(10000.0, gt=1, le=1e12)
     """The longest wave is 2π times this."""
 
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
@@ -132,7 +132,7 @@ class RotaryPositionsConfig(PositionsConfig):
     """Queries and keys turned by their position."""
 
     kind: Literal["rotary"] = "rotary"
-    base: float = Field(10000.0, gt=1)
+    base: float = Field(10000.0, gt=1, le=1e12)
     """The slowest turn takes 2π times this."""
     share: float = Field(1.0, gt=0, le=1)
     """Share of each head's dimensions that turn; the others compare content alone (Black et al. 2022)."""

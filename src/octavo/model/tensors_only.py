@@ -127,12 +127,11 @@ def by_window(
 
 @torch.no_grad()
 def greedy(prompt: Tensor, parameters: Parameters, *, context: int, heads: int, count: int) -> Tensor:
-    """`prompt` and `count` tokens more. A full window forgets its oldest quarter, as `octavo generate` does it."""
-    tokens, window, keep = prompt, prompt[-context:], max(1, context - max(1, context // 4))
+    """`prompt` and `count` tokens more, each the likeliest after the last `context` ones (`sampling.window: crop`)."""
+    tokens = prompt
     for _ in range(count):
-        best = logits(window, parameters, heads=heads)[-1].argmax()[None]
-        tokens, window = torch.cat((tokens, best)), torch.cat((window, best))
-        window = window if len(window) <= context else window[-keep:]
+        best = logits(tokens[-context:], parameters, heads=heads)[-1].argmax()[None]
+        tokens = torch.cat((tokens, best))
     return tokens
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from octavo.config import check, stored_tree
 from octavo.errors import RunFolderError
+from octavo.evaluation.stored import Evaluation, Row
+from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
+from octavo.report.about import trained_on
 from octavo.report.prompts import Answer, PromptTable, name_answers, prompt_tables
 
 BASELINE_NAMES = {
@@ -58,7 +59,10 @@ class ReportData:
     """Everything on the page. Lists may be empty; what is empty is left out."""
 
     title: str
-    description: str = ""
+    trained_on: str = ""
+    """The text, its size, and how often it was seen."""
+    recipe: str = ""
+    """What the recipe says of itself."""
     verdict: list[str] = field(default_factory=list)
     headlines: list[Headline] = field(default_factory=list)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -84,23 +88,24 @@ class ReportData:
                 f"{folder} is not a run folder (it has no config.yaml).",
                 remedy="give the folder that --out named",
             )
-        settings = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")) or {}
-        evaluation = _json(folder / "evaluation.json")
-        metrics = list(_rows(folder / "metrics.jsonl"))
-        prompt = (settings.get("sampling") or {}).get("prompt") or ""
-        prompts = [prompt] if isinstance(prompt, str) else prompt
+        settings = stored_tree(folder / "config.yaml")
+        recipe = check(settings)
+        evaluation = _record(folder / "evaluation.json", Evaluation)
+        metrics = read_rows(folder / "metrics.jsonl", Row)
+        manifest = _record(folder / "manifest.json", AnyRecord)
         return cls(
             title=folder.resolve().name,
-            description=str(settings.get("description") or ""),
+            trained_on=trained_on(recipe, manifest, metrics),
+            recipe=recipe.description,
             verdict=[str(line) for line in evaluation.get("verdict") or []],
             headlines=headlines(evaluation, metrics),
             settings=settings,
             metrics=metrics,
             evaluation=evaluation,
-            samples=list(_samples(folder / "samples", prompts)),
+            samples=list(_samples(folder / "samples", recipe.sampling.prompts)),
             prompts=prompt_tables(folder),
             answers=name_answers(folder),
-            manifest=_json(folder / "manifest.json"),
+            manifest=manifest,
             commands=next_commands(folder) if commands is None else commands,
         )
 
@@ -198,21 +203,11 @@ def next_commands(folder: Path) -> list[tuple[str, str]]:
     ]
 
 
-def _json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+def _record(path: Path, shape: Shape) -> dict[str, Any]:
+    return read_record(path, shape, of="the run") if path.is_file() else {}
 
 
-def _rows(path: Path) -> Iterable[dict[str, Any]]:
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            row = json.loads(line)
-        except ValueError:  # a kill may have cut the last line
-            continue
-        if isinstance(row, dict):
-            yield row
-
-
-def _samples(folder: Path, prompts: list[str]) -> Iterable[Sample]:
+def _samples(folder: Path, prompts: Sequence[str]) -> Iterable[Sample]:
     """`step-000500.txt`, or `step-000500-2.txt` for the second of several prompts."""
     matches = (
         (re.fullmatch(r"step-(\d+)(?:-(\d+))?", path.stem), path) for path in folder.glob("step-*.txt")

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from octavo.evaluation.finding import remedy_lines
+from octavo.ground.files import replace_text
+from octavo.ground.pages import templates
 from octavo.report import plots, written
 from octavo.report.data import ReportData, Sample
 
@@ -20,33 +21,26 @@ def write_report(folder: Path, data: ReportData) -> Path:
     """Write `report/index.html` and `report/loss.svg` into a run folder; returns the page's path."""
     target = folder / "report"
     target.mkdir(parents=True, exist_ok=True)
-    loss = plots.loss_plot(data, width=WIDE)
-    (target / "loss.svg").write_text(loss, encoding="utf-8")
+    loss = plots.loss_plot(data, width=WIDE).svg()
+    replace_text(target / "loss.svg", loss)
     page = target / "index.html"
-    page.write_text(render(data, loss), encoding="utf-8")
+    replace_text(page, render(data, loss))
     return page
 
 
 def render(data: ReportData, loss: str) -> str:
     """The page as text. `loss`: the wide loss plot."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     standings = data.standings()
     scale = max((row.bits_per_byte for row in standings if row.bits_per_byte is not None), default=1.0)
     has_rates = bool(plots.series(data.rows("train"), "learning_rate")[0].size)
-    losses = [(loss, "wide"), (plots.loss_plot(data, width=NARROW), "narrow")]
+    losses = [(loss, "wide"), (plots.loss_plot(data, width=NARROW).svg(), "narrow")]
     rates = [
         (plots.progress_plot(data, width=width), name) for width, name in ((WIDE, "wide"), (NARROW, "narrow"))
     ]
-    return environment.get_template("template.html").render(
+    pages = templates(Path(__file__).parent)
+    return pages.get_template("template.html").render(
         data=data,
         loss_plots=[
             Markup(plots.inline(svg, f"loss-{name}", title="Loss over the training steps"))  # noqa: S704 — our own
@@ -74,14 +68,13 @@ def judged(data: ReportData) -> dict[str, Any]:
     """The findings, and what of the evaluation is about the text that the model wrote."""
     evaluation = data.evaluation
     findings = [{**one, "figures": written.evidence(one)} for one in evaluation.get("findings") or ()]
-    remedies = remedy_lines(findings)
-    for one in findings:
-        one["remedy"] = one["remedy"] if one["sentence"] in remedies else ""
     sentences = {one["sentence"] for one in findings}
     diversity = evaluation.get("diversity") or {}
     return {
         "said": [line for line in data.verdict if line not in sentences],
-        "findings": findings,
+        "verdict": findings[0] if findings else None,
+        "evidence": findings[1:],
+        "next": evaluation.get("next"),
         "copied": written.copied(evaluation),
         "longest": written.longest(evaluation),
         "searched": (evaluation.get("memorization") or {}).get("searched", 1.0),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
+import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from octavo.report.data import ReportData, finite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from octavo.report.figure import Plot
 
 # Okabe and Ito's palette, told apart by every kind of colour vision; each name becomes a CSS variable.
 PAPER, INK, MUTED, GRID = "#fefefe", "#1d2329", "#66707a", "#e4e7ea"
@@ -28,6 +29,9 @@ VARIABLES = {
     BASELINE: "baseline",
     SOURCE: "source",
 }
+MOST_TICKS = 7
+"""On a logarithmic axis."""
+
 LINE_HEIGHT = 0.052
 """Least distance between two labels, in heights of the loss plot."""
 
@@ -43,9 +47,9 @@ class Label(NamedTuple):
     colour: str
 
 
-def loss_plot(data: ReportData, *, width: float = 7.6) -> str:
-    """Training and validation loss over the steps, among the baselines; `width` in inches. An SVG document."""
-    figure, style = new_figure(width, 4.0)
+def loss_plot(data: ReportData, *, width: float = 7.6) -> Plot:
+    """Training and validation loss over the steps, among the baselines; `width` in inches."""
+    figure = new_figure(width, 4.0)
     # Labels stand to the right of the axes, in a column of the same width however wide the plot is.
     axes = figure.add_axes((0.5 / width, 0.115, 1 - 2.22 / width, 0.805))
     labels = _curves(axes, data) + _references(axes, data)
@@ -54,13 +58,13 @@ def loss_plot(data: ReportData, *, width: float = 7.6) -> str:
     axes.set_ylabel("nats per token")
     tidy(axes)
     place(axes, labels)
-    return svg_text(figure, style)
+    return figure
 
 
 def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
     """Learning rate and gradient norm over the steps: beside each other, or stacked if narrow. An SVG document."""
     narrow = width < 6
-    figure, style = new_figure(width, 3.6 if narrow else 1.9)
+    figure = new_figure(width, 3.6 if narrow else 1.9)
     panels = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
     for axes, key, title in zip(
         panels, ("learning_rate", "gradient_norm"), ("learning rate", "gradient norm"), strict=True
@@ -72,7 +76,7 @@ def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
         tidy(axes)
         axes.yaxis.set_major_formatter("{x:g}")
     figure.tight_layout(pad=0.5, w_pad=2.5, h_pad=1.2)
-    return svg_text(figure, style)
+    return figure.svg()
 
 
 def series(rows: list[dict[str, Any]], key: str) -> tuple[np.ndarray, np.ndarray]:
@@ -237,14 +241,11 @@ def _dot(steps: np.ndarray) -> dict[str, Any]:
     return {"marker": "o", "markersize": 4} if len(steps) == 1 else {}
 
 
-def new_figure(width: float, height: float) -> tuple[Figure, dict[str, Any]]:
-    """An empty figure in inches, and the style to save it with."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+def new_figure(width: float, height: float) -> Plot:
+    """An empty figure in inches."""
+    from octavo.report.figure import Plot  # matplotlib, which takes a second to load
 
-    figure = Figure(figsize=(width, height), facecolor=PAPER)
-    FigureCanvasSVG(figure)
-    return figure, {"svg.hashsalt": "octavo", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
+    return Plot(width, height, paper=PAPER)
 
 
 def tidy(axes: Axes) -> None:
@@ -266,14 +267,36 @@ def tidy(axes: Axes) -> None:
     axes.margins(x=0.015)
 
 
-def svg_text(figure: Figure, style: dict[str, Any]) -> str:
-    """The figure as an SVG document without dates."""
-    from matplotlib import rc_context
+def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
+    """A logarithmic axis with ticks at 1, 2 and 5 × 10^n, or at powers of ten where those are too many; none between.
 
-    target = io.StringIO()
-    with rc_context(style):
-        figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
-    return re.sub(r"\s*<metadata>.*?</metadata>|<!DOCTYPE.*?>\s*", "", target.getvalue(), flags=re.DOTALL)
+    Call it last: its limits move outwards where fewer than two ticks would be seen.
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    getattr(axes, f"set_{which}scale")("log")
+    low, high = getattr(axes, f"get_{which}lim")()
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    round_numbers = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
+    if sum(low <= number <= high for number in round_numbers) < 2:
+        low = max((number for number in round_numbers if number <= low), default=low)
+        high = min((number for number in round_numbers if number >= high), default=high)
+        getattr(axes, f"set_{which}lim")(low, high)
+    ticks = [number for number in round_numbers if low <= number <= high]
+    if len(ticks) > MOST_TICKS:
+        ticks = [number for number in ticks if f"{number:e}"[0] == "1"]
+        ticks = ticks[:: -(-len(ticks) // MOST_TICKS)]
+    axis = getattr(axes, f"{which}axis")
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _counted(value)))
+
+
+def _counted(value: float) -> str:
+    for size, word in ((1e9, " G"), (1e6, " M")):
+        if value >= size:
+            return f"{value / size:,g}{word}"
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def inline(svg: str, name: str, *, title: str, variables: Mapping[str, str] = VARIABLES) -> str:

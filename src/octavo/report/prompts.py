@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from octavo.errors import CheckpointError
+from octavo.evaluation.stored import Prompts, Speakers
+from octavo.ground.records import Shape, read_record
 
 
 class Cell(NamedTuple):
@@ -41,36 +45,25 @@ class Answer(NamedTuple):
 
 def prompt_tables(folder: Path) -> list[PromptTable]:
     """The tables in `prompts/` of a run folder, by name. What is no such table is passed over."""
-    tables = []
-    for found in _documents(folder / "prompts"):
-        try:
-            rows = [
-                PromptRow(row["prompt"], [_cell(sample) for sample in row["samples"]])
-                for row in found["prompts"]
-            ]
-            tables.append(PromptTable(str(found["name"]), found.get("step"), rows))
-        except (KeyError, TypeError):
-            continue
-    return tables
+    return [
+        PromptTable(
+            found["name"],
+            found.get("step"),
+            [PromptRow(row["prompt"], list(map(_cell, row["samples"]))) for row in found["prompts"]],
+        )
+        for found in _documents(folder / "prompts", Prompts)
+    ]
 
 
 def name_answers(folder: Path) -> list[Answer]:
     """The counts in `speakers/` of a run folder, by name."""
-    answers = []
-    for found in _documents(folder / "speakers"):
-        try:
-            answers.append(_answer(found))
-        except (KeyError, TypeError):
-            continue
-    return answers
+    return [_answer(found) for found in _documents(folder / "speakers", Speakers)]
 
 
-def _documents(folder: Path) -> Iterator[Any]:
+def _documents(folder: Path, shape: Shape) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
-        try:
-            yield json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
+        with suppress(CheckpointError):
+            yield read_record(path, shape)
 
 
 def _cell(sample: dict[str, Any]) -> Cell:
@@ -84,7 +77,7 @@ def _cell(sample: dict[str, Any]) -> Cell:
 def _answer(found: dict[str, Any]) -> Answer:
     name, asked = found["name"], found["asked"]
     rows = [_row(f"after {name}", asked)]
-    rows += [_row(f"after {one['prompt'] or 'no prompt'}", one) for one in found["controls"]]
+    rows += [_row(f"after {one.get('prompt') or 'no prompt'}", one) for one in found["controls"]]
     rows.append(("in the text itself", f"{found['in_text']:.1%}", "", ""))
     if asked["share"] is None:
         return Answer(name, f"After {name} nobody speaks whom the text knows.", rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from octavo.config import Recipe
+from octavo.runs.data import period
 
 
 def idle_options(recipe: Recipe, steps: int) -> list[str]:
@@ -22,8 +23,8 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
     teachers = recipe.training.teachers
     if not teachers.runs and teachers.weight != type(teachers).model_fields["weight"].default:
         said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")
-    assert isinstance(recipe.evaluation.every, int), "see runs.data.in_steps"
-    patience, evaluations = recipe.training.patience, math.ceil(steps / recipe.evaluation.every)
+    patience = recipe.training.patience
+    evaluations = math.ceil(steps / period(recipe.evaluation.every, steps=steps, epoch=None))
     if patience is not None and evaluations <= patience:
         said.append(f"training.patience={patience} has no effect: the run has {evaluations} evaluations")
     return said

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from octavo.config import Recipe, apply_override, check, cleaning_steps, parse_yaml, recipe_text
 from octavo.corpus import Document, Source
-from octavo.corpus.cache import default_cache
 from octavo.corpus.documents import trimmed
 from octavo.corpus.leaks import LeakCheck, find_leaks
 from octavo.dataset.splitting import split_text
 from octavo.dataset.store import aside
 from octavo.dataset.text import Text, ingest, read_range
-from octavo.errors import InputError, StorageError
-from octavo.runs.console import Console
+from octavo.errors import InputError
+from octavo.ground.cache import default_cache
+from octavo.ground.console import Console
+from octavo.ground.output import Output
 from octavo.runs.data import Paths, absolute, build_source
 
 SEPARATOR = "<|endoftext|>"
@@ -74,49 +73,53 @@ class Written:
     cleaning: dict[str, Any]
 
 
-def write_cleaned(recipe: Recipe, out: Path, console: Console, *, lines: bool = False) -> Written:
-    """Write a recipe's cleaned documents: `.jsonl` as one object with a `text` on a line, else as text with a line
-    `<|endoftext|>` between documents, or with `lines` each document on a line of its own.
+def read_by(recipe: Recipe, *more: str | Path | None) -> list[str | Path]:
+    """The files and folders that a recipe names, and `more`: what no output may be written over."""
+
+    def paths(value: Any) -> Iterator[str | Path]:
+        if isinstance(value, str | Path):  # a word that is no path names no file
+            yield value
+        elif isinstance(value, Mapping):
+            yield from paths(list(value.values()))
+        elif isinstance(value, Sequence):
+            for each in value:
+                yield from paths(each)
+
+    return [*paths(recipe.model_dump()), *filter(None, more)]
+
+
+def write_cleaned(recipe: Recipe, out: Output, console: Console, *, lines: bool = False) -> Written:
+    """Write a recipe's cleaned documents: `.jsonl` as one object on a line, with the `file` and the `text`, else as
+    text with a line `<|endoftext|>` between documents, or with `lines` each document on a line of its own.
 
     Raises StorageError where the file cannot be written; it is whole or not there.
     """
     started = time.monotonic()
     source = build_source(recipe, console)
-    records = out.suffix.lower() == ".jsonl"
+    records = out.path.suffix.lower() == ".jsonl"
     documents = characters = 0
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
-        try:
-            with (
-                os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file,
-                console.working("cleaning", None),
-            ):
-                for document in source.documents():
-                    if documents and not records and not lines:
-                        file.write(f"\n{SEPARATOR}\n")
-                    for text in written_pieces(document.pieces, lines=lines, records=records):
-                        file.write(text)
-                        characters += len(text)
-                        console.read(characters, source.total_bytes)
-                    documents += 1
-            Path(name).chmod(0o644)
-            Path(name).replace(out)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error.strerror}.") from error
-    return Written(out, documents, characters, time.monotonic() - started, source.cleaning())
+    with out.writing() as file, console.working("cleaning", None):
+        for document in source.documents():
+            if documents and not records and not lines:
+                file.write(f"\n{SEPARATOR}\n")
+            for text in written_pieces(document, lines=lines, records=records):
+                file.write(text)
+                characters += len(text)
+                console.read(characters, source.total_bytes)
+            documents += 1
+    return Written(out.path, documents, characters, time.monotonic() - started, source.cleaning())
 
 
-def written_pieces(pieces: Iterator[str], *, lines: bool, records: bool) -> Iterator[str]:
-    """A document as it goes into a file, in pieces too: one may be larger than memory."""
+def written_pieces(document: Document, *, lines: bool, records: bool) -> Iterator[str]:
+    """A document as it goes into a file, in pieces too: one may be larger than memory. Records name its file."""
+    pieces = document.pieces
     if lines:
         for piece in trimmed(pieces):  # none ends with white space
             yield (" " if piece[0].isspace() else "") + " ".join(piece.split())
         yield "\n"
     elif records:
-        yield '{"text": "'
+        file = f'"file": {json.dumps(document.file, ensure_ascii=False)}, ' if document.file else ""
+        yield f'{{{file}"text": "'
         for piece in pieces:
             yield json.dumps(piece, ensure_ascii=False)[1:-1]
         yield '"}\n'
@@ -140,7 +143,7 @@ class _Named(Source):
 
     def documents(self) -> Iterator[Document]:
         for number, document in enumerate(self._source.documents(), 1):
-            yield Document(document.name, self._noting(document, number))
+            yield Document(document.name, self._noting(document, number), document.file)
 
     def _noting(self, document: Document, number: int) -> Iterator[str]:
         content = hashlib.sha256()
@@ -192,23 +195,3 @@ def leaks_between(
             console.say("the text is one document, so its two parts can share only runs of words")
         learned, kept = (_Part(parts[name], named.names) for name in ("train", "validation"))
         return find_leaks(learned, kept, words=words, least=least, progress=console.read)
-
-
-def write_words(path: Path, words: Sequence[str]) -> None:
-    """A word list, one a line. Raises StorageError where it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def write_picture(path: Path, svg: str) -> None:
-    """An SVG picture. Raises InputError for another ending, StorageError where it cannot be written."""
-    if path.suffix.lower() != ".svg":
-        raise InputError(f"{path} does not end in .svg; pictures are written as SVG.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(svg, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}.") from error

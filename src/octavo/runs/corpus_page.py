@@ -10,7 +10,9 @@ from typing import Any
 import octavo
 import octavo.report
 from octavo.corpus.inspection import Statistics
-from octavo.errors import StorageError
+from octavo.corpus.languages import name_of
+from octavo.ground.output import Output
+from octavo.ground.pages import templates
 
 PAGE = "index.html"
 
@@ -51,37 +53,44 @@ def rows(found: Statistics) -> list[tuple[str, str]]:
             ),
             ("Flesch–Kincaid grade", f"{easy['flesch_kincaid_grade']:.1f}  (years at school)"),
         ]
+    if len(found.languages) > 1:
+        shares = [f"{name_of(code)} {share:.0%}" for code, share in list(found.languages.items())[:6]]
+        lines.append(("languages, by samples", ", ".join(shares)))
     return [*lines, ("read in", f"{found.seconds:.1f} s, {speed:.1f} MB/s")]
 
 
-def write_page(folder: Path, found: Statistics, title: str, cleaning: Mapping[str, Any]) -> Path:
-    """Write `index.html` into a folder; returns its path. Raises StorageError when that cannot be written."""
-    page = folder / PAGE
+def file_rows(found: Statistics, most: int) -> list[list[str]]:
+    """The largest files, `most` of them: name, size, documents, words for their language."""
+    if len(found.files) < 2:
+        return []
+    shown = [
+        [file.name or "(no file)", size_of(file.bytes), f"{file.documents:,}", name_of(file.language)]
+        for file in found.files[:most]
+    ]
+    if rest := found.files[most:]:
+        documents = sum(file.documents for file in rest)
+        shown.append([f"{len(rest):,} more", size_of(sum(file.bytes for file in rest)), f"{documents:,}", ""])
+    return shown
+
+
+def size_of(count: int) -> str:
+    """Bytes for a reader."""
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
+
+
+def write_page(page: Output, found: Statistics, title: str, cleaning: Mapping[str, Any]) -> None:
+    """Write the page. Raises StorageError when that cannot be written."""
     text = _render(found, title, cleaning)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        page.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(
-            f"{page} cannot be written: {error.strerror}.", remedy="Choose another folder with --out."
-        ) from error
-    return page
+    with page.writing() as file:
+        file.write(text)
 
 
 def _render(found: Statistics, title: str, cleaning: Mapping[str, Any]) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(octavo.report.__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     top = found.frequent[0][1] if found.frequent else 1
     listed = len(found.alphabet)
     more = f"; the {listed} most frequent are shown" if listed < found.distinct_characters else ""
-    return environment.get_template("corpus.html").render(
+    pages = templates(Path(octavo.report.__file__).parent)
+    return pages.get_template("corpus.html").render(
         title=title,
         lead=_lead(found),
         headlines=_headlines(found),
@@ -91,6 +100,7 @@ def _render(found: Statistics, title: str, cleaning: Mapping[str, Any]) -> str:
             for word, count in found.frequent
         ],
         facts=rows(found),
+        files=file_rows(found, 200),
         notes=found.notes,
         alphabet_note=f"{found.distinct_characters:,} distinct characters, and how often each stands there{more}.",
         alphabet=[(_shown(letter), f"{count:,}") for letter, count in found.alphabet],

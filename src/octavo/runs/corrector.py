@@ -7,7 +7,7 @@ from pathlib import Path
 
 from octavo.correction import Corrector, LanguageTool, NearestWord, count_words
 from octavo.errors import CorpusError, InputError
-from octavo.runs.console import Console
+from octavo.ground.console import Console
 from octavo.runs.run import Run
 from octavo.runs.trained_on import text_pieces, training_words
 

@@ -16,10 +16,11 @@ from octavo.corpus import Source
 from octavo.corpus.catalogue import NAMED
 from octavo.corpus.cleaning import Cleaned, StepConfig
 from octavo.corpus.hub import is_hub_name
+from octavo.corpus.languages import CountedByFile, FileCounts
 from octavo.dataset import Dataset, prepare
 from octavo.dataset.batches import Batches
 from octavo.errors import ConfigError
-from octavo.runs.console import Console
+from octavo.ground.console import Console
 from octavo.tokenizers import Tokenizer, TokenizerConfig
 
 Paths = str | Path | Iterable[str | Path]
@@ -72,9 +73,10 @@ def cleaned(source: Source, recipe: Recipe, console: Console) -> Source:
 
 def build_dataset(recipe: Recipe, console: Console) -> Dataset:
     """The recipe's text as token shards, from the cache where nothing changed."""
-    source = build_source(recipe, console)
+    counts = FileCounts(several=True)
+    source = CountedByFile(build_source(recipe, console), counts)
     with console.working("reading the text", None):
-        return prepare(
+        dataset = prepare(
             source,
             cast("TokenizerConfig", recipe.tokenizer),
             split=recipe.split,
@@ -82,6 +84,11 @@ def build_dataset(recipe: Recipe, console: Console) -> Dataset:
             report=console.say,
             progress=console.read,
         )
+    if sentence := counts.sentence():
+        console.say(sentence)
+        if recipe.split == "contiguous":
+            console.say("  → split=files judges the model on a part of every file, not on the last ones only")
+    return dataset
 
 
 def build_batches(recipe: Recipe, dataset: Dataset, console: Console) -> Batches:
@@ -109,20 +116,37 @@ def batches_over(
     )
 
 
-def in_steps(recipe: Recipe, batches: Batches) -> Recipe:
-    """The recipe with each `every: epoch` as the number of steps that an epoch has."""
-    epoch = {"every": batches.steps_per_epoch}
+def period(every: int | float | str, steps: int, epoch: int | None) -> int:
+    """`every`, in steps: a number of them, a share of all, or an epoch of so many."""
+    if isinstance(every, float):
+        return max(1, round(every * steps))
+    found = epoch if isinstance(every, str) else every
+    assert found is not None, "the recipe's check lets no epoch through where batches have none"
+    return found
+
+
+def in_steps(recipe: Recipe, batches: Batches, steps: int) -> Recipe:
+    """The recipe with each `every` as a number of steps, in a run of so many."""
     changed: dict[str, Any] = {}
-    for name in ("evaluation", "sampling"):
+    for name, key in (("evaluation", "every"), ("sampling", "every"), ("training", "checkpoint_every")):
         settings = getattr(recipe, name)
-        changed[name] = settings.model_copy(update=epoch) if settings.every == "epoch" else settings
-    if recipe.training.checkpoint_every == "epoch":
-        changed["training"] = recipe.training.model_copy(update={"checkpoint_every": batches.steps_per_epoch})
+        found = period(getattr(settings, key), steps, batches.steps_per_epoch)
+        changed[name] = settings.model_copy(update={key: found})
     return recipe.model_copy(update=changed)
 
 
 def total_steps(recipe: Recipe, batches: Batches) -> int:
     """Steps of the whole run."""
+    training = recipe.training
+    steps = wanted_steps(recipe, batches)
+    if training.passes is None:
+        return steps
+    of_text = training.accumulation * training.text_rows * recipe.batches.predictions(recipe.model.context)
+    return min(steps, max(1, math.ceil(training.passes * batches.size / of_text)))
+
+
+def wanted_steps(recipe: Recipe, batches: Batches) -> int:
+    """Steps that the recipe asks for, however often they see the text."""
     training = recipe.training
     if training.epochs is None:
         return training.steps or 1000
@@ -132,3 +156,11 @@ def total_steps(recipe: Recipe, batches: Batches) -> int:
             remedy="batches=sliding, or training.steps instead",
         )
     return max(1, math.ceil(training.epochs * batches.steps_per_epoch))
+
+
+def steps_said(recipe: Recipe, batches: Batches) -> str:
+    """How many steps the run has, in words, and why fewer than the recipe asks for."""
+    steps, wanted = total_steps(recipe, batches), wanted_steps(recipe, batches)
+    if steps == wanted:
+        return f"{steps:,} steps"
+    return f"{steps:,} of {wanted:,} steps (a text so short is seen {recipe.training.passes:g} times)"

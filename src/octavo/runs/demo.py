@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from octavo.runs.console import Console
+from octavo.ground.console import Console
+from octavo.runs.folder import free_name
 from octavo.runs.run import Run
-from octavo.runs.train import free_name, train
+from octavo.runs.train import train
 
 RECIPE = "pidgin-demo"
 

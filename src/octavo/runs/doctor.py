@@ -12,17 +12,22 @@ import torch
 
 from octavo.config import load_recipe
 from octavo.dataset import default_cache
+from octavo.ground.memory import available_memory
 from octavo.model.build import build_model
 from octavo.runs.manifest import machine, versions
-from octavo.training.fitting import available_memory
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import Runtime, accelerator, step_seconds, truth_test
 
 EXTRAS = {
-    "tokenizers": ("bpe", "byte-pair tokenizers trained on your text"),
-    "tiktoken": ("gpt2", "GPT-2's tokenizer"),
-    "tensorboard": ("tensorboard", "TensorBoard event files"),
+    "bpe": (("tokenizers",), "byte-pair tokenizers trained on your text"),
+    "gpt2": (("tiktoken",), "GPT-2's tokenizer"),
+    "tensorboard": (("tensorboard",), "TensorBoard event files"),
+    "documents": (("pypdfium2", "selectolax", "striprtf"), "PDF, HTML and RTF as texts"),
+    "data": (("pyarrow", "datasketch", "py3langid"), "Parquet, near duplicates, languages"),
+    "cluster": (("ray",), "studies on several machines"),
+    "correct": (("rapidfuzz",), "corrections by the closest word"),
 }
+"""What pyproject.toml offers beyond the core: each extra's packages, and what they are for."""
 
 
 def examine() -> dict[str, Any]:
@@ -92,9 +97,9 @@ def _bfloat16() -> dict[str, Any]:
 def _extras() -> list[dict[str, Any]]:
     return [
         _check(
-            f"{purpose} ({package})",
-            importlib.util.find_spec(package) is not None,
+            f"{purpose} ({', '.join(packages)})",
+            all(importlib.util.find_spec(package) is not None for package in packages),
             f"pip install 'octavo[{extra}]'",
         )
-        for package, (extra, purpose) in EXTRAS.items()
+        for extra, (packages, purpose) in EXTRAS.items()
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,19 @@ import numpy as np
 
 from octavo.config import Recipe, check
 from octavo.dataset import Dataset, Split, prepare_text
-from octavo.errors import CorpusError, InputError, TokenizerError
+from octavo.errors import CheckpointError, CorpusError, InputError, StorageError, TokenizerError
 from octavo.evaluation.baselines import baselines
 from octavo.evaluation.finding import Facts
 from octavo.evaluation.places import Places
+from octavo.evaluation.stored import Baselines
 from octavo.evaluation.verdict import verdicts
+from octavo.ground.console import Console
+from octavo.ground.files import replace_text
+from octavo.ground.records import read_record
 from octavo.model.gpt import GPT
-from octavo.runs.console import Console
 from octavo.runs.data import absolute, build_dataset, cleaned
 from octavo.runs.judge import judge
+from octavo.runs.next_step import next_step
 from octavo.runs.written import Written, ended, judged, write
 from octavo.synthesis.storyteller import Storyteller
 from octavo.tokenizers import Tokenizer
@@ -47,7 +52,8 @@ def evaluate_run(
         check_same_tokens(dataset.tokenizer, run.tokenizer)
         found = evaluation(run.model, dataset, recipe, runtime, step=run.step, console=console)
         written = write(run.model, dataset, recipe)
-        return examined(found, written, dataset, recipe, rows=run.metrics, steps=last_step(run))
+        found = examined(found, written, dataset, recipe, rows=run.metrics, steps=last_step(run))
+        return with_next_step(found, run)
     source = check({"corpus": {"kind": "files", "paths": absolute(text)}}).corpus.build(report=console.say)
     split = prepare_text(cleaned(source, recipe, console), run.tokenizer, report=console.say)
     try:
@@ -58,7 +64,14 @@ def evaluate_run(
     facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
     facts["baselines"] = baselines_beside(learned_on, split, run.tokenizer, console)
     tokens = len(learned_on.tokens) if learned_on else 0
-    return with_findings(facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run))
+    found = with_findings(facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run))
+    return with_next_step(found, run)
+
+
+def with_next_step(found: dict[str, Any], run: Run) -> dict[str, Any]:
+    """The evaluation with the command that its verdict asks for; a checkpoint alone has none."""
+    step = next_step(run.folder, run.config, found["findings"]) if run.folder else None
+    return {**found, "next": step}
 
 
 def whole_split(recipe: Recipe) -> Recipe:
@@ -149,15 +162,11 @@ def cached_baselines(dataset: Dataset, console: Console) -> dict[str, Any]:
     """The baselines of a dataset, computed once and kept beside it."""
     path = dataset.folder / "baselines.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_record(path, Baselines)
+    except CheckpointError:
         found = baselines_beside(dataset.train, dataset.validation, dataset.tokenizer, console)
-    try:
-        aside = path.with_name(".baselines.json")
-        aside.write_text(json.dumps(found), encoding="utf-8")
-        aside.replace(path)
-    except OSError:  # a cache is not worth failing for
-        pass
+    with suppress(StorageError):  # a cache is not worth failing for
+        replace_text(path, json.dumps(found))
     return found
 
 

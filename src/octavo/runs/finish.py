@@ -9,21 +9,26 @@ from typing import Any
 from octavo.config import Recipe
 from octavo.dataset import Dataset
 from octavo.errors import DivergedError
-from octavo.evaluation.finding import Facts, remedy_lines
+from octavo.evaluation.finding import Facts
 from octavo.evaluation.verdict import verdicts
+from octavo.generation import Sampling
+from octavo.ground.console import Console
+from octavo.ground.files import replace_text, storage_errors
 from octavo.report import ReportData, write_report
-from octavo.runs.console import Console
 from octavo.runs.evaluate import evaluation, examined, last_step, whole_split
 from octavo.runs.folder import RunFolder
+from octavo.runs.hooks import Progress
+from octavo.runs.next_step import next_lines, next_step
 from octavo.runs.run import Run
 from octavo.runs.session import write_samples
 from octavo.runs.written import write
-from octavo.training.checkpoint import replace_text, storage_errors
 from octavo.training.runtime import Runtime
 
 
-def finish(folder: RunFolder, dataset: Dataset, runtime: Runtime, console: Console) -> None:
-    """Judge, sample and report; writes evaluation.json, samples/ and report/."""
+def finish(
+    folder: RunFolder, dataset: Dataset, runtime: Runtime, console: Console, *, earlier: float = 0.0
+) -> None:
+    """Judge, sample and report; writes evaluation.json, samples/ and report/. `earlier`: seconds of sessions before."""
     run = Run.open(folder.path, checkpoint="best")
     model = run.model.to(runtime.device)
     with console.working("judging", None):
@@ -31,11 +36,12 @@ def finish(folder: RunFolder, dataset: Dataset, runtime: Runtime, console: Conso
         written = write(model, dataset, run.config)
         result = examined(result, written, dataset, run.config, rows=run.metrics, steps=last_step(run))
         texts = write_samples(folder.samples, run.step, model, dataset, run.config)
-    result["seconds"] = {"training": Run.open(folder.path, checkpoint="last").checkpoint.state()["seconds"]}
+    result["seconds"] = {"training": Progress.of(Run.open(folder.path, checkpoint="last").checkpoint).seconds}
     result["seconds"] |= {
-        "first_loss": console.first_loss_after,
-        "in_all": time.monotonic() - console.started,
+        "first_loss": None if earlier else console.first_loss_after,
+        "in_all": earlier + time.monotonic() - console.started,
     }
+    result["next"] = next_step(folder, run.config, result["findings"])
     result["verdict"] = verdict(result)
     written.save(folder.samples / "judged.jsonl")
     report(folder, result)
@@ -57,7 +63,8 @@ def finish_diverged(
         diverged=error.what,
     )
     findings = [finding.as_dict() for finding in verdicts(facts)]
-    result = {"diverged": error.what, "findings": findings}
+    result: dict[str, Any] = {"diverged": error.what, "findings": findings}
+    result["next"] = next_step(folder, recipe, findings)
     result["verdict"] = [finding["sentence"] for finding in findings]
     report(folder, result)
 
@@ -70,27 +77,23 @@ def report(folder: RunFolder, result: dict[str, Any]) -> None:
 
 
 def tell(result: dict[str, Any], console: Console) -> None:
-    """The verdict on the console, each remedy under its sentence."""
-    remedies = remedy_lines(result["findings"])
+    """The verdict on the console, what to do next under it, and below that the evidence."""
+    first, *evidence = [finding["sentence"] for finding in result["findings"]] or [None]
     for sentence in result["verdict"]:
-        console.say(sentence)
-        if sentence in remedies:
-            console.say(remedies[sentence])
+        if sentence not in evidence:
+            console.say(sentence)
+        if sentence == first:
+            for line in next_lines(result["next"]):
+                console.say(line)
+    for sentence in evidence:
+        console.say(f"  evidence: {sentence}")
 
 
 def verdict(result: dict[str, Any]) -> list[str]:
     """What the figures say, a sentence each."""
-    loss, beaten = result["val_loss"], []
-    for name in ("uniform", "unigram", "bigram", "ngram"):
-        baseline = result["baselines"].get(name)
-        if baseline and loss < baseline["loss"]:
-            beaten.append(f"{baseline['order']}-gram" if name == "ngram" else name)
-    said = [
-        f"Validation loss {loss:.4f} nats per token, {result['bits_per_byte']:.3f} bits per byte: "
-        + (f"better than {', '.join(beaten)}." if beaten else "not better than guessing.")
-    ]
+    said = [standing(result)]
     if "source_entropy" in result:
-        above = loss / result["source_entropy"] - 1
+        above = result["val_loss"] / result["source_entropy"] - 1
         said.append(
             f"The source's own entropy is {result['source_entropy']:.4f} nats per token, a limit that no model "
             f"can beat; this one is {above:.1%} above it."
@@ -98,14 +101,45 @@ def verdict(result: dict[str, Any]) -> list[str]:
     if "stories" in result:
         stories = result["stories"]
         how = ", ".join(
-            f"{name}={value}" for name, value in stories["sampling"].items() if value not in (None, 1.0)
+            f"{name}={value}"
+            for name, value in stories["sampling"].items()
+            if value != getattr(Sampling(), name)
         )
         drawn = f" (drawn with {how})" if how else ""
         said.append(
             f"{stories['passed']} of {stories['written']} stories that it wrote{drawn} are good pidgin."
         )
-    said += [finding["sentence"] for finding in result.get("findings", [])]
+    said += [finding["sentence"] for finding in result["findings"]]
     seconds = result["seconds"]
     first = "" if seconds["first_loss"] is None else f", the first loss after {seconds['first_loss']:.1f} s"
     said.append(f"{seconds['in_all']:.0f} s in all, {seconds['training']:.0f} s of them training{first}.")
     return said
+
+
+def standing(result: dict[str, Any]) -> str:
+    """The loss, and which simple means it beats and which it does not."""
+    names = {
+        "uniform": "guessing",
+        "unigram": "unigram",
+        "bigram": "bigram",
+        "ngram": "{order}-gram",
+        "gzip": "gzip",
+        "xz": "xz",
+        "xz_given_train": "xz after the training text",
+    }
+    beaten: dict[bool, list[str]] = {True: [], False: []}
+    for key, name in names.items():
+        baseline = result["baselines"].get(key)
+        if baseline:
+            by = "bits_per_byte" if baseline["loss"] is None else "loss"
+            own = result["val_loss" if by == "loss" else by]
+            beaten[own < baseline[by]].append(name.format(order=baseline.get("order")))
+    words = {True: "better than", False: "not better than"}
+    said = [f"{words[how]} {listed(found)}" for how, found in beaten.items() if found]
+    figures = f"Validation loss {result['val_loss']:.4f} nats per token, {result['bits_per_byte']:.3f} bits per byte"
+    return f"{figures}: {', '.join(said)}." if said else f"{figures}."
+
+
+def listed(names: list[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -6,23 +6,35 @@ runs/<name>/ config.yaml · manifest.json · metrics.jsonl · log.txt · tokeniz
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from octavo.corpus.locking import take
 from octavo.errors import CheckpointError, RunFolderError
-from octavo.training.checkpoint import Checkpoint, follow, newest_whole, storage_errors
+from octavo.evaluation.stored import Manifest, Row
+from octavo.ground.files import storage_errors
+from octavo.ground.locking import take
+from octavo.ground.made import Made, refuse_no_folder
+from octavo.ground.records import read_record, read_rows
+from octavo.training.checkpoint import Checkpoint, follow, newest_whole
+
+
+def free_name(name: str, under: Path = Path("runs")) -> Path:
+    """`runs/name`, or the first free `runs/name-2`, `-3`, …"""
+    path, number = under / name, 2
+    while path.exists():
+        path, number = under / f"{name}-{number}", number + 1
+    return path
 
 
 class RunFolder:
-    """Paths of one run."""
+    """Paths of one run; `made` is what this process made of it, as far as an input error takes it back."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.made = Made()
         self.config = path / "config.yaml"
         self.manifest = path / "manifest.json"
         self.metrics = path / "metrics.jsonl"
@@ -39,18 +51,19 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """A new run folder; raises RunFolderError where something stands already."""
-        if path.is_file():
-            raise RunFolderError(f"{path} is a file; a run needs a folder.", remedy="choose another --out")
+        with storage_errors(path):
+            refuse_no_folder(path, "a run")
         if path.is_dir() and any(not entry.name.startswith(".") for entry in path.iterdir()):
             is_run = (path / "config.yaml").is_file()
             what = "holds a run already" if is_run else "is not empty, and not a run"
-            remedy = (
-                "go on with it by --resume, or choose another --out" if is_run else "choose another --out"
-            )
+            remedy = "choose another --out"
+            if is_run:
+                remedy = f"go on with it by --resume, start anew by --overwrite, or {remedy}"
             raise RunFolderError(f"{path} {what}.", remedy=remedy)
+        folder = cls(path)
         with storage_errors(path):
-            path.mkdir(parents=True, exist_ok=True)
-        return cls(path)
+            folder.made.folder(path)
+        return folder
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -66,7 +79,7 @@ class RunFolder:
     def lock(self) -> Iterator[None]:
         """Hold the folder for writing; a second writer gets RunFolderError. The system lets go when a process dies."""
         with storage_errors(self.path):
-            handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(self.made.file(self.path / ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if not take(handle):
                 raise RunFolderError(
@@ -103,12 +116,8 @@ class RunFolder:
 
     def rows(self) -> list[dict[str, Any]]:
         """All whole rows of metrics.jsonl."""
-        if not self.metrics.is_file():
-            return []
-        rows = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:  # a kill may have cut the last line
-                continue
-        return rows
+        return read_rows(self.metrics, Row)
+
+    def made_by(self) -> dict[str, Any] | None:
+        """manifest.json, where it is written already. Raises CheckpointError where it is damaged."""
+        return read_record(self.manifest, Manifest, of="the run") if self.manifest.exists() else None

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
-from octavo.config import check, parse_yaml
+from octavo.config import stored_recipe
 from octavo.errors import CheckpointError
 from octavo.runs.folder import RunFolder
-from octavo.training.checkpoint import MANIFEST, Checkpoint, follow, list_checkpoints, read_json
+from octavo.runs.hooks import Progress
+from octavo.training.checkpoint import MANIFEST, Checkpoint, follow, list_checkpoints
 
 
 def run_info(path: Path) -> dict[str, Any]:
     """Facts about a run folder or a checkpoint folder; every checkpoint is verified."""
     alone = (path / MANIFEST).is_file()
     folder = RunFolder(path) if alone else RunFolder.open(path)
-    recipe = check(parse_yaml((path / "config.yaml").read_text(encoding="utf-8"), str(path / "config.yaml")))
-    manifest = read_json(folder.manifest) if folder.manifest.is_file() else {}
+    recipe = stored_recipe(path / "config.yaml")
+    manifest = folder.made_by() or {}
     checkpoints = [Checkpoint(path)] if alone else list_checkpoints(folder.checkpoints)
     marks = {} if alone else {"best": follow(folder.best), "last": follow(folder.last)}
     states = {}
@@ -26,7 +28,7 @@ def run_info(path: Path) -> dict[str, Any]:
         ]
         states[checkpoint.folder.name] = ", ".join([condition(checkpoint), *names])
     newest = next((c for c in reversed(checkpoints) if condition(c) == "whole"), None)
-    state = newest.state() if newest else {}
+    state = Progress.of(newest) if newest else None
     data = manifest.get("data", {})
     taught_by = [teacher["checkpoint"] for teacher in manifest.get("teachers", [])]
     return {
@@ -40,11 +42,11 @@ def run_info(path: Path) -> dict[str, Any]:
         "shape": f"{recipe.model.layers} layers, {recipe.model.heads} heads, width {recipe.model.width}, "
         f"context {recipe.model.context}",
         **({"teachers": taught_by} if taught_by else {}),
-        "step": state.get("step", 0),
-        "finished": state.get("finished", False),
-        "training_seconds": state.get("seconds"),
-        "best_step": state.get("best_step"),
-        "best_validation_loss": state.get("best_loss"),
+        "step": state.step if state else 0,
+        "finished": state.finished if state else False,
+        "training_seconds": state and state.seconds,
+        "best_step": state and state.best_step,
+        "best_validation_loss": state and (None if state.best_loss == math.inf else state.best_loss),
         "report": str(folder.report / "index.html") if (folder.report / "index.html").is_file() else None,
         "checkpoints": states,
     }

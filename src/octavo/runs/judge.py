@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from octavo.config import Recipe, SamplingConfig
 from octavo.dataset import Split
+from octavo.errors import InputError
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import Score, score
 from octavo.generation import Sampling
@@ -66,6 +69,11 @@ def judge(
 
 
 def sampling_of(settings: SamplingConfig, **changes: Any) -> Sampling:
-    """The recipe's way of choosing tokens, with what was given instead of it."""
-    own = {name: getattr(settings, name) for name in Sampling.__dataclass_fields__}
-    return Sampling(**own | {name: value for name, value in changes.items() if value is not None})
+    """The recipe's way of choosing tokens, with what was given instead of it. Raises InputError for what is no way."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    try:
+        checked = type(settings).model_validate(settings.model_dump() | given)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise InputError(f"This is no way to choose tokens: {'; '.join(wrong)}.") from error
+    return Sampling(**{name: getattr(checked, name) for name in Sampling.__dataclass_fields__})

@@ -12,7 +12,7 @@ import torch
 
 from octavo.config import parse_yaml
 from octavo.errors import InputError
-from octavo.training.fitting import available_memory
+from octavo.ground.memory import available_memory
 
 NAME = re.compile(r"(?:(?:(\d+)x)?(\d+)x)?([a-z][a-z0-9]*)")
 EXAMPLES = ("8xh100", "2x8xh100", "4x8xh100")

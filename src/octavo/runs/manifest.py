@@ -20,16 +20,16 @@ PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken
 
 
 def run_manifest(
-    recipe: Recipe, dataset: Dataset, runtime: Runtime, *, taught: Mapping[str, Any] | None = None
+    recipe: Recipe, dataset: Dataset, runtime: Runtime, *, told: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The manifest of a run that is about to start; `taught` is what it says of its teachers."""
+    """The manifest of a run that is about to start; `told` is its recipe's name, and what it says of its teachers."""
     return {
         "octavo": octavo.__version__,
         "code": code_identity(),
         "config_sha256": hashlib.sha256(to_yaml(recipe).encode()).hexdigest(),
         "seed": recipe.seed,
         "data": dict(dataset.manifest),
-        **(taught or {}),
+        **(told or {}),
         "runtime": runtime.describe(),
         "processes": runtime.world.size,
         "versions": versions(),
@@ -76,12 +76,15 @@ def processor_name() -> str:
 
 
 def code_identity() -> dict[str, str | None]:
-    """SHA-256 over the package's own source, and the commit and uncommitted changes where it runs from a checkout."""
+    """SHA-256 over every file of the package but hidden and compiled ones; the commit and uncommitted changes, where
+    it runs from a checkout.
+    """
     package = Path(octavo.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*")):
-        if path.suffix in (".py", ".yaml", ".html") and path.is_file():
-            digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+        name = path.relative_to(package)
+        if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
+            digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())
     commit = _git(package, "rev-parse", "HEAD")
     changes = _git(package, "diff", "HEAD", "--", ".") if commit else None
     return {

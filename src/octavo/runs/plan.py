@@ -1,4 +1,4 @@
-"""What a training will cost, before it starts: counted from the config, and one real step timed on this machine."""
+"""What a training will cost, before it starts: counted from the config, and one step, timed or predicted."""
 
 from __future__ import annotations
 
@@ -14,84 +14,150 @@ from typing import Any
 import numpy as np
 import torch
 
-from octavo.config import Recipe
+from octavo.config import DEFAULT_RECIPE, Recipe
+from octavo.config.parts import LARGEST, MOST
 from octavo.errors import InputError
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
+from octavo.ground.console import Console
+from octavo.ground.shown import duration
 from octavo.model import accounting
 from octavo.model.build import build_model
-from octavo.runs.console import Console
 from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
-from octavo.runs.machines import find_machine
+from octavo.runs.machines import Machine, find_machine, here
 from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
 from octavo.runs.teachers import teachers_of, to_ask
 from octavo.runs.train import resolve
-from octavo.training.fitting import WHOLE, Fit, open_ways, rehearsed
+from octavo.training.fitting import WHOLE, Fit, open_ways, refuse_beyond_memory_of, rehearsed
 from octavo.training.loop import Batch, training_steps
 from octavo.training.recompute import recompute_blocks
 from octavo.training.rehearsal import CPU
-from octavo.training.runtime import Runtime, choose_device, choose_precision, keep_memory, set_threads
+from octavo.training.runtime import (
+    Runtime,
+    accelerator,
+    choose_device,
+    choose_precision,
+    choose_threads,
+    keep_memory,
+    set_threads,
+)
 
 MANY_PASSES = 5
+REPEATS = 3  # steps that are timed, after one to warm up
+SHORT_TIMING = 1.0  # seconds that timing may take without being asked for
 LONG_STEP = 5e11  # floating-point operations; half a minute on a slow core
 
 
 def plan(
-    recipe: str | Path | Mapping[str, Any],
+    recipe: str | Path | Mapping[str, Any] = DEFAULT_RECIPE,
     text: Paths | None = None,
     *,
     overrides: Iterable[str] | Mapping[str, Any] = (),
     vocab_size: int | None = None,
     on: Iterable[str] = (),
     price: float | None = None,
+    time_step: bool | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """The plan of a training as plain data. Without a text, the vocabulary is `vocab_size` or the recipe's own.
+    """The plan of a training as plain data. Without a text, the vocabulary is `vocab_size` or the recipe's own, and
+    what only a text can tell (steps of a recipe that counts epochs, and what follows from them) is None.
 
     With the names of machines (`on`), their `predictions` stand in the place of a step timed here; `price` is that of
-    an hour of one device. Raises InputError where the vocabulary or a machine is not known.
+    an hour of one device. `time_step`: time a real step here; if None, with a text, or where that is predicted to be
+    short; else its time is predicted. Raises InputError where the vocabulary or a machine is not known.
     """
     console = console or Console(quiet=True)
+    refuse_wrong_numbers(vocab_size, price)
     machines = [find_machine(name) for name in on]
     resolved = resolve(recipe, text, overrides, needs_text=False)
     has_text = resolved.corpus.kind != "files" or bool(resolved.corpus.paths)
-    tokens, steps = None, resolved.training.steps or 1000
-    if has_text:
-        dataset = build_dataset(resolved, console)
-        tokens, vocab_size = len(dataset.train.tokens), dataset.tokenizer.vocab_size
-        steps = total_steps(resolved, build_batches(resolved, dataset, console))
-    vocab_size = vocab_size or resolved.expected_vocabulary or getattr(resolved.tokenizer, "size", None)
-    if vocab_size is None:
+    facts, size = told_by_text(resolved, console) if has_text else without_text(resolved, vocab_size)
+    notes: list[str] = []
+    if facts["steps"] is None:
+        passes = f"{resolved.training.epochs:g} passes"
+        notes.append(
+            f"how many steps {passes} are, and how long they take, only a text can tell: add --text PATH"
+        )
+    teachers = known_teachers(resolved, size)
+
+    def predicted_on(machines: Sequence[Machine]) -> list[dict[str, Any]]:
+        models = [run.config.model for run in teachers]
+        steps = facts["steps"]
+        return predictions(resolved, machines, vocab_size=size, steps=steps, price=price, teachers=models)
+
+    if machines:
+        facts |= counted(resolved, vocab_size=size)
+        return {**facts, "predictions": predicted_on(machines), "warnings": [*notes, *warnings(facts)]}
+    refuse_beyond_memory_of(resolved, vocab_size=size)
+    found = None
+    if time_step is False or (time_step is None and not has_text and not on_accelerator(resolved)):
+        set_threads(resolved.training.threads)
+        found = as_here(predicted_on([here()])[0])
+    if found is None or (time_step is None and found["step_seconds"] * (REPEATS + 1) <= SHORT_TIMING):
+        found = timed(resolved, vocab_size=size, console=console, note=notes.append, teachers=teachers)
+    facts |= {"predicted": False, **found}
+    way = Fit(facts["micro_batch"], facts["recompute"])
+    device = torch.device(facts["device"])
+    facts |= counted(resolved, way, vocab_size=size, precision=facts["precision"], device=device)
+    seconds = None if facts["steps"] is None else facts["steps"] * facts["step_seconds"]
+    facts |= {
+        "training_seconds": seconds,
+        "training_time": None if seconds is None else duration(seconds),
+    }
+    return {**facts, "warnings": [*notes, *warnings(facts)]}
+
+
+def told_by_text(recipe: Recipe, console: Console) -> tuple[dict[str, Any], int]:
+    """What the recipe's text tells, and the vocabulary."""
+    dataset = build_dataset(recipe, console)
+    tokens = len(dataset.train.tokens)
+    steps = total_steps(recipe, build_batches(recipe, dataset, console))
+    seen = steps * step_tokens(recipe)
+    passes = seen * recipe.training.text_rows / recipe.training.batch / tokens
+    facts = {"steps": steps, "tokens_seen": seen, "training_tokens": tokens, "passes": passes}
+    return facts, dataset.tokenizer.vocab_size
+
+
+def without_text(recipe: Recipe, vocab_size: int | None) -> tuple[dict[str, Any], int]:
+    """The same, as far as the recipe alone tells. Raises InputError where the vocabulary is not known."""
+    epochs = recipe.training.epochs
+    size = vocab_size or recipe.expected_vocabulary or getattr(recipe.tokenizer, "size", None)
+    if size is None:
         raise InputError(
             "How large the vocabulary is, only a text can tell.",
             remedy="add --text PATH, or --vocabulary NUMBER",
         )
-    seen = steps * step_tokens(resolved)
-    of_text = seen * resolved.training.text_rows / resolved.training.batch
-    teachers = known_teachers(resolved, vocab_size)
-    facts: dict[str, Any] = {
-        "steps": steps,
-        "tokens_seen": seen,
-        "training_tokens": tokens,
-        "passes": None if tokens is None else of_text / tokens,
+    steps = None if epochs is not None else recipe.training.steps or 1000
+    seen = None if steps is None else steps * step_tokens(recipe)
+    return {"steps": steps, "tokens_seen": seen, "training_tokens": None, "passes": epochs}, size
+
+
+def on_accelerator(recipe: Recipe) -> bool:
+    """Whether the run would compute elsewhere than on the processor; there a step is timed at once."""
+    device = recipe.training.device
+    return (accelerator() or "cpu") != "cpu" if device == "auto" else device != "cpu"
+
+
+def as_here(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A prediction for this machine in the place of a step that was timed."""
+    return {
+        "step_seconds": found["seconds"]["step"],
+        "predicted": True,
+        "tokens_per_second": found["tokens_per_second"],
+        "device": "cpu",
+        "precision": found["precision"],
+        "threads": torch.get_num_threads(),
+        "micro_batch": found["micro_batch"],
+        "recompute": found["recompute"],
     }
-    if machines:
-        facts |= counted(resolved, vocab_size=vocab_size)
-        models = [run.config.model for run in teachers]
-        found = predictions(
-            resolved, machines, vocab_size=vocab_size, steps=steps, price=price, teachers=models
-        )
-        return {**facts, "predictions": found, "warnings": warnings(facts)}
-    notes: list[str] = []
-    facts |= timed(resolved, vocab_size=vocab_size, console=console, note=notes.append, teachers=teachers)
-    way = Fit(facts["micro_batch"], facts["recompute"])
-    device = torch.device(facts["device"])
-    facts |= counted(resolved, way, vocab_size=vocab_size, precision=facts["precision"], device=device)
-    facts |= {
-        "training_seconds": steps * facts["step_seconds"],
-        "training_time": duration(steps * facts["step_seconds"]),
-    }
-    return {**facts, "warnings": [*notes, *warnings(facts)]}
+
+
+def refuse_wrong_numbers(vocab_size: int | None, price: float | None) -> None:
+    """Raise InputError for a vocabulary or a price that is none."""
+    if vocab_size is not None and not 1 <= vocab_size <= MOST:
+        raise InputError(f"A vocabulary of {vocab_size:,} is none; it has 1 to {MOST:,} tokens.")
+    if price is not None and not 0 <= price <= LARGEST:
+        raise InputError(f"{price:g} an hour is no price.")
 
 
 def known_teachers(recipe: Recipe, vocab_size: int) -> list[Run]:
@@ -142,7 +208,7 @@ def timed(
     console: Console,
     note: Callable[[str], None] = lambda sentence: None,
     teachers: Sequence[Run] = (),
-    repeats: int = 3,
+    repeats: int = REPEATS,
 ) -> dict[str, Any]:
     """Median time of real optimizer steps, on made-up tokens, after one to warm up.
 
@@ -150,12 +216,13 @@ def timed(
     """
     training, context = recipe.training, recipe.model.context
     whole = training.accumulation * training.batch
-    threads = set_threads(training.threads)
     keep_memory()
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
     inputs, targets = made_up(recipe, vocab_size)
     probe = torch.from_numpy(inputs[:2, :64]), torch.from_numpy(targets[:2, :64])
     device = choose_device(training.device, model, probe, console.say)
+    probe = torch.from_numpy(inputs), torch.from_numpy(targets)
+    threads = choose_threads(training.threads, model, probe, device, note)
     way = open_ways(model, recipe.model, training, decided={}, device=device, report=note)[0]
     if way.recompute:
         recompute_blocks(model)
@@ -181,9 +248,7 @@ def timed(
         autocast=Runtime(device, precision, threads).autocast,
         teachers=to_ask(teachers, recipe, device),
     )
-    marks = [time.perf_counter()]
-    for _ in steps:
-        marks.append(time.perf_counter())
+    marks = [time.perf_counter(), *(time.perf_counter() for _ in steps)]
     took = statistics.median(after - before for before, after in pairwise(marks[1:]))
     seconds = took * whole / (rows * parts)
     return {
@@ -215,12 +280,3 @@ def warnings(facts: Mapping[str, Any]) -> list[str]:
             "more text, dropout, or training.patience=3 to stop in time."
         )
     return said
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"

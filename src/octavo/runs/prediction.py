@@ -127,7 +127,7 @@ def predict(
     *,
     parallel: str,
     vocab_size: int,
-    steps: int,
+    steps: int | None,
     price: float | None = None,
     teachers: Sequence[ModelConfig] = (),
 ) -> dict[str, Any]:
@@ -143,21 +143,15 @@ def predict(
     settings = training.model_copy(update={"batch": rows, "accumulation": math.ceil(share / rows)})
     room = USABLE * machine.memory
     for way in ways(rows, micro_batch=training.micro_batch, recompute=training.recompute):
-        step = rehearsed(
-            model,
-            settings,
-            way,
-            vocab_size=vocab_size,
-            precision=precision,
-            device=torch.device(machine.device),
-        )
+        device = torch.device(machine.device)
+        step = rehearsed(model, settings, way, vocab_size=vocab_size, precision=precision, device=device)
         memory = device_memory(step.memory, parallel=parallel, devices=machine.devices, layers=model.layers)
         if memory.total <= room:
             break
     at_once = min(way.micro_batch or rows, rows)
     work = {"parts": math.ceil(share / at_once), "taught": teaching(teachers, model, vocab_size=vocab_size)}
     seconds = step_seconds(step, machine, precision, parallel, **work)
-    hours = steps * seconds.step / 3600
+    hours = None if steps is None else steps * seconds.step / 3600
     tokens = sequences * recipe.batches.predictions(model.context)
     useful = sequences * model.context * accounting.training_flops(model, vocab_size=vocab_size)
     hourly = machine.devices * (machine.price if price is None else price)
@@ -179,7 +173,7 @@ def predict(
         "tokens_per_second": tokens / seconds.step,
         "utilization": useful / seconds.step / machine.devices / machine.flops[precision],
         "hours": hours,
-        "price": hours * hourly,
+        "price": None if hours is None else hours * hourly,
     }
 
 
@@ -188,7 +182,7 @@ def predictions(
     machines: Iterable[Machine],
     *,
     vocab_size: int,
-    steps: int,
+    steps: int | None,
     price: float | None = None,
     teachers: Sequence[ModelConfig] = (),
 ) -> list[dict[str, Any]]:

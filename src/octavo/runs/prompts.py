@@ -13,9 +13,9 @@ from octavo.correction import Correction, Corrector
 from octavo.correction.words import WORD
 from octavo.errors import InputError, OctavoError, TokenizerError
 from octavo.generation import Sample, Writer
-from octavo.runs.console import Console
+from octavo.ground.console import Console
+from octavo.ground.files import replace_text, storage_errors
 from octavo.runs.run import Run
-from octavo.training.checkpoint import replace_text, storage_errors
 
 FOLDER = "prompts"
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from octavo.config import check, parse_yaml
-from octavo.runs.console import Console
-from octavo.runs.folder import RunFolder
+from octavo.config import stored_recipe
+from octavo.evaluation.stored import Manifest
+from octavo.ground.console import Console
+from octavo.ground.files import file_hash
+from octavo.ground.records import read_record
+from octavo.runs.folder import RunFolder, free_name
+from octavo.runs.hooks import State
 from octavo.runs.run import Run
-from octavo.runs.train import free_name, train_in
-from octavo.training.checkpoint import file_hash, follow, read_json
+from octavo.runs.train import train_in
+from octavo.training.checkpoint import follow
+from octavo.training.threads import changes_in_words
 from octavo.training.world import ALONE
 
 
@@ -23,8 +28,8 @@ def replay(
     """
     console = console or Console()
     first = RunFolder.open(Path(run))
-    recipe = check(parse_yaml(first.config.read_text(encoding="utf-8"), str(first.config)))
-    before = read_json(first.manifest)
+    recipe = stored_recipe(first.config)
+    before = read_record(first.manifest, Manifest, of="the run")
     default = free_name(f"{first.path.name}-replay", first.path.parent)
     folder = RunFolder.create(default if out is None else Path(out))
     with folder.lock():
@@ -32,7 +37,7 @@ def replay(
             update={"training": recipe.training.model_copy(update=dict(before["runtime"]))}
         )
         second = train_in(folder, pinned, console, ALONE)
-    return second, differences(first, folder, before, read_json(folder.manifest))
+    return second, differences(first, folder, before, read_record(folder.manifest, Manifest, of="the run"))
 
 
 def differences(
@@ -51,6 +56,10 @@ def differences(
         where = next((one[0] for one, two in pairs if one != two), "the number of rows")
         found.append(f"the losses differ (first at step {where})")
     if found:
+        for folder in (first, second):
+            newest = follow(folder.last)
+            if newest and (changes := newest.state(State).get("thread_changes")):
+                found.append(f"a reason may be that {folder.path} went on with {changes_in_words(changes)}")
         for key in ("octavo", "code", "versions", "machine", "runtime", "processes"):
             if before.get(key) != after.get(key):
                 found.append(f"a reason may be that '{key}' was {before.get(key)} and is {after.get(key)}")

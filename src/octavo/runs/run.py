@@ -5,21 +5,26 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from octavo.config import Recipe, check, parse_yaml
+from octavo.config import Recipe, stored_recipe
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Precision, Sample, Writer
+from octavo.ground.shown import shown
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.folder import RunFolder
 from octavo.runs.judge import sampling_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
 from octavo.training.checkpoint import MANIFEST, Checkpoint
+
+if TYPE_CHECKING:
+    from octavo.report.figure import Plot
 
 
 class Run:
@@ -31,8 +36,7 @@ class Run:
         self.checkpoint = checkpoint
         self.folder = folder
         self.notices = list(notices)
-        text = (checkpoint.folder / "config.yaml").read_text(encoding="utf-8")
-        self.config: Recipe = check(parse_yaml(text, str(checkpoint.folder / "config.yaml")))
+        self.config: Recipe = stored_recipe(checkpoint.folder / "config.yaml")
 
     @classmethod
     def open(cls, path: str | Path, *, checkpoint: str = "best") -> Run:
@@ -58,6 +62,49 @@ class Run:
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
         return cls(checkpoint=found, folder=folder, notices=notices)
+
+    @property
+    def path(self) -> Path:
+        """The run folder, or the checkpoint folder where there is no run."""
+        return self.folder.path if self.folder else self.checkpoint.folder
+
+    def _facts(self) -> dict[str, str]:
+        """What a run is in a few words; nothing is loaded for it."""
+        shape = self.config.model
+        facts = {
+            "run": str(self.path),
+            "checkpoint": f"step {self.step:,}",
+            "model": f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, context {shape.context}",
+        }
+        found = self.metrics and [row for row in self.metrics if row.get("event") == "validation"]
+        if found:
+            best = min(found, key=lambda row: row["loss"])
+            facts["validation loss"] = f"{best['loss']:.4f} nats per token at step {best['step']:,}"
+        return facts
+
+    def __repr__(self) -> str:
+        path, *rest = self._facts().values()
+        return f"<octavo.Run {path}: {', '.join(rest)}>"
+
+    def _repr_html_(self) -> str:
+        cell = "style='text-align: left'"
+        rows = [
+            f"<tr><th {cell}>{escape(shown(name))}</th><td {cell}>{escape(shown(value))}</td></tr>"
+            for name, value in self._facts().items()
+        ]
+        return f"<table>{''.join(rows)}</table>{self.plot().svg() if self.metrics else ''}"
+
+    def plot(self) -> Plot:
+        """Training and validation loss over the steps, among the baselines, as in the report.
+
+        A matplotlib figure, which a notebook shows; `savefig` saves it. Raises InputError for a checkpoint alone.
+        """
+        from octavo.report import ReportData
+        from octavo.report.plots import loss_plot
+
+        if self.folder is None:
+            raise InputError(f"{self.path} is a checkpoint alone, without the metrics of its run.")
+        return loss_plot(ReportData.from_run(self.folder.path))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -103,7 +150,7 @@ class Run:
         **sampling: Any,
     ) -> str:
         """What the model writes after `prompt` (without it). `sampling`: temperature, top_k, top_p, min_p,
-        repetition_penalty; what is not given is the recipe's. `precision`: see `Writer`."""
+        repetition_penalty, window; what is not given is the recipe's. `precision`: see `Writer`."""
         return "".join(
             self.stream(prompt, tokens=tokens, seed=seed, stop=stop, precision=precision, **sampling)
         )

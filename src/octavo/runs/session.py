@@ -9,17 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 import octavo
 from octavo.config import Recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
-from octavo.errors import DivergedError, Interrupted
+from octavo.errors import CheckpointError, DivergedError, Interrupted
 from octavo.generation import Sampling, Writer
+from octavo.ground.console import Console
+from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
-from octavo.runs.console import Console
 from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook, Progress
@@ -36,12 +38,13 @@ from octavo.training.checkpoint import (
     point,
     prune,
     save_checkpoint,
-    storage_errors,
-    sync,
 )
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
-from octavo.training.runtime import Runtime
+from octavo.training.runtime import Runtime, pass_timing, set_threads
 from octavo.training.sharding import held, is_part
+from octavo.training.threads import Crew
+
+SPARING = 10  # a checkpoint by time comes no sooner than after so many times the last save's length
 
 
 class Session:
@@ -73,23 +76,46 @@ class Session:
         self.progress = Progress()
         if source is not None:
             source.load_optimizers(self.optimizers)
-            self.progress = Progress.from_state(source.state())
+            self.progress = Progress.of(source)
+        self.earlier = self.progress.elapsed
         self.progress.finished = self.progress.step >= steps or self.out_of_patience
+        self.crew = self._crew()
         self.board = (
             TensorBoard.open(folder.path) if recipe.logging.tensorboard and self.world.first else None
         )
-        periods = in_steps(recipe, batches)
+        periods = in_steps(recipe, batches, steps)
+        self.checkpoint_every = int(periods.training.checkpoint_every)
         self.hooks = [
             Hook(recipe.logging.every, Session.log_step, first=True, last=True),
             Hook(1, Session.show),
             Hook(int(periods.evaluation.every), Session.evaluate, last=True),
             Hook(int(periods.sampling.every), Session.sample),
             *hooks,
-            BestHook(int(periods.training.checkpoint_every), Session.save, last=True),
+            BestHook(self.checkpoint_every, Session.save, last=True),
         ]
         self._first = self.progress.step + 1  # of this session
         self._clock = time.monotonic()
         self._mark = (time.monotonic(), 0)  # when, and after how many tokens, speed was last read
+        self._saved, self._saving = (
+            time.monotonic(),
+            0.0,
+        )  # when it last saved, and how many seconds that took
+
+    def _crew(self) -> Crew | None:
+        """Who watches the threads, where the recipe leaves their number open and others could make them slow."""
+        runtime, training = self.runtime, self.recipe.training
+        if training.threads or runtime.most == 1 or runtime.device.type != "cpu" or training.compile:
+            return None
+        if self.world.size > 1 or self.recipe.parallel.kind != "none":
+            return None
+
+        def timing(threads: int) -> float:
+            inputs, targets = map(torch.from_numpy, self.batches.batch(0, 0))
+            return pass_timing(self.model, (inputs, targets), runtime.most)(threads)
+
+        crew = Crew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)
+        set_threads(crew.threads)
+        return crew
 
     def run(self) -> None:
         """Train to the end. Raises Interrupted (saved), DivergedError (not saved) or StorageError."""
@@ -115,7 +141,8 @@ class Session:
         with stop_requests() as stop, self.console.working("training", self.steps):
             for info in loop:
                 self.after_step(info)
-                if self.world.any(bool(stop)):
+                asked, overdue = self.world.sums(bool(stop), self.world.first and self.overdue)
+                if asked:
                     self.save()
                     raise Interrupted(
                         f"Stopped by {stop.name or 'a signal'} after step {info.step} of {self.steps}; "
@@ -124,13 +151,13 @@ class Session:
                     )
                 if self.progress.finished:
                     break
+                if overdue:
+                    self.save()
 
     def compiled(self) -> Any:
         """The model as it is trained, through torch.compile where the recipe asks for it."""
         if not self.recipe.training.compile:
             return self.trained
-        import torch
-
         self.console.say("compiling the model; the first step takes a while")
         return torch.compile(self.trained)
 
@@ -140,11 +167,33 @@ class Session:
         patience = self.recipe.training.patience
         return patience is not None and self.progress.evaluations_since_best >= patience
 
+    @property
+    def overdue(self) -> bool:
+        """Whether so much time has gone since the last checkpoint that it is time for one in between."""
+        minutes, since = self.recipe.training.checkpoint_minutes, time.monotonic() - self._saved
+        return minutes > 0 and since >= max(60 * minutes, SPARING * self._saving)
+
+    def passing(self, checkpoint: Checkpoint) -> bool:
+        """Whether it was saved in between only, by time or for a stop: not a regular one, the last, or a new best."""
+        step = checkpoint.step
+        if step == self.steps or step % self.checkpoint_every == 0:
+            return False
+        try:
+            return Progress.of(checkpoint).best_step != step
+        except CheckpointError:
+            return False
+
     def after_step(self, info: StepInfo) -> None:
         """Everything periodic that is due."""
         progress, now = self.progress, time.monotonic()
         progress.step, progress.tokens = info.step, progress.tokens + info.tokens
-        progress.seconds, self._clock = progress.seconds + now - self._clock, now
+        seconds = now - self._clock
+        progress.seconds += seconds
+        if self.crew is not None:
+            if said := self.crew.after_step(info.step, seconds):
+                self.console.say(said)
+            set_threads(self.crew.threads)
+        self._clock = time.monotonic()
         progress.finished = info.step == self.steps
         for hook in self.hooks:
             if hook.due(progress):
@@ -156,12 +205,8 @@ class Session:
 
     def note(self, info: StepInfo) -> str:
         """The live line."""
-        elapsed = self.progress.seconds
-        left = elapsed / self.progress.step * (self.steps - self.progress.step)
-        return (
-            f"step {info.step}/{self.steps}  loss {info.loss:.4f}  "
-            f"{self.progress.tokens / max(elapsed, 1e-9):,.0f} tokens/s  {left:.0f} s left"
-        )
+        speed = self.progress.tokens / max(self.progress.seconds, 1e-9)
+        return f"step {info.step}/{self.steps}  loss {info.loss:.4f}  {speed:,.0f} tokens/s"
 
     def log_step(self, info: StepInfo) -> None:
         """A row of the training loss."""
@@ -254,19 +299,23 @@ class Session:
     def save(self, info: StepInfo | None = None) -> None:
         """A checkpoint of this step; `last` and perhaps `best` lead to it; old ones go."""
         self.refuse_infinite()
-        first = self.world.first
+        started, first = time.monotonic(), self.world.first
         weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
         memory = optimizer_tensors(self.optimizers, keep=first)
         if first:
             with self.world.apart("saving", "a checkpoint"):
                 self.write_checkpoint(weights, memory)
+        self._saved = time.monotonic()
+        self._saving = self._saved - started
 
     def write_checkpoint(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
         """See `save`."""
         folder, recipe = self.folder, self.recipe
+        self.progress.elapsed = self.earlier + time.monotonic() - self.console.started
         earlier_best = follow(folder.best)  # stays this once, for the case that this checkpoint gets damaged
         with storage_errors(folder.path):
             sync(folder.metrics)
+            sync(folder.path)  # the rows' name, too: no checkpoint is there without the rows before it
         checkpoint = save_checkpoint(
             folder.checkpoints,
             self.progress.step,
@@ -280,7 +329,8 @@ class Session:
         if self.progress.best_step == self.progress.step:
             point(folder.best, checkpoint)
         point(folder.last, checkpoint)
-        prune(folder.checkpoints, keep=recipe.training.keep, always=[follow(folder.best), earlier_best])
+        always = [follow(folder.best), earlier_best]
+        prune(folder.checkpoints, keep=recipe.training.keep, always=always, passing=self.passing)
 
     def refuse_infinite(self) -> None:
         """Raise DivergedError when an update made a weight infinite: the next loss would show it, but too late."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from octavo.errors import InputError
 from octavo.evaluation.names import NameAnswer, Play, who_answers
-from octavo.runs.console import Console
+from octavo.ground.console import Console
+from octavo.ground.files import replace_text, storage_errors
 from octavo.runs.prompts import refresh_report, write_all
 from octavo.runs.run import Run
 from octavo.runs.trained_on import text_pieces, training_text
-from octavo.training.checkpoint import replace_text, storage_errors
 
 FOLDER = "speakers"
 SAMPLES = 64

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from octavo.config import Recipe
@@ -18,11 +19,11 @@ from octavo.dataset.batches import Batches, SlidingConfig, Together
 from octavo.errors import CheckpointError, InputError
 from octavo.generation import Precision, Sampling
 from octavo.generation.engine import fastest_decoder
+from octavo.ground.console import Console
+from octavo.ground.files import file_hash, storage_errors, written_aside
 from octavo.model.gpt import GPT
-from octavo.runs.console import Console
 from octavo.runs.data import batches_over
 from octavo.runs.run import Run
-from octavo.training.checkpoint import file_hash, read_json, storage_errors, sync
 from octavo.training.precision import fast_bfloat16
 from octavo.training.teaching import Teachers
 from octavo.training.world import World
@@ -61,7 +62,7 @@ def open_teachers(
     Raises InputError where one cannot teach this model, CheckpointError where it is not the one that taught it before.
     """
     runs = teachers_of(recipe)
-    before = [teacher["sha256"] for teacher in earlier["teachers"]] if earlier and runs else []
+    before = [teacher["sha256"] for teacher in earlier.get("teachers", [])] if earlier and runs else []
     for run, known in zip(runs, before, strict=bool(before)):
         if weights_hash(run) != known:
             raise CheckpointError(
@@ -84,9 +85,10 @@ def open_teachers(
 
 def read_same_text(run: Run, dataset: Dataset) -> bool:
     """Whether a run is known to have learned from this dataset's training split."""
-    if run.folder is None or not run.folder.manifest.is_file():
+    manifest = run.folder.made_by() if run.folder else None
+    if manifest is None:
         return False
-    data = read_json(run.folder.manifest)["data"]
+    data = manifest["data"]
     return all(data.get(key) == dataset.manifest.get(key) for key in ("text", "split", "validation"))
 
 
@@ -145,12 +147,12 @@ def with_written(
             )
             keep(new, path)
     world.tell(None)
-    if earlier and file_hash(path) != earlier["written_sha256"]:
+    if earlier and file_hash(path) != earlier.get("written_sha256"):
         raise CheckpointError(
             f"{path} is not what the teachers wrote when this run began.",
             remedy="bring it back, or start a new run with another --out",
         )
-    held = load_file(path)
+    held = read_written(path)
     cut = recipe
     if end_mark(dataset) is None:
         cut = recipe.model_copy(update={"batches": SlidingConfig(stride=context + 1)})
@@ -159,13 +161,22 @@ def with_written(
     return Together(batches, written)
 
 
+def read_written(path: Path) -> dict[str, np.ndarray]:
+    """What `keep` saved. Raises CheckpointError where it is damaged."""
+    try:
+        held = load_file(path)
+        tokens, starts = held["tokens"], held["starts"]
+    except (OSError, SafetensorError, KeyError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}); the run is damaged.") from error
+    if (tokens.dtype, tokens.ndim, starts.dtype, starts.ndim) != (np.uint32, 1, np.uint64, 1):
+        raise CheckpointError(f"{path} does not hold what teachers wrote; the run is damaged.")
+    return held
+
+
 def keep(written: Written, path: Path) -> None:
     """Save it whole or not at all."""
-    aside = path.with_name(f".{path.name}")
-    with storage_errors(path.parent):
+    with storage_errors(path.parent), written_aside(path) as aside:
         save_file({"tokens": written.tokens, "starts": written.starts}, aside)
-        sync(aside)
-        aside.replace(path)
 
 
 def write(

@@ -9,7 +9,7 @@ from typing import Any
 from octavo.config import Recipe
 from octavo.dataset import Dataset, open_dataset
 from octavo.errors import CorpusError
-from octavo.runs.console import Console
+from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
 from octavo.training.world import World
 

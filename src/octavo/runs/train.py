@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,48 +12,47 @@ from typing import Any
 import torch
 
 from octavo.config import (
+    DEFAULT_RECIPE,
     Recipe,
     apply_override,
     check,
+    default_said,
     flatten,
+    override_words,
     parse_yaml,
     recipe_text,
+    stored_recipe,
     to_yaml,
 )
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import CheckpointError, ConfigError, CorpusError, DivergedError, InputError
 from octavo.generation import Writer
+from octavo.ground.console import Console
+from octavo.ground.files import drop_asides, replace_text, storage_errors
+from octavo.ground.made import put_away
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.advice import idle_options
-from octavo.runs.console import Console
-from octavo.runs.data import Paths, absolute, build_batches, in_steps, total_steps
+from octavo.runs.data import Paths, absolute, build_batches, in_steps, steps_said, total_steps
 from octavo.runs.finish import finish, finish_diverged
-from octavo.runs.folder import RunFolder
-from octavo.runs.hooks import Hook
+from octavo.runs.folder import RunFolder, free_name
+from octavo.runs.hooks import Hook, Progress
 from octavo.runs.manifest import run_manifest
+from octavo.runs.replacing import in_place_of
 from octavo.runs.run import Run
 from octavo.runs.session import Session
 from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.together import decisions, gather, heard, prepared
-from octavo.training.checkpoint import (
-    Checkpoint,
-    list_checkpoints,
-    newest_whole,
-    point,
-    read_json,
-    replace_text,
-    storage_errors,
-    sweep,
-)
-from octavo.training.fitting import Fit, attempted, open_ways, try_out
+from octavo.training.checkpoint import Checkpoint, list_checkpoints, newest_whole, point, sweep
+from octavo.training.fitting import Fit, attempted, open_ways, refuse_beyond_memory_of, try_out
 from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import (
     Runtime,
     accelerator,
     choose_device,
     choose_precision,
+    choose_threads,
     keep_memory,
     set_threads,
 )
@@ -63,7 +61,9 @@ from octavo.training.world import ALONE, World, launched, restarts
 # What a run may change when it goes on; anything else would make it another run.
 RESUMABLE = (
     "training.steps",
+    "training.passes",
     "training.checkpoint_every",
+    "training.checkpoint_minutes",
     "training.keep",
     "training.patience",
     "training.device",
@@ -74,50 +74,64 @@ RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.", "parallel.")
 
 
 def train(
-    recipe: str | Path | Mapping[str, Any] = "shakespeare-char-cpu",
+    recipe: str | Path | Mapping[str, Any] | None = None,
     text: Paths | None = None,
     out: str | Path | None = None,
     *,
     overrides: Iterable[str] | Mapping[str, Any] = (),
     resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
     console: Console | None = None,
     hooks: Sequence[Hook] = (),
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
-    `recipe` is a shipped name, a YAML file or plain data; `text` is a path or several (files or folders; `-` is
-    standard input); `out` defaults to the next free `runs/<recipe>`; `overrides` are `key=value` strings or a
-    mapping from dotted keys. With `resume`, the run in `out` goes on from its newest whole checkpoint. `hooks` is work
-    of your own to do every so many steps (see `octavo.Hook`).
+    `recipe` is a shipped name, a YAML file or plain data; without one, a run that goes on keeps its own and a new one
+    takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
+    free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
+    `out` goes on from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
+    the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`).
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
-    name = Path(str(recipe)).stem if isinstance(recipe, str | Path) else "run"
     with launched() as world:
-        console = heard(console or Console(), world)
+        console = heard(console or Console(quiet=quiet), world)
+        if (resume or overwrite) and out is None:
+            wanted = "--resume needs the run folder that it goes on with."
+            if overwrite:
+                wanted = "--overwrite needs the folder of the run that it takes away."
+            raise InputError(wanted, remedy="add --out DIR")
+        if resume and overwrite:
+            raise InputError("--resume goes on with a run and --overwrite takes it away: give one of them.")
+        place = None if out is None else Path(out)
+        if recipe is None and resume and place is not None:
+            recipe = RunFolder.open(place).config
+        elif recipe is None:
+            recipe = DEFAULT_RECIPE
+            console.say(default_said())
+        name = Path(str(recipe)).stem if isinstance(recipe, str | Path) else "run"
         resolved = resolve(recipe, text, overrides)
         gather(world, resolved, console)
-        if not resume and out is not None and restarts() and RunFolder(Path(out)).config.is_file():
+        if not resume and place is not None and restarts() and RunFolder(place).config.is_file():
             console.say(f"restart {restarts()} by torchrun: the run goes on")
             resume = True
-        if resume:
-            if out is None:
-                raise InputError(
-                    "--resume needs the run folder that it goes on with.", remedy="add --out DIR"
-                )
+        if resume and place is not None:
             with world.in_turn():
-                folder = RunFolder.open(Path(out))
+                folder = RunFolder.open(place)
                 resolved = continued(folder, resolved, console)
         else:
-            path = world.tell(str(out) if out is not None else str(free_name(name)))
-            folder = RunFolder.create(Path(path)) if world.first else RunFolder(Path(path))
-        with folder.lock() if world.first else nullcontext():
-            try:
-                return train_in(folder, resolved, console, world, hooks)
-            except InputError:
-                # Where nothing began, the mended command can use the name.
-                if world.first and not resume and not folder.manifest.is_file():
-                    shutil.rmtree(folder.path, ignore_errors=True)
-                raise
+            folder = RunFolder(Path(world.tell(str(place or free_name(name)))))
+        with in_place_of(folder.path, console.say) if overwrite and world.first else nullcontext():
+            if world.first and not resume:
+                folder = RunFolder.create(folder.path)
+            with folder.lock() if world.first else nullcontext():
+                try:
+                    return train_in(folder, resolved, console, world, hooks, name=name)
+                except InputError:
+                    # Where nothing began, the mended command can use the name.
+                    if world.first and not resume and not folder.manifest.is_file():
+                        folder.made.take_back()
+                    raise
 
 
 def resolve(
@@ -138,9 +152,7 @@ def resolve(
         corpus = tree.get("corpus") if isinstance(tree.get("corpus"), dict) else {}
         files = corpus if corpus.get("kind", "files") == "files" else {}
         tree["corpus"] = {**files, "kind": "files", "paths": absolute(text)}
-    if isinstance(overrides, Mapping):
-        overrides = [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
-    for override in overrides:
+    for override in override_words(overrides):
         apply_override(tree, override)
     resolved = check(tree)
     if needs_text and resolved.corpus.kind == "files" and not resolved.corpus.paths:
@@ -150,17 +162,9 @@ def resolve(
     return resolved
 
 
-def free_name(name: str, under: Path = Path("runs")) -> Path:
-    """`runs/name`, or the first free `runs/name-2`, `-3`, …"""
-    path, number = under / name, 2
-    while path.exists():
-        path, number = under / f"{name}-{number}", number + 1
-    return path
-
-
 def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
     """The recipe to go on with: the stored one, with the changes that a run may make on its way."""
-    stored = check(parse_yaml(folder.config.read_text(encoding="utf-8"), str(folder.config)))
+    stored = stored_recipe(folder.config)
     before, after = flatten(stored), flatten(wanted)
     differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
     forbidden = [key for key in differing if key not in RESUMABLE and not key.startswith(RESUMABLE_TREES)]
@@ -189,12 +193,12 @@ def choose_runtime(
     """Where and how to compute; what an earlier session of the same run `decided` stays decided."""
     decided = decided or {}
     training = recipe.training
-    threads = set_threads(training.threads or decided.get("threads"))
+    most, asked = torch.get_num_threads(), training.threads or decided.get("threads")
+    threads = set_threads(asked)
     keep_memory()
     if decided.get("threads") not in (None, threads):
-        before = decided["threads"]
         console.say(
-            f"the run began with {before} threads, now {threads}: results may differ in the last bits"
+            f"the run began with {decided['threads']} threads, now {threads}: results may differ in the last bits"
         )
     inputs, targets = map(torch.from_numpy, batches.batch(0, 0))
     small = inputs[:2, :64], targets[:2, :64]
@@ -202,11 +206,13 @@ def choose_runtime(
     if wanted == "auto":
         wanted = accelerator() or "cpu"
     device = choose_device(world.place(wanted), model, small, console.say)
-    if decided and device.type != torch.device(decided["device"]).type:
+    if decided and device.type != decided["device"].partition(":")[0]:
         console.say(
             f"the run began on {decided['device']}, now {device}: results will differ in the last bits"
         )
     world.connect(device)
+    if world.size == 1:
+        threads = choose_threads(asked, model, (inputs, targets), device, console.say)
     rows = -(-training.batch // world.size)
     training = training.model_copy(update={"batch": rows})  # of this process
 
@@ -216,7 +222,7 @@ def choose_runtime(
         probe = inputs[: min(way.micro_batch or rows, rows)], targets[: min(way.micro_batch or rows, rows)]
         wanted = decided.get("precision", training.precision)
         precision = choose_precision(wanted, model, probe, device, console.say)
-        runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute, world)
+        runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute, world, most)
         if device.type == "cuda" and len(left) > 1:
             try_out(model, training, probe, runtime)
         if training.compile and (way.recompute, device.type, precision) == (True, "cpu", "bfloat16"):
@@ -238,35 +244,42 @@ def choose_runtime(
 
 
 def train_in(
-    folder: RunFolder, recipe: Recipe, console: Console, world: World, hooks: Sequence[Hook] = ()
+    folder: RunFolder,
+    recipe: Recipe,
+    console: Console,
+    world: World,
+    hooks: Sequence[Hook] = (),
+    *,
+    name: str = "",
 ) -> Run:
     """Begin or go on with the run in a folder that this process holds the lock of; returns it finished."""
     if world.first:
-        replace_text(folder.config, to_yaml(recipe))  # first: it makes the folder a run
-        with storage_errors(folder.path):
-            folder.samples.mkdir(exist_ok=True)
-        console.keep_log(folder.log)
+        begin(folder, recipe)
+        console.keep_log(folder.made.file(folder.log))
     dataset = prepared(recipe, console, world)
     batches = build_batches(recipe, dataset, console)
     steps = total_steps(recipe, batches)
+    refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
     for prompt in recipe.sampling.prompts:
         Writer(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
-    earlier = world.tell(read_json(folder.manifest) if world.first and folder.manifest.is_file() else None)
+    earlier = world.tell(folder.made_by() if world.first else None)
     if earlier is not None:
         refuse_other_data(earlier, dataset)
     teachers = open_teachers(recipe, dataset, console, earlier)
-    batches = with_written(batches, teachers, recipe, dataset, folder.written, console, world, earlier)
+    kept = folder.made.file(folder.written)
+    batches = with_written(batches, teachers, recipe, dataset, kept, console, world, earlier)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
     if world.first:
-        note_down(folder, recipe, dataset, runtime, None if earlier else described(teachers, folder.written))
+        told = None if earlier else {"recipe": name, **described(teachers, folder.written)}
+        note_down(folder, recipe, dataset, runtime, told)
     count = sum(p.numel() for p in model.parameters())
     console.say(
-        f"{count:,} parameters, {len(dataset.train.tokens):,} training tokens, "
-        f"vocabulary {dataset.tokenizer.vocab_size:,}, {steps:,} steps on {runtime.device} in {runtime.precision}"
+        f"{count:,} parameters, {len(dataset.train.tokens):,} training tokens, vocabulary "
+        f"{dataset.tokenizer.vocab_size:,}, {steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
     )
-    for sentence in idle_options(in_steps(recipe, batches), steps):
+    for sentence in idle_options(in_steps(recipe, batches, steps), steps):
         console.say(f"warning: {sentence}")
     session = Session(
         recipe=recipe,
@@ -283,29 +296,42 @@ def train_in(
     )
     if world.first:
         keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
-    if not session.progress.finished:
-        try:
-            session.run()
-        except DivergedError as error:
-            if world.first:
-                with world.apart("saving", "the report"):
-                    finish_diverged(folder, recipe, dataset, error, console)
-            raise
+    run_to_the_end(session)
     with world.in_turn():
         if world.first:
             with world.apart("saving", "the report"):
-                finish(folder, dataset, replace(runtime, world=ALONE), console)
+                finish(folder, dataset, replace(runtime, world=ALONE), console, earlier=session.earlier)
     return Run.open(folder.path)
 
 
+def run_to_the_end(session: Session) -> None:
+    """Train, where that is not done; a run that diverges gets its page too."""
+    if session.progress.finished:
+        return
+    try:
+        session.run()
+    except DivergedError as error:
+        if session.world.first:
+            with session.world.apart("saving", "the report"):
+                finish_diverged(session.folder, session.recipe, session.dataset, error, session.console)
+        raise
+
+
+def begin(folder: RunFolder, recipe: Recipe) -> None:
+    """Make the folder a run."""
+    replace_text(folder.made.file(folder.config), to_yaml(recipe))
+    with storage_errors(folder.path):
+        folder.made.folder(folder.samples)
+
+
 def note_down(
-    folder: RunFolder, recipe: Recipe, dataset: Dataset, runtime: Runtime, taught: Mapping[str, Any] | None
+    folder: RunFolder, recipe: Recipe, dataset: Dataset, runtime: Runtime, told: Mapping[str, Any] | None
 ) -> None:
-    """Save the tokenizer, and of a run that begins, which then says by whom it is `taught`, the manifest."""
+    """Save the tokenizer, and of a run that begins, the manifest with what else is `told` of it."""
     with storage_errors(folder.path):
         dataset.tokenizer.save(folder.tokenizer)
-    if taught is not None:
-        manifest = run_manifest(recipe, dataset, runtime, taught=taught)
+    if told is not None:
+        manifest = run_manifest(recipe, dataset, runtime, told=told)
         replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
 
 
@@ -331,6 +357,7 @@ def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> Checkpoint 
     Raises CheckpointError when there are checkpoints and none is whole.
     """
     sweep(folder.checkpoints)
+    drop_asides(folder.path)
     checkpoint, complaints = newest_whole(folder.checkpoints)
     for complaint in complaints:
         console.say(f"damaged: {complaint}")
@@ -342,14 +369,12 @@ def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> Checkpoint 
         return None
     for damaged in list_checkpoints(folder.checkpoints):
         if damaged.step > checkpoint.step:
-            put_away = damaged.folder.with_name(f"damaged-{damaged.folder.name}")
-            shutil.rmtree(put_away, ignore_errors=True)
             with storage_errors(folder.checkpoints):
-                damaged.folder.rename(put_away)
-            console.say(f"{damaged.folder.name} is kept as {put_away.name}")
+                kept = put_away(damaged.folder, "damaged")
+            console.say(f"{damaged.folder.name} is kept as {kept.name}")
     console.say(f"going on after step {checkpoint.step}")
     point(folder.last, checkpoint)
-    best = folder.checkpoints / f"step-{checkpoint.state()['best_step']:06d}"
+    best = folder.checkpoints / f"step-{Progress.of(checkpoint).best_step:06d}"
     if best.is_dir():
         point(folder.best, Checkpoint(best))
     return checkpoint

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.config import Recipe, check
 from octavo.correction.words import count_words
-from octavo.errors import CorpusError, InputError
-from octavo.runs.console import Console
+from octavo.errors import CheckpointError, CorpusError, InputError, StorageError
+from octavo.evaluation.stored import Words
+from octavo.ground.console import Console
+from octavo.ground.files import replace_text
+from octavo.ground.records import read_record
 from octavo.runs.data import absolute, build_dataset, cleaned
 
 if TYPE_CHECKING:
@@ -46,10 +50,8 @@ def training_text(run: Run, console: Console) -> Path:
         raise CorpusError(
             f"The text that this run learned from is gone. {error.what}", remedy=remedy
         ) from error
-    manifest = run.folder.manifest if run.folder else None
-    learned = (
-        json.loads(manifest.read_text(encoding="utf-8"))["data"] if manifest and manifest.is_file() else {}
-    )
+    manifest = run.folder.made_by() if run.folder else None
+    learned = manifest["data"] if manifest else {}
     same = learned.get("text", dataset.manifest["text"]) == dataset.manifest["text"]
     if not same or dataset.tokenizer.fingerprint() != run.tokenizer.fingerprint():
         raise CorpusError("The run's text has changed since training.", remedy=remedy)
@@ -65,17 +67,13 @@ def training_words(run: Run, console: Console) -> dict[str, int]:
     kept = run.folder.path / WORDS if run.folder else None
     if kept is not None and kept.is_file():
         try:
-            return dict(json.loads(kept.read_text(encoding="utf-8")))
-        except ValueError:  # written anew
+            return read_record(kept, Words)
+        except CheckpointError:  # written anew
             pass
     with training_text(run, console).open(encoding="utf-8", newline="") as file:
         counts = count_words(iter(lambda: file.read(1 << 20), ""))
     words = {word: counts[word] for word in sorted(counts, key=lambda word: (-counts[word], word))}
     if kept is not None:
-        try:
-            aside = kept.with_name(f".{WORDS}")
-            aside.write_text(json.dumps(words, ensure_ascii=False, indent=0), encoding="utf-8")
-            aside.replace(kept)
-        except OSError:  # what is kept only saves time
-            pass
+        with suppress(StorageError):  # what is kept only saves time
+            replace_text(kept, json.dumps(words, ensure_ascii=False, indent=0))
     return words

@@ -17,11 +17,11 @@ from octavo.evaluation.diversity import diversity, measured, unit_of
 from octavo.evaluation.memorization import Copying, copying
 from octavo.evaluation.writing import COPIED
 from octavo.generation import Sample, Sampling, Writer
+from octavo.ground.files import storage_errors
 from octavo.model.accounting import parameters
 from octavo.model.gpt import GPT
 from octavo.runs.judge import sampling_of
 from octavo.synthesis.checker import check as check_pidgin
-from octavo.training.checkpoint import storage_errors
 
 JUDGED_STORIES = 200
 FEWEST, MOST = 4, 16
@@ -71,7 +71,10 @@ def write(model: GPT, dataset: Dataset, recipe: Recipe) -> Written:
     """Let a model write. How much follows from the recipe alone, so that a repeated run is judged on the same text."""
     sampling = sampling_of(recipe.sampling)
     tokens = min(LENGTH, max(2 * model.context, LENGTH // 2))
-    operations = 2.0 * tokens * parameters(recipe.model, vocab_size=dataset.tokenizer.vocab_size)
+    read = tokens
+    if sampling.window == "crop":  # beyond the context each token has all of it read again
+        read += max(0, tokens - model.context) * (model.context - 1)
+    operations = 2.0 * read * parameters(recipe.model, vocab_size=dataset.tokenizer.vocab_size)
     count = max(FEWEST, min(MOST, int(BUDGET / operations)))
     if recipe.corpus.kind == "storyteller":
         tokens, count = model.context, JUDGED_STORIES

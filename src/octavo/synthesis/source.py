@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from octavo.config.parts import PartConfig, register
+from octavo.config.parts import MOST, PartConfig, register
 from octavo.corpus import Document, Report, Source
 from octavo.synthesis.storyteller import Storyteller
 
@@ -38,11 +38,11 @@ class StorytellerSource(PartConfig):
     """Stories in pidgin, written by the built-in storyteller; needs no text and no network."""
 
     kind: Literal["storyteller"] = "storyteller"
-    stories: int = Field(5000, ge=1)
+    stories: int = Field(5000, ge=1, le=MOST)
     """How many."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MOST)
     """Which stories: the same seed gives the same ones."""
-    first: int = Field(0, ge=0)
+    first: int = Field(0, ge=0, le=MOST)
     """Number of the first story; stories of other numbers are new ones."""
 
     def build(self, report: Report | None = None) -> StorytellerDocuments:

@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 
 from octavo.errors import InputError
+from octavo.ground.output import Output
 from octavo.synthesis.grammar import Grammar
 from octavo.synthesis.universe import UNIVERSE
 
@@ -200,9 +201,9 @@ class Storyteller:
         """Stories `start` to `start + n - 1`, one after the other."""
         return map(self.story, range(start, start + n))
 
-    def write(self, path: str | os.PathLike[str], n: int, start: int = 0) -> None:
-        """Write `n` stories to a file, one a line."""
-        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+    def write(self, path: str | os.PathLike[str], n: int, start: int = 0, *, force: bool = False) -> None:
+        """Write `n` stories to a new file, one a line; with `force`, over one that exists. Raises InputError."""
+        with Output(Path(path), force=force).writing() as file:
             file.writelines(story.text + "\n" for story in self.stories(n, start))
 
     def log_probability(self, text: str) -> float:

@@ -26,6 +26,9 @@ END_OF_TEXT = "<|endoftext|>"
 UNKNOWN = "<unk>"
 """Stands for what the vocabulary lacks, where the recipe says `unknown: token`."""
 
+CODE_POINTS = 0x110000
+"""Numbers that a character can have."""
+
 FORMAT = "octavo-tokenizer"
 VERSION = 1
 
@@ -138,8 +141,8 @@ class Tokenizer(ABC):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         contents = self._saved()
-        if SIDECAR not in contents:  # another tokenizer saved here before must not speak for this one
-            (folder / SIDECAR).unlink(missing_ok=True)
+        if SIDECAR not in contents and _is_ours(folder / SIDECAR):
+            (folder / SIDECAR).unlink()  # another tokenizer saved here before must not speak for this one
         for name, content in contents.items():
             (folder / name).write_bytes(content)
 
@@ -221,6 +224,15 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 
+def _is_ours(path: Path) -> bool:
+    """Whether a file is a tokenizer's header."""
+    try:
+        header = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(header, dict) and header.get("format") == FORMAT
+
+
 def _read_header(path: Path) -> dict[str, Any]:
     """Read and check everything that is the same for every kind."""
     try:
@@ -272,6 +284,11 @@ def utf8(text: str) -> bytes:
             "which UTF-8 cannot express.",
             remedy="Take it out, or save the text as UTF-8 again.",
         ) from error
+
+
+def code_points(text: str) -> np.ndarray:
+    """Each character's number, uint32; half a surrogate pair passes as one."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))
 
 
 def printable(text: str) -> str:

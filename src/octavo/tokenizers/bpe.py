@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from octavo.config.parts import register
+from octavo.config.parts import MOST, register
 from octavo.errors import MissingExtra
 from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, Tokenizer, TokenizerConfig, utf8
 from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet, from_alphabet
@@ -129,9 +129,9 @@ class BPE(TokenizerConfig):
     """Byte-level byte-pair encoding, learned from the training split; covers every text."""
 
     kind: Literal["bpe"] = "bpe"
-    size: int = Field(4096, ge=257)
+    size: int = Field(4096, ge=257, le=2**20)
     """Vocabulary: 256 bytes, the document mark and the merges; fewer where the text gives no more merges."""
-    min_frequency: int = Field(2, ge=1)
+    min_frequency: int = Field(2, ge=1, le=MOST)
     """How often a pair must occur to be merged."""
 
     tokenizer: ClassVar[type[Tokenizer]] = BPETokenizer

@@ -11,16 +11,16 @@ import numpy as np
 from octavo.config.parts import register
 from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
+    CODE_POINTS,
     END_OF_TEXT,
     UNKNOWN,
     StreamDecoder,
     Tokenizer,
     TokenizerConfig,
     UnknownTextError,
+    code_points,
     printable,
 )
-
-_CODE_POINTS = 0x110000
 
 
 class CharTokenizer(Tokenizer):
@@ -46,8 +46,8 @@ class CharTokenizer(Tokenizer):
         super().__init__(vocab_size=len(self._texts), start=mark, end=mark)
         self.characters = characters
         self.unknown = self.vocab_size - 1 if unknown else None
-        self._codes = _code_points(characters)
-        self._ids = np.full(_CODE_POINTS, -1 if self.unknown is None else self.unknown, np.int32)
+        self._codes = code_points(characters)
+        self._ids = np.full(CODE_POINTS, -1 if self.unknown is None else self.unknown, np.int32)
         self._ids[self._codes] = np.arange(len(characters), dtype=np.int32)
         # Text that is ASCII alone, and has no other characters than the vocabulary, is encoded by a table of bytes.
         known = [code for code in self._codes.tolist() if code < 128]
@@ -59,7 +59,7 @@ class CharTokenizer(Tokenizer):
             raw = text.encode("ascii")
             if not raw.translate(None, self._ascii):
                 return np.frombuffer(raw.translate(self._table), np.uint8).astype(np.int32)
-        codes = _code_points(text)
+        codes = code_points(text)
         ids = self._ids[codes]
         if self.unknown is None and ids.size and ids.min() < 0:
             missing, counts = np.unique(codes[ids < 0], return_counts=True)
@@ -101,11 +101,6 @@ class _CharDecoder(StreamDecoder):
         return self.tokenizer._texts[self.tokenizer._check(id)]
 
 
-def _code_points(text: str) -> np.ndarray:
-    # A lone surrogate passes, so that it is reported as a missing character like any other.
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))
-
-
 @register("tokenizer")
 class Char(TokenizerConfig):
     """Every character of the corpus is a token, numbered in code point order."""
@@ -119,11 +114,11 @@ class Char(TokenizerConfig):
 
     def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> CharTokenizer:
         """Collect the characters of the text. Raises TokenizerError when there are none."""
-        seen = np.zeros(_CODE_POINTS, bool)
+        seen = np.zeros(CODE_POINTS, bool)
         ascii = b""  # those of it that were seen: nearly always all that a piece has
         for piece in pieces():
             if not piece.isascii():
-                seen[_code_points(piece)] = True
+                seen[code_points(piece)] = True
             elif new := set(piece.encode("ascii").translate(None, ascii)):
                 ascii += bytes(new)
         seen[list(ascii)] = True

@@ -75,8 +75,6 @@ def tokenizer_of(name: str) -> TokenizerConfig:
         raise ConfigError(
             f"'{name}' ends in a colon without an option.", remedy=f"{kind}, or such as bpe:512"
         )
-    if options and config and not fields:
-        raise ConfigError(f"'{name}': the tokenizer {kind} has no options.")
     for number, option in enumerate(options.split(",") if options else ()):
         key, equals, value = option.partition("=")
         if not equals and number:

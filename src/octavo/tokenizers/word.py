@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from octavo.config.parts import FilePath, register
+from octavo.config.parts import MOST, FilePath, register
 from octavo.corpus.words import MARKS, WORD
 from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
@@ -155,7 +155,7 @@ class Word(TokenizerConfig):
     """Every word and every punctuation mark is a token, with <sos> and <eos> around each document."""
 
     kind: Literal["word"] = "word"
-    size: int | None = Field(None, ge=1)
+    size: int | None = Field(None, ge=1, le=MOST)
     """How many words and marks to keep, the most frequent first; null keeps all."""
     words: list[str] | FilePath | None = None
     """A closed vocabulary instead: a list of words, or a text file with one word a line."""

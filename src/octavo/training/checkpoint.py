@@ -15,23 +15,52 @@ import hashlib
 import json
 import os
 import re
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from octavo.errors import CheckpointError, StorageError
+from octavo.errors import CheckpointError
+from octavo.ground.files import (
+    file_hash,
+    is_folder,
+    replace_text,
+    storage_errors,
+    sync,
+    usual_rights,
+)
+from octavo.ground.made import put_away, remove, strange
+from octavo.ground.records import AnyRecord, Count, Record, Shape, read_record
 from octavo.training.sharding import part_of, whole
 
 FORMAT = 1
 MANIFEST = "MANIFEST.json"
+DROPPING = ".DS_Store"  # a file manager's
+PARTS = (
+    *("config.yaml", "state.json", "model.safetensors", "state.safetensors", "tokenizer/*"),
+    *(MANIFEST, DROPPING, ".tmp??????"),  # safetensors writes aside, too
+)
+_LEFT = re.compile(r"\.tmp-(prune-)?step-\d+")
+
+
+class Kept(Record):
+    """A file of a checkpoint."""
+
+    size: Count
+    sha256: str
+
+
+class Listing(Record):
+    """MANIFEST.json of this format."""
+
+    step: Count
+    files: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", max_length=200)], Kept]
 
 
 @dataclass(frozen=True)
@@ -44,11 +73,14 @@ class Checkpoint:
     def step(self) -> int:
         """Finished steps that it holds."""
         number = self.folder.name.removeprefix("step-")
-        return int(number) if number.isdecimal() else read_json(self.folder / MANIFEST)["step"]
+        return int(number) if number.isdecimal() else read_record(self.folder / MANIFEST, Listing)["step"]
 
-    def verify(self) -> None:
-        """Raises CheckpointError unless the folder holds what the manifest lists: each file, its size, its hash."""
-        manifest = read_json(self.folder / MANIFEST)
+    def verify(self, *, contents: bool = True) -> None:
+        """Raises CheckpointError unless the folder holds what the manifest lists: each file, its size, its hash.
+
+        Without `contents` no file is read but the manifest, and hashes are not compared.
+        """
+        manifest = read_record(self.folder / MANIFEST)
         version = manifest.get("format")
         if version != FORMAT:
             raise CheckpointError(
@@ -57,9 +89,15 @@ class Checkpoint:
             )
         if manifest.pop("sha256", None) != seal(manifest):
             raise CheckpointError(f"{self.folder / MANIFEST} has been altered; the checkpoint is damaged.")
+        read_record(self.folder / MANIFEST, Listing)
         if self.step != manifest["step"]:
             raise CheckpointError(f"{self.folder} holds step {manifest['step']}; the checkpoint is misnamed.")
-        files = manifest["files"]
+        try:
+            self._compare(manifest["files"], contents)
+        except OSError as error:
+            raise CheckpointError(f"{error.filename} cannot be read: {error.strerror}.") from error
+
+    def _compare(self, files: Mapping[str, Mapping[str, Any]], contents: bool) -> None:
         for path in sorted(self.folder.rglob("[!.]*")):  # systems leave hidden files of their own
             name = path.relative_to(self.folder).as_posix()
             if path.is_file() and name not in files and name != MANIFEST:
@@ -72,14 +110,21 @@ class Checkpoint:
                 raise CheckpointError(
                     f"{path} has {path.stat().st_size:,} bytes instead of {entry['size']:,}; the checkpoint is damaged."
                 )
-            if file_hash(path) != entry["sha256"]:
+            if contents and file_hash(path) != entry["sha256"]:
                 raise CheckpointError(
                     f"{path} has been altered (its SHA-256 differs); the checkpoint is damaged."
                 )
 
-    def state(self) -> dict[str, Any]:
-        """The run's own numbers."""
-        return read_json(self.folder / "state.json")
+    def parts(self) -> list[str]:
+        """The files that belong to it, as its manifest lists them; patterns of them where that is not to be read."""
+        try:
+            return [MANIFEST, DROPPING, *read_record(self.folder / MANIFEST, Listing)["files"]]
+        except CheckpointError:
+            return list(PARTS)
+
+    def state(self, shape: Shape = AnyRecord) -> dict[str, Any]:
+        """The run's own numbers. Raises CheckpointError where they are not of a shape."""
+        return read_record(self.folder / "state.json", shape)
 
     def load_model(self, model: nn.Module) -> None:
         """Fill a model of the same shape with the weights."""
@@ -170,7 +215,7 @@ def save_checkpoint(
         checkpoints.mkdir(parents=True, exist_ok=True)
         if final.exists():  # immutable: the same step of the same run is the same checkpoint
             return Checkpoint(final)
-        shutil.rmtree(aside, ignore_errors=True)
+        remove(aside, PARTS)
         try:
             aside.mkdir()
             (aside / "tokenizer").mkdir()
@@ -178,8 +223,9 @@ def save_checkpoint(
                 (aside / "tokenizer" / file.name).write_bytes(file.read_bytes())
             (aside / "config.yaml").write_text(config, encoding="utf-8")
             (aside / "state.json").write_text(json.dumps(dict(state), indent=1), encoding="utf-8")
-            save_file(dict(weights), aside / "model.safetensors")
-            save_file(dict(memory), aside / "state.safetensors")
+            for name, tensors in (("model", weights), ("state", memory)):
+                with usual_rights(aside / f"{name}.safetensors"):
+                    save_file(dict(tensors), aside / f"{name}.safetensors")
             folders = (aside, aside / "tokenizer")  # not rglob, which passes over what it cannot read
             files = sorted(path for folder in folders for path in folder.iterdir() if path.is_file())
             listing = {
@@ -197,7 +243,7 @@ def save_checkpoint(
             aside.rename(final)
             sync(checkpoints)
         except (OSError, SafetensorError) as error:
-            shutil.rmtree(aside, ignore_errors=True)
+            remove(aside, PARTS)
             raise _as_os_error(error) from error
     return Checkpoint(final)
 
@@ -207,16 +253,6 @@ def seal(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a text file in one atomic step: a kill leaves the old one or the new one, never a part."""
-    aside = path.with_name(f".tmp-{path.name}")
-    with storage_errors(path.parent):
-        aside.write_text(text, encoding="utf-8")
-        sync(aside)
-        aside.replace(path)
-        sync(path.parent)
-
-
 def point(link: Path, checkpoint: Checkpoint) -> None:
     """Make `link` (…/best, …/last) lead to the checkpoint, in one atomic step."""
     target = Path(os.path.relpath(checkpoint.folder, link.parent))
@@ -224,7 +260,7 @@ def point(link: Path, checkpoint: Checkpoint) -> None:
     with storage_errors(link.parent):
         aside.unlink(missing_ok=True)
         if link.is_dir() and not link.is_symlink():  # the run was copied by something that follows links
-            shutil.rmtree(link)
+            put_away(link, "copied")
         try:
             aside.symlink_to(target, target_is_directory=True)
         except (OSError, NotImplementedError):  # file systems and accounts without symbolic links
@@ -236,19 +272,22 @@ def point(link: Path, checkpoint: Checkpoint) -> None:
 
 def follow(link: Path) -> Checkpoint | None:
     """The checkpoint that `link` leads to, or None."""
-    if link.is_symlink() or link.is_dir():
-        folder = link.resolve()
-    elif link.is_file():
-        folder = (link.parent / link.read_text(encoding="utf-8").strip()).resolve()
-    else:
+    try:
+        if link.is_symlink() or link.is_dir():
+            folder = link.resolve()
+        elif link.is_file():
+            folder = (link.parent / link.read_text(encoding="utf-8").strip()).resolve()
+        else:
+            return None
+    except (OSError, ValueError, RuntimeError):  # damaged: it leads nowhere, or (RuntimeError) to itself
         return None
-    return Checkpoint(folder) if folder.is_dir() else None
+    return Checkpoint(folder) if is_folder(folder) else None
 
 
 def list_checkpoints(checkpoints: Path) -> list[Checkpoint]:
     """All named checkpoints, oldest first."""
     return sorted(
-        (Checkpoint(folder) for folder in checkpoints.glob("step-*") if folder.name[5:].isdigit()),
+        (Checkpoint(folder) for folder in checkpoints.glob("step-*") if folder.name[5:].isdecimal()),
         key=lambda checkpoint: checkpoint.step,
     )
 
@@ -265,34 +304,39 @@ def newest_whole(checkpoints: Path) -> tuple[Checkpoint | None, list[str]]:
     return None, complaints
 
 
-def prune(checkpoints: Path, *, keep: int, always: Sequence[Checkpoint | None]) -> None:
-    """Remove all but the newest `keep` checkpoints and those in `always`; also what a kill left half-written."""
-    kept = {checkpoint.folder.resolve() for checkpoint in always if checkpoint}
-    for checkpoint in list_checkpoints(checkpoints)[:-keep]:
-        if checkpoint.folder.resolve() not in kept:
-            doomed = checkpoints / f".tmp-prune-{checkpoint.folder.name}"
-            with storage_errors(checkpoints):
-                checkpoint.folder.rename(doomed)  # so a kill in between leaves no named half
-            shutil.rmtree(doomed, ignore_errors=True)
+def prune(
+    checkpoints: Path,
+    *,
+    keep: int,
+    always: Sequence[Checkpoint | None],
+    passing: Callable[[Checkpoint], bool] = lambda checkpoint: False,
+) -> None:
+    """Remove all but the newest `keep` checkpoints, those in `always` and those into which somebody put files.
+
+    Those that are only `passing` push no others out: they stay where there are fewer than `keep` others, and where one
+    is the newest of all.
+    """
+    there = list_checkpoints(checkpoints)
+    ranked = sorted(there, key=lambda checkpoint: (passing(checkpoint), -checkpoint.step))
+    kept = {each.folder.resolve() for each in [*ranked[:keep], *there[-1:], *always] if each}
+    with storage_errors(checkpoints):
+        doomed = [
+            checkpoint.folder
+            for checkpoint in there
+            if checkpoint.folder.resolve() not in kept and not strange(checkpoint.folder, checkpoint.parts())
+        ]
+        leaving = [folder.rename(checkpoints / f".tmp-prune-{folder.name}") for folder in doomed]
+        if leaving:
+            sync(checkpoints)  # so that nothing in between, a power cut either, leaves a named half
+    for folder in leaving:
+        remove(folder, PARTS)
 
 
 def sweep(checkpoints: Path) -> None:
     """Remove what a kill left half-written or half-removed."""
     for leftover in checkpoints.glob(".tmp-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; CheckpointError when it is not one."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path} is missing; the checkpoint is incomplete.") from error
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}); the checkpoint is damaged.") from error
-    if not isinstance(data, dict):
-        raise CheckpointError(f"{path} does not hold a JSON object; the checkpoint is damaged.")
-    return data
+        if _LEFT.fullmatch(leftover.name):
+            remove(leftover, PARTS)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -303,51 +347,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path} cannot be read ({error}); the checkpoint is damaged.") from error
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sync(path: Path) -> None:
-    """Make a file's or folder's content survive a power cut, as far as the system can promise it."""
-    if path.is_dir() and os.name == "nt":  # Windows cannot open folders
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _as_os_error(error: OSError | SafetensorError) -> OSError:
     """safetensors wraps the system's errors into text; a full disk must stay recognisable."""
     if isinstance(error, OSError):
         return error
     found = re.search(r"os error (\d+)", str(error))
     return OSError(int(found[1]) if found else errno.EIO, str(error))
-
-
-@contextmanager
-def storage_errors(folder: Path) -> Iterator[None]:
-    """Turn the system's errors about a folder into sentences."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise StorageError(
-                f"The disk is full: {folder} could not be written. Earlier checkpoints are whole.",
-                remedy="free some space, then run the same command with --resume",
-            ) from error
-        if error.errno in (
-            errno.EACCES,
-            errno.EPERM,
-            errno.EROFS,
-            errno.ENOTDIR,
-            errno.EEXIST,
-            errno.ENAMETOOLONG,
-        ):
-            raise StorageError(
-                f"{folder} cannot be written: {error.strerror}.", remedy="choose another folder with --out"
-            ) from error
-        raise StorageError(f"{folder} could not be written: {error}.") from error

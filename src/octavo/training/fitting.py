@@ -5,23 +5,24 @@ Decided once, before the first step, and never where memory suffices; the step s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from octavo.config import ModelConfig, PartConfig
+from octavo.config import ModelConfig, PartConfig, Recipe
 from octavo.config.schema import TrainingConfig
 from octavo.errors import InputError
+from octavo.ground.memory import available_memory, refuse_beyond_memory
 from octavo.model import accounting
 from octavo.model.gpt import GPT
 from octavo.training.loop import loss_of
 from octavo.training.precision import fast_bfloat16
 from octavo.training.rehearsal import CPU, KEPT_BY_ALLOCATOR, Rehearsal, rehearse
-from octavo.training.runtime import Report, Runtime
+from octavo.training.runtime import Report, Runtime, accelerator
 
 T = TypeVar("T")
 
@@ -49,12 +50,16 @@ class Fit:
 
 WHOLE = Fit()
 
+ROUGHLY = 2
+"""How many times too large a rehearsal's memory may be: what is so far beyond the machine's cannot fit."""
+
 
 def ways(batch: int, *, micro_batch: int | str | None, recompute: bool | str) -> list[Fit]:
     """Every way that the settings leave open, from the one that needs the most memory to the one that needs least."""
     rows: list[int | None] = [micro_batch] if isinstance(micro_batch, int) else [None]
     if micro_batch == "auto":
-        rows += [part for part in range(batch - 1, 0, -1) if batch % part == 0]
+        small = [part for part in range(1, math.isqrt(batch) + 1) if batch % part == 0]
+        rows += sorted({*small, *(batch // part for part in small)} - {batch}, reverse=True)
     again = (False, True) if recompute == "auto" else (bool(recompute),)
     return [Fit(part, twice) for twice in again for part in rows]
 
@@ -109,7 +114,10 @@ def open_ways(
         step = rehearsed(config, training, way, vocab_size=vocab_size, precision=precision, device=device)
         return step.memory.total
 
-    return from_the_first_that_fits(left, need, free, report)
+    found = from_the_first_that_fits(left, need, free, report)
+    if device.type == "cpu" and len(found) == 1:
+        refuse_beyond_memory(need(found[0]) / ROUGHLY, "A step takes")
+    return found
 
 
 def attempted(open_ways: Sequence[Fit], attempt: Callable[[Fit], T], report: Report) -> T:
@@ -197,33 +205,32 @@ def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: 
     return step + KEPT_BY_ALLOCATOR
 
 
+def least(model: ModelConfig, training: TrainingConfig, *, vocab_size: int) -> int:
+    """Fewer bytes than training holds in any of its `ways`: weights, the optimizer's memory, the tokens of a batch, and
+    either the gradients or what a forward pass leaves where every block is computed again.
+    """
+    count = accounting.parameters(model, vocab_size=vocab_size)
+    dense = count - model.ngrams.parameters(width=model.width)  # the gradients of tables are sparse
+    matrices = accounting.block_matrix_parameters(model)
+    state = training.optimizer.state_size(parameters=dense, matrices=matrices)
+    rows = (
+        1 if training.micro_batch == "auto" else min(training.micro_batch or training.batch, training.batch)
+    )
+    kept = rows * model.context * (2 * model.layers * model.width + accounting.FLOAT_BYTES * vocab_size)
+    tokens = 2 * 8 * training.batch * model.context
+    return accounting.FLOAT_BYTES * (count + state) + max(accounting.FLOAT_BYTES * dense, kept) + tokens
+
+
+def refuse_beyond_memory_of(recipe: Recipe, *, vocab_size: int, processes: int = 1) -> None:
+    """Raise InputError, before a byte is taken, where training on this processor certainly needs more than there is."""
+    device = recipe.training.device
+    if processes == 1 and (device == "cpu" or (device == "auto" and accelerator() is None)):
+        need = least(recipe.model, recipe.training, vocab_size=vocab_size)
+        refuse_beyond_memory(need, "Training this model takes")
+
+
 def free_memory(device: torch.device) -> int | None:
     """Bytes that are free for use on a device, where it tells."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
     return available_memory() if device.type == "cpu" else None
-
-
-def available_memory() -> int | None:
-    """Bytes of the machine's memory that are free for use, where the system tells."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.is_file():
-        for line in meminfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("MemAvailable:"):
-                return min([int(line.split()[1]) * 1024, *_group_room()])
-    return None
-
-
-def _group_room() -> list[int]:
-    """Bytes that the control group of this process, such as a container or a cluster's job, may still take."""
-    try:
-        place = Path("/proc/self/cgroup").read_text(encoding="utf-8").partition("0::/")[2].split("\n")[0]
-        group = Path("/sys/fs/cgroup", place)
-        limit, used = (
-            (group / name).read_text(encoding="utf-8") for name in ("memory.max", "memory.current")
-        )
-        statistics = (group / "memory.stat").read_text(encoding="utf-8").split()
-        reclaimable = int(statistics[statistics.index("inactive_file") + 1])
-        return [] if limit.strip() == "max" else [max(0, int(limit) - int(used) + reclaimable)]
-    except (OSError, ValueError):
-        return []

@@ -9,14 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from octavo.config.parts import PartConfig, Strict, register
+from octavo.config.parts import LARGEST, PartConfig, Strict, register
 from octavo.model.ngrams import NGrams
 from octavo.training.precision import fast_bfloat16
 from octavo.training.sharding import held, part_of, whole
@@ -162,7 +162,7 @@ def with_base_rates(optimizers: list[Optimizer]) -> list[Optimizer]:
 class OptimizerConfig(PartConfig):
     """Base of the optimizers: what they do not know how to update goes to row-wise Adagrad."""
 
-    table_rate: float = Field(0.05, gt=0)
+    table_rate: float = Field(0.05, gt=0, le=LARGEST)
     """Step size of the tables of n-grams, where the model has them (model.ngrams)."""
 
     def build(self, model: nn.Module) -> list[Optimizer]:
@@ -185,11 +185,11 @@ class SGDConfig(OptimizerConfig):
     """Stochastic gradient descent (report B, without momentum)."""
 
     kind: Literal["sgd"] = "sgd"
-    learning_rate: float = Field(0.1, gt=0)
+    learning_rate: float = Field(0.1, gt=0, le=LARGEST)
     """Step size."""
     momentum: float = Field(0.0, ge=0, lt=1)
     """Share of the last update that is kept."""
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(0.0, ge=0, le=LARGEST)
     """Pull of the weights toward zero."""
 
     def dense(self, model: nn.Module) -> list[Optimizer]:
@@ -202,16 +202,20 @@ class SGDConfig(OptimizerConfig):
         return parameters if self.momentum else 0
 
 
+Memory = Annotated[float, Field(ge=0, lt=1)]
+"""The share of what was before that an average keeps at each step."""
+
+
 class AdamSettings(Strict):
     """What Adam is told, alone or beside Muon."""
 
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: float = Field(1e-3, gt=0, le=LARGEST)
     """Step size."""
-    betas: tuple[float, float] = (0.9, 0.99)
+    betas: tuple[Memory, Memory] = (0.9, 0.99)
     """Memory of the mean and of the square of the gradient."""
-    eps: float = Field(1e-8, gt=0)
+    eps: float = Field(1e-8, gt=0, le=1)
     """Added to the root of the square."""
-    weight_decay: float = Field(0.1, ge=0)
+    weight_decay: float = Field(0.1, ge=0, le=LARGEST)
     """Pull of matrices toward zero."""
 
     def over(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
@@ -238,9 +242,9 @@ class AdamWConfig(OptimizerConfig, AdamSettings):
 class RestConfig(AdamSettings):
     """AdamW beside Muon."""
 
-    learning_rate: float = Field(3e-3, gt=0)
+    learning_rate: float = Field(3e-3, gt=0, le=LARGEST)
     """Step size."""
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(0.0, ge=0, le=LARGEST)
     """Pull of matrices toward zero."""
 
 
@@ -249,11 +253,11 @@ class MuonConfig(OptimizerConfig):
     """Muon for the blocks' matrices, AdamW for embeddings, head, scales and biases."""
 
     kind: Literal["muon"] = "muon"
-    learning_rate: float = Field(0.02, gt=0)
+    learning_rate: float = Field(0.02, gt=0, le=LARGEST)
     """Step size of the matrices."""
     momentum: float = Field(0.95, ge=0, lt=1)
     """Memory of the matrices' gradients."""
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(0.0, ge=0, le=LARGEST)
     """Pull of the matrices toward zero."""
     rounds: int = Field(5, ge=1, le=10)
     """Newton–Schulz rounds."""

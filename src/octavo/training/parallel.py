@@ -33,7 +33,7 @@ class SingleConfig(PartConfig):
 class SeveralConfig(PartConfig):
     """Base of the kinds for several processes."""
 
-    timeout: float = Field(600.0, ge=1)
+    timeout: float = Field(600.0, ge=1, le=1e6)
     """Seconds after which a process that the others wait for counts as lost, and ends the run; longer than the
     slowest step."""
 

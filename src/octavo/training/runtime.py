@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import dataclasses
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,10 +19,13 @@ from torch import Tensor, nn
 from octavo.errors import InputError
 from octavo.training.loop import loss_of
 from octavo.training.precision import autocast, fast_bfloat16
+from octavo.training.threads import Timing, faster
 from octavo.training.world import ALONE, World
 
 # bfloat16 has to win clearly: a near tie could fall either way on two starts, and runs must repeat.
 CLEAR_GAIN = 1.2
+
+SHORT_PASS = 1e10  # floating-point operations, of a pass that tells how many threads are fast
 
 # Names and numbers of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -39,6 +43,7 @@ class Runtime:
     micro_batch: int | None = None  # sequences at once; None: a whole batch
     recompute: bool = False
     world: World = ALONE
+    most: int = 1  # threads that may compute when others leave the machine alone
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The context in which losses are computed."""
@@ -47,15 +52,61 @@ class Runtime:
     def describe(self) -> dict[str, Any]:
         """For the manifest."""
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        del own["world"]
+        del own["world"], own["most"]
         return {**own, "device": str(self.device)}
 
 
 def set_threads(wanted: int | None) -> int:
-    """Use so many CPU threads (default: torch's own count, one a physical core); returns the number in force."""
+    """Use so many CPU threads (default: torch's own count, one a physical core); returns the number in force.
+
+    Raises InputError for many times as many as there are cores, which the library's pool does not survive everywhere.
+    """
+    most = max(64, 8 * (os.cpu_count() or 1))
+    if wanted is not None and wanted > most:
+        raise InputError(
+            f"{wanted} threads are too many for {os.cpu_count() or 1} cores; at most {most} can be started.",
+            remedy="leave training.threads out",
+        )
     if wanted is not None and wanted != torch.get_num_threads():
         torch.set_num_threads(wanted)
     return torch.get_num_threads()
+
+
+def choose_threads(
+    wanted: int | None, model: nn.Module, probe: tuple[Tensor, Tensor], device: torch.device, report: Report
+) -> int:
+    """So many CPU threads as wanted; without a wish all that torch uses, or one where others use the machine so much
+    that it is faster by far. Returns the number, which is then in force.
+    """
+    most = set_threads(wanted)
+    if wanted is not None or most == 1 or device.type != "cpu":
+        return most
+    chosen, ratio = faster(most, pass_timing(model, probe, most))
+    if chosen != most:
+        report(
+            f"threads: {chosen}, because other programs use the cores ({most} take {ratio:.0f} times as long). "
+            f"Results may differ in the last bits from those of {most} threads; training.threads={most} insists."
+        )
+    return set_threads(chosen)
+
+
+def pass_timing(model: nn.Module, probe: tuple[Tensor, Tensor], most: int) -> Timing:
+    """Times passes in float32 over a part of the probe that is short for one thread too; changes nothing."""
+    inputs, targets = probe
+    rows = max(1, len(inputs) // most)
+    weights = sum(weight.numel() for weight in model.parameters())
+    positions = max(8, int(SHORT_PASS / (6 * weights * rows)))
+    part = inputs[:rows, :positions], targets[:rows, :positions]
+
+    def seconds(threads: int) -> float:
+        before = torch.get_num_threads()
+        set_threads(threads)
+        try:
+            return step_seconds(model, part, Runtime(torch.device("cpu"), "float32", threads), repeats=1)
+        finally:
+            set_threads(before)
+
+    return seconds
 
 
 def keep_memory() -> None:

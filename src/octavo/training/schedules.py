@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from octavo.config.parts import PartConfig, register
+from octavo.config.parts import MOST, PartConfig, register
 
 Schedule = Callable[[int], float]
 
@@ -43,7 +43,7 @@ def warmed(schedule: Schedule, *, warmup: int) -> Schedule:
 class ScheduleConfig(PartConfig):
     """Base of the schedules."""
 
-    warmup: int = Field(0, ge=0)
+    warmup: int = Field(0, ge=0, le=MOST)
     """Steps over which the rate rises from near zero."""
 
 

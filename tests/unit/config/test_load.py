@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.config import (
+    ANY_TEXT,
+    DEFAULT_RECIPE,
     Recipe,
     all_keys,
     apply_override,
+    default_said,
     flatten,
     load_recipe,
     parse_yaml,
@@ -47,6 +50,25 @@ def test_the_first_recipes_are_there_in_order() -> None:
         names
     )
     assert names == sorted(names)
+
+
+def test_three_recipes_are_for_any_text_and_one_of_them_is_the_default() -> None:
+    assert set(ANY_TEXT) <= set(recipe_names())
+    assert DEFAULT_RECIPE in ANY_TEXT
+    assert all(name in default_said() for name in ANY_TEXT)
+
+
+@pytest.mark.parametrize("name", ANY_TEXT)
+def test_a_recipe_for_any_text(name: str) -> None:
+    recipe = load_recipe(name)
+    assert "any text" in recipe.description and "Shakespeare" not in recipe.description
+    assert recipe.training.passes, "a short text would be learned by heart"
+    assert isinstance(recipe.evaluation.every, float) and recipe.evaluation.every <= 1 / 8
+    assert recipe.evaluation.tokens, "on a large text the judging would take longer than the training"
+    assert recipe.split == "files", "of a folder each file and language is judged"
+    tokenizer = recipe.tokenizer.build(lambda: iter(["Only English here."]), documents=False)
+    for text in ("Ἐν ἀρχῇ ἦν ὁ λόγος", "太初有道", "emoji 😀\x00\u200b"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 def test_the_cpu_recipe_is_nanogpts() -> None:
@@ -178,7 +200,7 @@ def test_one_problem_is_one() -> None:
         ({"training": {"clip": float("nan")}}, "training.clip: input should be a finite number, not nan"),
         ({"seed": 2**32}, "seed: input should be less than 4294967296, not 4294967296"),
         ({"model": {"tied": "perhaps"}}, "model.tied: "),
-        ({"split": "random"}, "split: input should be 'contiguous' or 'documents', not 'random'"),
+        ({"split": "random"}, "split: input should be 'contiguous', 'documents' or 'files', not 'random'"),
         ({1: 2}, "1: keys should be strings"),
     ],
     ids=str,
@@ -325,11 +347,19 @@ def test_keys_name_the_options_of_every_part() -> None:
     assert keys == sorted(set(keys))
 
 
+PERIOD = "give a number of steps ({} to 2147483647), a share of the run (such as 0.1) or epoch, not "
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("training.checkpoint_every=0", "input should be greater than or equal to 1, or 'epoch', not 0"),
-        ("evaluation.every=often", "input should be a valid integer, or 'epoch', not 'often'"),
+        ("training.checkpoint_every=0", PERIOD.format(1) + "0"),
+        ("evaluation.every=often", PERIOD.format(1) + "'often'"),
+        ("evaluation.every=1.5", PERIOD.format(1) + "1.5"),
+        ("evaluation.every=true", PERIOD.format(1) + "True"),
+        ("evaluation.every=.nan", PERIOD.format(1) + "nan"),
+        ("evaluation.every=.inf", PERIOD.format(1) + "inf"),
+        ("sampling.every=-0.1", PERIOD.format(0) + "-0.1"),
         ("sampling.prompt=5", "input should be a valid string, or a valid list, not 5"),
         ("sampling.prompt=[]", "input should be a valid string, or list should have at least 1 item, not []"),
         ("model.dropout=2", "the share that is dropped is at least 0 and below 1, not 2"),

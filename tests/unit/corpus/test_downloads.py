@@ -215,7 +215,7 @@ def test_an_unpinned_text_is_trusted_once(tmp_path: Path) -> None:
         assert not first.pinned and first.sha256 == SHA256
         first.path.unlink()
         contents["now"] = TEXT + b"a new edition\n"
-        assert "--accept-change" in get.refused()
+        assert "accept_change=" in get.refused()
         assert get(accept_change=True).path.read_bytes() == contents["now"]
         assert not get().new
 

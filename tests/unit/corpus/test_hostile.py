@@ -204,3 +204,18 @@ def test_a_document_that_gets_on_may_take_longer() -> None:
 def test_time_grows_with_the_file_after_a_megabyte() -> None:
     assert limits.allowed(8, 10) == limits.allowed(8, 1_000_000) == 8
     assert limits.allowed(8, 3_000_000) == 24 and limits.in_all(8, 3_000_000) == 96
+
+
+def test_the_child_that_reads_is_told_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-canary-51")
+    sandbox._keeper.drop()
+    (tmp_path / "a.docx").write_bytes(docx("a cat sat"))
+    try:
+        assert Read(tmp_path / "a.docx").texts
+        assert sandbox._keeper.child is not None
+        told = Path(f"/proc/{sandbox._keeper.child.process.pid}/environ")
+        if not told.exists():
+            pytest.skip("needs /proc")
+        assert b"PATH=" in told.read_bytes() and b"sk-canary-51" not in told.read_bytes()
+    finally:
+        sandbox._keeper.drop()

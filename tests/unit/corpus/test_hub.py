@@ -134,6 +134,18 @@ def test_the_token_goes_to_the_hub_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
 
 
+@pytest.mark.parametrize("hub_at", ["http://hub.test", "http://HUGGINGFACE.co"])
+def test_the_token_is_not_sent_in_clear_text(hub_at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    monkeypatch.setenv("HF_ENDPOINT", hub_at)
+    asked = served(monkeypatch, "https://cdn.test/0.parquet")
+    with pytest.raises(CorpusError, match="without encryption") as caught:
+        texts("hf:ada/tales")
+    assert asked == [] and "HF_TOKEN" in (caught.value.remedy or "") and "secret" not in str(caught.value)
+    monkeypatch.delenv("HF_TOKEN")
+    assert texts("hf:ada/tales") == ["one", "two", "three"]
+
+
 def test_offline_is_a_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def offline(request: object) -> object:
         raise httpx2.ConnectError("no route")

@@ -22,6 +22,7 @@ from octavo.corpus.sources import FilesSource
 from octavo.dataset import Dataset, default_cache, open_dataset, prepare, prepare_text, store
 from octavo.dataset.shards import token_dtype
 from octavo.errors import ConfigError, CorpusError, StorageError, TokenizerError
+from octavo.ground.files import file_hash
 from octavo.tokenizers import Tokenizer, TokenizerConfig
 from unit.dataset.common import Given
 
@@ -91,7 +92,7 @@ def test_the_folder_and_its_manifest(tmp_path: Path) -> None:
     assert set(manifest["files"]) == names - {"manifest.json"}
     for name, entry in manifest["files"].items():
         path = dataset.folder / name
-        assert (path.stat().st_size, store.sha256_of(path)) == (entry["bytes"], entry["sha256"])
+        assert (path.stat().st_size, file_hash(path)) == (entry["bytes"], entry["sha256"])
     assert manifest["duplicates_removed"] == 1
     assert manifest["tokenizer_fingerprint"] == dataset.tokenizer.fingerprint()
     assert manifest["splits"]["train"]["tokens"] == len(dataset.train.tokens)
@@ -175,16 +176,50 @@ def test_a_killed_build_leaves_nothing_that_counts(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == -9
-    [left] = (tmp_path / "datasets").iterdir()
+    [left] = (path for path in (tmp_path / "datasets").iterdir() if path.is_dir())
     assert left.name.startswith(".building-") and (left / "train.bin").exists()
     dataset, said = made(tmp_path, "one text of some length")
     assert not said and left.exists()  # it could be another process at work
     yesterday = time.time() - 2 * 24 * 3600
-    for path in [*left.rglob("*"), left]:
+    for path in [*left.rglob("*"), *(tmp_path / "datasets").glob(".building-*")]:
         os.utime(path, (yesterday, yesterday))
     made(tmp_path, *STORIES)
-    assert not left.exists()
+    assert not list((tmp_path / "datasets").glob(".building-*"))
     open_dataset(dataset.folder, verify=True)
+
+
+def test_a_live_build_that_looks_old_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that differs once let another process delete what was just being built."""
+    from octavo.dataset import preparation
+
+    publish = preparation.publish
+
+    def second(folder: Path, *arguments: Any) -> Dataset:
+        monkeypatch.setattr(preparation, "publish", publish)
+        for path in [*folder.rglob("*"), *folder.parent.glob(".building-*")]:
+            os.utime(path, (0, 0))
+        made(tmp_path, "another text of another process")
+        return publish(folder, *arguments)
+
+    monkeypatch.setattr(preparation, "publish", second)
+    dataset, _ = made(tmp_path, *STORIES)
+    open_dataset(dataset.folder, verify=True)
+    assert len(list((tmp_path / "datasets").iterdir())) == 2
+
+
+def test_what_the_user_put_into_the_cache_stays(tmp_path: Path) -> None:
+    dataset, _ = made(tmp_path, *STORIES)
+    (dataset.folder / "notes.md").write_text("mine")
+    (dataset.folder / "train.bin").write_bytes(b"")
+    old = tmp_path / "datasets" / ".building-a-house"
+    old.mkdir()
+    (old / "plan.txt").write_text("mine")
+    os.utime(old, (0, 0))
+    os.utime(old / "plan.txt", (0, 0))
+    with pytest.raises(CorpusError, match="Delete the folder"):  # damaged, and not ours alone
+        made(tmp_path, *STORIES)
+    assert (dataset.folder / "notes.md").read_text() == "mine"
+    assert (old / "plan.txt").read_text() == "mine"
 
 
 def test_two_at_once_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +303,7 @@ def test_wrong_settings_and_places(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def full(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "_sync", full)
+    monkeypatch.setattr(store, "sync", full)
     with pytest.raises(StorageError, match="No space left on device"):
         made(tmp_path, *STORIES)
     assert not list((tmp_path / "datasets").iterdir())

@@ -97,7 +97,7 @@ def killed(cache: Path, kind: str, count: int, after: int, how: str = "clean") -
         check=False,
     )
     assert done.returncode == -9
-    [left] = (cache / "datasets").iterdir()
+    [left] = (path for path in (cache / "datasets").iterdir() if path.is_dir())
     return left
 
 
@@ -150,7 +150,7 @@ def test_what_was_left_of_another_preparation_is_not_taken(tmp_path: Path) -> No
 def test_a_folder_whose_process_is_at_work_is_not_taken(tmp_path: Path) -> None:
     left = killed(tmp_path, "char", 1, 3)
     said: list[str] = []
-    with (left / "lock").open("ab") as lock:
+    with left.with_name(f"{left.name}.lock").open("r+b") as lock:
         assert store.take(lock.fileno())
         prepare(Given(*STORIES), config("char"), cache=tmp_path, report=said.append)
     assert not said and (left / "train.journal").exists()

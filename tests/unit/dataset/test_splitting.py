@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,12 +29,12 @@ def documents_of(text: Text) -> list[str]:
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
     def run(
-        texts: list[str], how: str = "contiguous", validation: float = 0.1
+        texts: list[str], how: str = "contiguous", validation: float = 0.1, files: Sequence[str] = ()
     ) -> tuple[list[str], list[str], int, list[str]]:
         folder: Path = tmp_path_factory.mktemp("split")
         said: list[str] = []
         parts, removed = split_text(
-            ingest(Given(*texts), folder / "all.txt"), how, validation, folder, said.append
+            ingest(Given(*texts, files=files), folder / "all.txt"), how, validation, folder, said.append
         )
         return documents_of(parts["train"]), documents_of(parts["validation"]), removed, said
 
@@ -120,6 +120,56 @@ def test_removed_documents_are_counted_and_said(split: Split) -> None:
     )
 
 
+def test_of_each_file_the_end_is_held_out(split: Split) -> None:
+    texts = [f"text{number}" for number in range(20)] + ["é" * 50]
+    files = ["one"] * 10 + ["two"] * 10 + ["three"]
+    train, validation, removed, said = split(texts, "files", 0.2, files)
+    assert train == [*texts[:8], *texts[10:18], "é" * 40]
+    assert validation == [*texts[8:10], *texts[18:20], "é" * 10]
+    assert (removed, said) == (0, [])
+
+
+@given(
+    documents=st.lists(
+        st.tuples(st.text("ab é😀", min_size=1, max_size=30), st.sampled_from("abc")), min_size=1
+    ),
+    share=st.floats(0.05, 0.95),
+)
+def test_a_split_by_files_loses_nothing_and_takes_some_of_each(
+    documents: list[tuple[str, str]], share: float, split: Split
+) -> None:
+    texts, files = [text for text, _ in documents], [file for _, file in documents]
+    try:
+        train, validation, _, _ = split(texts, "files", share, files)
+    except CorpusError:
+        assert "".join(texts).isspace() or all(
+            int((1 - share) * sum(len(text) + 1 for text in own))
+            in (0, sum(len(text) + 1 for text in own) - 1)
+            for file in set(files)
+            if (own := [text for text, of in documents if of == file])
+        )
+        return
+    assert sorted("".join(train + validation)) == sorted("".join(texts))
+    for file in set(files):
+        own = [text for text, of in documents if of == file]
+        characters = sum(len(text) + 1 for text in own)
+        point = int((1 - share) * characters)
+        # What begins before the point is learned; each document, or each half of one, keeps its text.
+        begins = 0
+        for at, text in enumerate(own):
+            if begins >= point:
+                assert text in validation
+            elif at < len(own) - 1:
+                assert text in train
+            begins += len(text) + 1
+
+
+def test_files_may_be_mixed_and_keep_their_order(split: Split) -> None:
+    texts = [f"{number:04}" for number in range(40)]
+    train, validation, _, _ = split(texts, "files", 0.1, ["even", "odd"] * 20)
+    assert validation == texts[36:] and train == texts[:36]
+
+
 @pytest.mark.parametrize(
     ("texts", "how", "share", "part"),
     [
@@ -136,4 +186,4 @@ def test_an_empty_part_is_an_error(texts: list[str], how: str, share: float, par
         return
     with pytest.raises(CorpusError, match=f"the {part} part would be empty") as caught:
         split(texts, how, share)
-    assert caught.value.remedy
+    assert caught.value.remedy and f"split={how}" not in caught.value.remedy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -141,6 +142,13 @@ def test_order_is_chosen_without_the_validation_split(tmp_path: Path) -> None:
     assert {found["ngram"].order for found in results} == {best_order(cycle, vocab_size=3, highest=8)}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_has_no_order(seed: int) -> None:
+    """Chosen on tokens that were counted too, the longest n-gram would always be the best."""
+    noise = np.random.default_rng(seed).integers(0, 4, 6_000)
+    assert best_order(noise, vocab_size=4, highest=8) <= 4
+
+
 def test_training_tokens_beyond_the_limit_are_left_out_and_said(tmp_path: Path) -> None:
     tokens, _ = chain(4_000, seed=2)
     said: list[str] = []
@@ -170,6 +178,16 @@ def test_compressors_measure_the_validation_text(tmp_path: Path) -> None:
         assert new[name] == seen[name]  # and neither knows the training text
     assert new["xz_given_train"].bits_per_byte > 8
     assert seen["xz_given_train"].bits_per_byte < 1
+
+
+def test_gzip_is_the_file_that_gzip_writes(tmp_path: Path) -> None:
+    """Header, checksum and all: what `gzip -9` makes of the text."""
+    text = " ".join(f"{number} foxes" for number in range(300)).encode()
+    tokens = np.zeros(20, np.uint16)
+    found = baselines(
+        tokens, tokens, vocab_size=2, validation_bytes=len(text), **texts(tmp_path, validation=text)
+    )
+    assert found["gzip"].bits_per_byte == 8 * len(gzip.compress(text, 9)) / len(text)
 
 
 def test_xz_is_given_only_the_end_of_a_long_training_text(

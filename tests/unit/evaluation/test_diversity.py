@@ -68,3 +68,10 @@ def test_grams_are_all_windows(words: list[str], order: int) -> None:
     windows = [tuple(words[at : at + order]) for at in range(len(words) - order + 1)]
     assert grams(words, order) == windows
     assert distinct([windows]) == (len(set(windows)) / len(windows) if windows else 1.0)
+
+
+def test_what_a_text_repeats_is_not_what_another_has_too() -> None:
+    own = ["one two three four one two three four", "red blue red blue red blue red blue"]
+    found = diversity(own, unit="word")
+    assert found.alike == [0.0, 0.0] and min(found.repeated) > 0
+    assert diversity([*own, own[0]], unit="word").alike == [1.0, 0.0, 1.0]

@@ -124,7 +124,7 @@ def test_offsets_of_any_text(documents: list[str]) -> None:
     ends = np.cumsum([len(ids) for ids in encoded])
     split = Split(
         tokens=np.concatenate(encoded), starts=(ends - [len(ids) for ids in encoded]).astype(np.uint64),
-        bytes=sum(lengths), characters=0, documents=len(documents), text_path=Path(),
+        bytes=sum(lengths), characters=0, documents=len(documents), text_file=Path(),
     )  # fmt: skip
     begins = byte_offsets(split, tokenizer)
     content = b"".join(document.encode() + b"\n" * several for document in documents)

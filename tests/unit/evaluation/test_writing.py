@@ -138,6 +138,20 @@ def test_places_sum_what_the_batches_hold() -> None:
     assert document_ends["rate"] == pytest.approx(1 / 21)
 
 
+def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
+    random = np.random.default_rng(3)
+    nats = random.normal(2.0, 0.5, (9, 12))
+    places = Places(context=12, end=None)
+    zeros = torch.zeros(9, 12, dtype=torch.int64)
+    for part in (slice(0, 4), slice(4, 9)):
+        places.add(torch.zeros(1), zeros[part], torch.from_numpy(nats[part]))
+    gains = nats[:, 6:9].mean(axis=1) - nats[:, 9:].mean(axis=1)
+    found = places.positions()
+    assert found is not None and found["rows"] == 9
+    assert found["gain"] == pytest.approx(gains.mean(), rel=1e-9)
+    assert found["error"] == pytest.approx(gains.std(ddof=1) / 3, rel=1e-9)
+
+
 def test_places_without_documents_or_whole_windows_are_none() -> None:
     places = Places(context=8, end=None)
     score(ByPosition([0.5] * 4), [(np.zeros((1, 4), np.int64), np.zeros((1, 4), np.int64))], places=places)

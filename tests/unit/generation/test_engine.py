@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -14,8 +15,9 @@ from torch import Tensor
 from octavo.config import ModelConfig
 from octavo.config.parts import parts
 from octavo.errors import TokenizerError
-from octavo.generation import Sample, Sampling, Writer
-from octavo.generation.engine import CachedDecoder, FullDecoder
+from octavo.generation import Sample, Sampling, Writer, native
+from octavo.generation.engine import CachedDecoder, Decoder, FullDecoder
+from octavo.generation.native import NativeDecoder
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
@@ -48,7 +50,7 @@ def script(tokens: Sequence[int]) -> Callable[..., Callable[[Tensor], Tensor]]:
     class Scripted:
         read: list[list[list[int]]] = []  # noqa: RUF012 - one script, one list
 
-        def __init__(self, model: GPT, *, batch: int, precision: str) -> None:
+        def __init__(self, model: GPT, *, batch: int, precision: str, window: str) -> None:
             self.coming, self.batch, self.size = iter(tokens), batch, model.embedding.num_embeddings
 
         def __call__(self, fresh: Tensor) -> Tensor:
@@ -108,11 +110,56 @@ def test_both_decoders_give_the_same_logits(first: int) -> None:
 
 
 @torch.no_grad()
+@torch.no_grad()
+@pytest.mark.parametrize("first", [1, T, 3 * T])
+def test_both_decoders_forget_the_same_tokens_for_ngrams(first: int) -> None:
+    """When the window slides, the cache is cleared; what it held last must not reach into the text read anew."""
+    config = ModelConfig.model_validate(
+        {"layers": 1, "width": 16, "heads": 2, "context": T}
+        | {"ngrams": {"kind": "hashed", "longest": 4, "buckets": 97}}
+    )
+    model = build_model(config, vocab_size=11, seed=2).eval()
+    torch.manual_seed(1)
+    model.ngrams.weight.normal_()  # it starts at zero, which would hide every mistake
+    fast, slow = CachedDecoder(model, batch=2), FullDecoder(model, batch=2)
+    for length in (first, *[1] * (3 * T), 3, *[1] * T):
+        tokens = torch.randint(0, 11, (2, length))
+        torch.testing.assert_close(fast(tokens), slow(tokens), rtol=1e-4, atol=1e-5)
+
+
 def test_every_token_sees_three_quarters_of_the_context_or_all_that_there_is() -> None:
     decoder = FullDecoder(writer().model.eval(), batch=1)
     for written in range(1, 6 * T):
         decoder(torch.zeros(1, 1, dtype=torch.long))
         assert decoder.text is not None and decoder.text.size(1) >= min(written, 3 * T // 4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("decoder", [NativeDecoder, CachedDecoder, FullDecoder])
+def test_a_cropped_window_reads_exactly_the_last_tokens_that_fit(decoder: Decoder) -> None:
+    if decoder is NativeDecoder and native.compiled() is None:
+        pytest.skip("there is no C compiler here")
+    model = writer().model.eval()
+    tokens = torch.randint(
+        model.embedding.num_embeddings, (2, 4 * T), generator=torch.Generator().manual_seed(0)
+    )
+    step = decoder(model, batch=2, window="crop")
+    for end in range(1, 4 * T + 1):
+        expected = model(tokens[:, max(0, end - T) : end])[:, -1]
+        torch.testing.assert_close(step(tokens[:, end - 1 : end]), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("decoder", [CachedDecoder, FullDecoder, None])
+def test_what_is_written_beyond_the_context_follows_the_window(decoder: Decoder | None) -> None:
+    """Also one token, which is read anew at every step."""
+    writing = writer()
+    ids = writing.prompt_ids("the small")
+    for _ in range(3 * T):
+        ids.append(int(writing.model(torch.tensor([ids[-T:]]))[0, -1].argmax()))
+    cropped = replace(GREEDY, window="crop")
+    steps = writing.write("the small", tokens=3 * T, sampling=cropped, decoder=decoder)
+    *_, (sample, _) = steps
+    assert sample.ids == ids[-3 * T :][: len(sample.ids)] and len(sample.ids) > T
 
 
 def test_a_long_prompt_is_read_to_its_end() -> None:
@@ -160,6 +207,17 @@ def test_seeds_repeat_and_differ() -> None:
         return writer().samples("the", tokens=30, sampling=SAMPLED, seed=seed)[0].ids
 
     assert ids(1) == ids(1) != ids(2)
+
+
+def test_no_sample_of_one_seed_is_a_sample_of_another() -> None:
+    """Neighbouring seeds, such as the repeats of an experiment, share nothing."""
+    plain = Sampling()
+    texts = [
+        tuple(sample.ids)
+        for seed in range(5)
+        for sample in writer().samples("", tokens=12, sampling=plain, count=5, seed=seed)
+    ]
+    assert len(set(texts)) == 25
 
 
 def test_greedy_writing_takes_no_seed() -> None:

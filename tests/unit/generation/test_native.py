@@ -12,6 +12,7 @@ from octavo.config import load_recipe
 from octavo.generation import native
 from octavo.generation.engine import FullDecoder
 from octavo.generation.native import NativeDecoder
+from octavo.model import attention
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 
@@ -164,6 +165,23 @@ def test_weights_that_have_changed_are_read_again(change: str) -> None:
     torch.testing.assert_close(
         NativeDecoder(model, batch=1)(tokens), FullDecoder(model, batch=1)(tokens), rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("eps", [1e-6, 0.5, 100.0])
+def test_queries_and_keys_are_normed_alike(monkeypatch: pytest.MonkeyPatch, eps: float) -> None:
+    """ε stood in Python and in C."""
+    model, tokens = model_of("modern"), torch.arange(7)[None]
+    usual = FullDecoder(model, batch=1)(tokens)
+    monkeypatch.setattr(attention, "QK_EPS", eps)
+    expected = FullDecoder(model, batch=1)(tokens)
+    assert torch.equal(expected, usual) == (eps == 1e-6)
+    torch.testing.assert_close(NativeDecoder(model, batch=1)(tokens), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("token", [65, 2**31 - 1, -1])
+def test_a_token_beyond_the_vocabulary(token: int) -> None:
+    with pytest.raises(IndexError, match="vocabulary of 65"):
+        NativeDecoder(model_of("gpt2"), batch=1)(torch.tensor([[0, token]]))
 
 
 def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:

@@ -9,9 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from octavo.model import attend as kernel
+from octavo.model import attention as attention_module
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
 from octavo.model.native import library
 from octavo.model.positions import RotaryPositions
+from unit.conftest import names_in_c
 
 pytestmark = pytest.mark.skipif(
     library("octavo.model", "attend") is None, reason="there is no C compiler here, or it is switched off"
@@ -105,6 +107,19 @@ def test_weights_of_almost_nothing_are_nothing(processor: None) -> None:
     assert qkv.grad is not None
     size = qkv.grad.abs()
     assert not ((size > 0) & (size < torch.finfo(torch.float32).tiny)).any() and (size == 0).any()
+
+
+@pytest.mark.parametrize("eps", [1e-6, 0.5, 100.0])
+def test_queries_and_keys_are_normed_alike(monkeypatch: pytest.MonkeyPatch, eps: float) -> None:
+    monkeypatch.setattr(attention_module, "QK_EPS", eps)
+    module = attention(heads=2, kv_heads=1, width=8, qk_norm=True)
+    qkv = torch.randn(2, 9, 4 * 8, generator=torch.Generator().manual_seed(1))
+    found = kernel.attend(qkv, module.described(), None)
+    torch.testing.assert_close(found, module.in_parts(qkv, None, None), rtol=1e-5, atol=1e-5)
+
+
+def test_both_sides_mean_the_same_memory() -> None:
+    assert names_in_c("octavo.model", "attend", "Shape") == [name for name, *_ in kernel._Shape._fields_]
 
 
 def test_number_of_threads_changes_nothing() -> None:

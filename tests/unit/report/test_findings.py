@@ -33,6 +33,11 @@ def figures(mean: float | None) -> dict[str, Any]:
 EVALUATION = {
     "verdict": ["Validation loss 2.0.", FINDING["sentence"], "It repeats itself."],
     "findings": [FINDING, REPEATS],
+    "next": {
+        "remedy": "dropout",
+        "resume": False,
+        "command": "octavo train runs/a/config.yaml --out runs/a-2 model.dropout=0.2",
+    },
     "memorization": {
         "searched": 0.25,
         "difference_error": 0.01,
@@ -60,7 +65,9 @@ def test_findings_stand_once_with_evidence_and_settings(tmp_path: Path) -> None:
     assert HOSTILE not in text
     assert text.count("Over-fit from step 10 &lt;script&gt;") == 1
     assert text.count("It repeats itself.") == 1
-    assert "<code>model.dropout=0.2 training.patience=3</code>" in text
+    assert "this starts a new run:" in text
+    assert "<pre>octavo train runs/a/config.yaml --out runs/a-2 model.dropout=0.2</pre>" in text
+    assert text.index("Over-fit from") < text.index("<summary>evidence</summary>") < text.index("It repeats")
     assert 'class="finding bad"' in text
     assert ("best step", "1,000") in evidence(FINDING) and ("rise", "0.1235") in evidence(FINDING)
     assert [name for name, _ in evidence(FINDING)] == ["best step", "rise", "curve"]

@@ -26,10 +26,17 @@ def run_folder(
 ) -> Path:
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(
-        'description: "a <b>bold</b> recipe"\nsampling: {prompt: "ROMEO:"}\n', "utf-8"
+        'description: "a <b>bold</b> recipe"\nsampling: {prompt: "ROMEO:"}\n'
+        "corpus: {kind: files, paths: [/texts/a-novel.txt, '-']}\n",
+        "utf-8",
     )
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    (folder / "manifest.json").write_text(json.dumps({"octavo": "0.1.0", "seed": 1}), "utf-8")
+    splits = {
+        "train": {"tokens": 800, "characters": 4000, "documents": 1},
+        "validation": {"tokens": 100, "characters": 500, "documents": 1},
+    }
+    manifest = {"octavo": "0.1.0", "seed": 1, "data": {"splits": splits}}
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     if evaluation is not None:
         (folder / "evaluation.json").write_text(json.dumps(evaluation), "utf-8")
     if sample is not None:
@@ -112,6 +119,18 @@ def test_page_says_what_the_folder_says(tmp_path: Path) -> None:
     ):
         assert said in page, said
     assert (folder / "report" / "loss.svg").read_text("utf-8").startswith("<?xml")
+
+
+def test_the_users_text_stands_on_top_and_what_the_model_writes_comes_second(tmp_path: Path) -> None:
+    """A novel was headed "on TinyShakespeare characters", for so the recipe described itself."""
+    folder = run_folder(tmp_path / "bard", rows=TRAINED + JUDGED, evaluation=EVALUATION, sample="text")
+    page = page_of(folder)
+    about = "Trained on a-novel.txt, standard input: 4,000 characters (800 tokens) to learn from"
+    assert about in page and "; 2.5 passes over it." in page
+    places = [
+        page.index(words) for words in (about, "It learns.", "What it writes", "How it learned", "bold")
+    ]
+    assert places == sorted(places)
 
 
 def test_text_of_others_is_escaped(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from octavo.errors import RunFolderError, StorageError
+from octavo.errors import RunFolderError
 from octavo.runs.folder import RunFolder
 
 
@@ -39,8 +40,18 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match="is a file"):
         RunFolder.create(tmp_path / "file")
-    with pytest.raises(StorageError, match="Not a directory"):
+    with pytest.raises(RunFolderError, match="file is a file"):
         RunFolder.create(tmp_path / "file" / "run")
+    with pytest.raises(RunFolderError, match="null is no folder"):
+        RunFolder.create(Path(os.devnull))
+
+
+@pytest.mark.parametrize("below", [".", "run"])
+def test_a_link_that_leads_nowhere(tmp_path: Path, below: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunFolderError, match=r"is a link to .*nowhere, which does not exist"):
+        RunFolder.create(tmp_path / "link" / below)
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_one_writer(tmp_path: Path) -> None:
@@ -55,8 +66,10 @@ def test_one_writer(tmp_path: Path) -> None:
 
 
 def test_torn_rows_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n\0\0\0\n{"step": 2}\n{"step": 3, "lo')
-    assert RunFolder(tmp_path).rows() == [{"step": 1}, {"step": 2}]
+    (tmp_path / "metrics.jsonl").write_text(
+        '{"event": "mine", "step": 1}\n\0\0\0\n{"event": "mine", "step": 2}\n{"event": "mine", "step": 3, "lo'
+    )
+    assert RunFolder(tmp_path).rows() == [{"event": "mine", "step": step} for step in (1, 2)]
 
 
 @pytest.mark.parametrize("which", ["7", "step-7", "newest", "²", "-1", ""])

@@ -11,8 +11,8 @@ import pytest
 import octavo
 from octavo.config import load_recipe
 from octavo.errors import ConfigError
+from octavo.ground.console import Console
 from octavo.report.data import ReportData
-from octavo.runs.console import Console
 from octavo.runs.hooks import BestHook, Hook, Progress
 
 RECIPE: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from octavo.config import Recipe, check, flatten
-from octavo.runs.console import Console
+from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
 from octavo.runs.manifest import code_identity, run_manifest
 from octavo.training.runtime import Runtime
@@ -95,3 +95,39 @@ def test_the_manifest_is_plain_data_and_says_what_a_replay_needs(tmp_path: Path)
     assert found["runtime"] == RUNTIME.describe()
     assert found["versions"].keys() >= {"python", "torch", "numpy", "safetensors"}
     assert len(code_identity()["source_sha256"] or "") == 64
+
+
+def test_the_codes_identity_changes_with_its_content_and_with_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "octavo"
+    (package / "room").mkdir(parents=True)
+    monkeypatch.setattr("octavo.__file__", str(package / "__init__.py"))
+    found = []
+
+    def note() -> None:
+        found.append(code_identity()["source_sha256"])
+
+    (package / "__init__.py").write_text("x = 1\n")
+    (package / "one.py").write_text("")
+    note()
+    (package / "__init__.py").write_text("x = 2\n")
+    note()
+    (package / "one.py").rename(package / "two.py")
+    note()
+    (package / "two.py").rename(package / "room" / "two.py")
+    note()
+    for name in ("kernel.c", "page.html", "page.j2", "recipe.yaml", "words.txt", "py.typed"):
+        (package / name).write_text("shipped")
+        note()
+    assert len(set(found)) == len(found) == 10
+    for name in (
+        "__pycache__/one.cpython-311.pyc",
+        "room/__pycache__/two.pyc.140",
+        ".page.html.swp",
+        ".git/HEAD",
+    ):
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).write_text("not shipped")
+        note()
+    assert set(found[10:]) == {found[9]}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import OctavoError, RunFolderError
-from octavo.runs.console import Console
+from octavo.ground.console import Console
 from octavo.runs.train import train
 from octavo.synthesis.writing.session import WritingJob
 from octavo.synthesis.writing.spec import WritingSpec, check_spec

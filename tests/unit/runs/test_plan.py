@@ -12,31 +12,15 @@ from torch import Tensor
 import octavo
 from octavo.config import load_recipe
 from octavo.errors import InputError
+from octavo.ground.console import Console
 from octavo.runs import plan as module
-from octavo.runs.console import Console
-from octavo.runs.plan import duration, plan, step_tokens, timed, warnings
+from octavo.runs.plan import plan, step_tokens, timed, warnings
 from octavo.training.teaching import Lesson, Teachers
 
 SMALL = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
     "training": {"batch": 4, "steps": 30},
 }
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.2, "0 s"),
-        (89, "89 s"),
-        (90, "2 min"),
-        (3600, "60 min"),
-        (5400, "1.5 h"),
-        (100_000, "27.8 h"),
-        (864_000, "10.0 days"),
-    ],
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def facts(**changes: object) -> dict:
@@ -151,3 +135,43 @@ def test_a_taught_run_is_planned_with_its_teachers(tmp_path: Path, monkeypatch: 
         for given in (taught, {})
     )
     assert slow["compute"] == pytest.approx(fast["compute"] * 4 / 3) and slow["update"] == fast["update"]
+
+
+EPOCHS = {**SMALL, "training": {"batch": 4, "epochs": 20}, "batches": "sliding"}
+
+
+def test_epochs_of_no_text_are_no_thousand_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 epochs over no text were 1,000 steps: 83 s and $0.03."""
+    for found in (plan(EPOCHS, vocab_size=50, on=["a100"]), plan(EPOCHS, vocab_size=50)):
+        assert (found["steps"], found["tokens_seen"], found["passes"]) == (None, None, 20)
+        assert any("20 passes" in said and "--text" in said for said in found["warnings"])
+    (machine,) = plan(EPOCHS, vocab_size=50, on=["a100"])["predictions"]
+    assert (machine["hours"], machine["price"]) == (None, None) and machine["seconds"]["step"] > 0
+    assert plan(EPOCHS, vocab_size=50)["training_time"] is None
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("a fox and a dog. " * 60)
+    told = plan(EPOCHS, tmp_path / "text.txt", on=["a100"])
+    windows = -(-(told["training_tokens"] - 1) // 16)
+    assert told["steps"] in (20 * -(-windows // 4), 20 * -(-(windows - 1) // 4))
+    assert told["predictions"][0]["price"] > 0 and told["warnings"] == []
+
+
+def test_without_a_text_a_long_step_is_predicted_unless_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = []
+    build = module.build_model
+
+    def counting(*arguments: object, **options: object) -> object:
+        built.append(arguments)
+        return build(*arguments, **options)
+
+    monkeypatch.setattr(module, "build_model", counting)
+    on_cpu = {"training.device": "cpu"}
+    large = plan("tinystories-gpt2", overrides=on_cpu)
+    assert large["predicted"] and large["step_seconds"] > 0 and not built
+    assert large["parameters"] == 162_419_712
+    assert not plan(SMALL, vocab_size=50, overrides=on_cpu)["predicted"] and len(built) == 1
+    monkeypatch.setattr(module, "SHORT_TIMING", 0.0)
+    assert plan(SMALL, vocab_size=50, overrides=on_cpu)["predicted"] and len(built) == 1
+    assert not plan(SMALL, vocab_size=50, overrides=on_cpu, time_step=True)["predicted"] and len(built) == 2

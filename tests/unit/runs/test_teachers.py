@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 
 import octavo
 from octavo.dataset import Dataset, prepare
 from octavo.errors import CheckpointError, ConfigError, InputError, StorageError
 from octavo.generation import Precision
+from octavo.ground.console import Console
 from octavo.runs import teachers
-from octavo.runs.console import Console
 from octavo.runs.train import resolve
 
 RECIPE = {
@@ -170,6 +172,25 @@ def test_what_is_written_goes_on_from_the_text_and_is_the_same_again(
         assert runs[0].tokenizer.decode(one.tokens[start : start + 12].tolist()) in read
     other = teachers.write(models[::-1], text, 40_000, **given)
     assert not np.array_equal(one.tokens, other.tokens)  # they take turns
+
+
+def test_they_write_what_they_predict(place: Path) -> None:
+    """Another temperature than 1 would teach other probabilities than theirs. This one predicts the same everywhere."""
+    model = octavo.Run.open(place / "teacher-1").model
+    size = model.head.out_features
+    head = torch.nn.Linear(model.head.in_features, size, bias=True)
+    with torch.no_grad():
+        head.weight.zero_()
+        head.bias.copy_(torch.linspace(0, 2.5, size))
+    model.head = head
+    opening = torch.zeros(64, 1, dtype=torch.int64)
+    random = np.random.Generator(np.random.Philox(key=[1, 2]))
+    new = teachers.goes_on(model, opening, random, before=None, end=None, precision="float32")
+    drawn = torch.cat(list(islice(new, 200)), dim=1).flatten()
+    expected = head.bias.detach().softmax(dim=0)
+    shares = torch.bincount(drawn, minlength=size) / len(drawn)
+    errors = (expected * (1 - expected) / len(drawn)).sqrt()
+    assert ((shares - expected).abs() / errors).max() < 4
 
 
 @pytest.mark.parametrize("tokenizer", ["bpe", "word"])

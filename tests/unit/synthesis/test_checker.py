@@ -30,6 +30,19 @@ def test_good_pidgin_from_another_hand_passes() -> None:
     assert check(OWN, vocabulary={*vocabulary(), "more"}).problems == ()
 
 
+def test_the_bounds_of_the_length_are_inside() -> None:
+    count = len(OWN.split())
+    vocabulary_ = {*vocabulary(), "more"}
+    for words, passes in (
+        ((count, 999), True),
+        ((1, count), True),
+        ((count, count), True),
+        ((count + 1, 999), False),
+        ((1, count - 1), False),
+    ):
+        assert check(OWN, vocabulary=vocabulary_, words=words).ok is passes
+
+
 GOOD = Storyteller(21).story(0).text
 
 

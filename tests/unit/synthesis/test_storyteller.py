@@ -101,6 +101,16 @@ def test_write_gives_one_story_a_line(tmp_path: Path, told: list[Story]) -> None
     assert path.read_bytes().decode().splitlines() == [s.text for s in told[10:35]]
 
 
+def test_write_goes_over_nothing_unasked(tmp_path: Path, told: list[Story]) -> None:
+    path = tmp_path / "stories.txt"
+    path.write_text("mine")
+    with pytest.raises(InputError, match=r"(?s)exists.*force=True"):
+        Storyteller(11).write(path, 25)
+    assert path.read_text() == "mine"
+    Storyteller(11).write(path, 2, force=True)
+    assert path.read_text().splitlines() == [s.text for s in told[:2]]
+
+
 def test_wrong_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="seed is -1"):
         Storyteller(-1)

@@ -36,7 +36,6 @@ def test_short_forms() -> None:
         ("bpe:sise=512", "did you mean tokenizer.size"),
         ("bpe:512,7", "reads option=value"),
         ("bpe:", "colon without an option"),
-        ("byte:3", "has no options"),
         ("", "there is no tokenizer ''"),
     ],
 )

@@ -7,12 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from octavo.training.checkpoint import (
-    Checkpoint,
-    model_tensors,
-    optimizer_tensors,
-    save_checkpoint,
-)
+from octavo.training.checkpoint import Checkpoint, model_tensors, optimizer_tensors, save_checkpoint
 
 
 def learner(seed: int = 0) -> tuple[nn.Module, torch.optim.Optimizer]:

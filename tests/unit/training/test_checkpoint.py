@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,11 +16,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from octavo.errors import CheckpointError
-from octavo.training.checkpoint import (
-    Checkpoint,
-    newest_whole,
-    seal,
-)
+from octavo.training.checkpoint import Checkpoint, newest_whole, seal
 from unit.training.saving import contents, learner, save
 
 
@@ -115,6 +113,25 @@ def test_every_truncation_and_every_addition_is_seen(saved: Checkpoint, data: st
     assert damaged(saved, name, lambda content: content[:cut])
     added = data.draw(st.binary(min_size=1, max_size=4).filter(bytes.strip))  # blanks change no JSON
     assert damaged(saved, name, lambda content: content + added)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_only_another_user_may_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    five, ten = save(tmp_path / "checkpoints", 5), save(tmp_path / "checkpoints", 10)
+    theirs, opened = ten.folder / name, Path.open
+
+    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == theirs:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(CheckpointError, match=f"{name} cannot be read.*Permission denied"):
+        ten.verify()
+    found, complaints = newest_whole(tmp_path / "checkpoints")
+    assert found == five and len(complaints) == 1
 
 
 @pytest.mark.parametrize("name", FILES)

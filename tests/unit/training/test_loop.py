@@ -135,6 +135,16 @@ def test_loss_of_counts_what_is_scored() -> None:
     assert loss.item() == pytest.approx(1.5 * math.log(2))
 
 
+def test_the_loss_is_summed_in_float32_whatever_the_logits_are() -> None:
+    logits = 3 * torch.randn(16, 64, V, generator=torch.Generator().manual_seed(0))
+    targets = torch.randint(0, V, (16, 64), generator=torch.Generator().manual_seed(1))
+    short, double = logits.bfloat16(), logits.bfloat16().double()
+    exact = F.cross_entropy(double.flatten(0, 1), targets.flatten()).item()
+    for given, digits in ((short, 1e-6), (double, 1e-12)):
+        found = loss_of(lambda inputs, given=given: given, targets, targets, scored=targets.numel())
+        assert found.item() == pytest.approx(exact, rel=digits)
+
+
 def test_accumulation_weighs_every_token_the_same() -> None:
     """Batches of whole documents have unlike numbers of targets, some even none."""
     inputs = np.random.default_rng(3).integers(0, V, (4, T))

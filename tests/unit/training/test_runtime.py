@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -19,6 +20,8 @@ from octavo.training.runtime import (
     Runtime,
     choose_device,
     choose_precision,
+    choose_threads,
+    pass_timing,
     relative_error,
     set_threads,
     truth_test,
@@ -228,3 +231,46 @@ def test_freed_memory_is_kept() -> None:
     """10 tensors of 80 MB each are 200,000 pages when each comes from the system anew."""
     done = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, encoding="utf-8", check=True)
     assert int(done.stdout) < 1000
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def busy(monkeypatch: pytest.MonkeyPatch, ratio: float) -> None:
+    """A pass with two threads takes so many times as long as with one."""
+    monkeypatch.setattr(
+        runtime, "step_seconds", lambda *_, **__: ratio if torch.get_num_threads() == 2 else 1.0
+    )
+
+
+@pytest.mark.parametrize(("ratio", "chosen"), [(0.6, 2), (1.5, 2), (60.0, 1)])
+def test_one_thread_where_two_are_ruinous(
+    two_threads: None, monkeypatch: pytest.MonkeyPatch, ratio: float, chosen: int
+) -> None:
+    busy(monkeypatch, ratio)
+    said: list[str] = []
+    assert choose_threads(None, model(), probe(), CPU, said.append) == chosen == torch.get_num_threads()
+    assert len(said) == (chosen == 1)
+    assert not said or "threads: 1, because other programs use the cores (2 take 60 times as long)" in said[0]
+
+
+def test_threads_that_are_given_are_taken_untimed(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "step_seconds", lambda *_, **__: pytest.fail("timed"))
+    for wanted in (2, 1):
+        assert choose_threads(wanted, model(), probe(), CPU, print) == wanted == torch.get_num_threads()
+    assert choose_threads(None, model(), probe(), CPU, print) == 1, "nothing to choose"
+
+
+def test_timing_threads_leaves_model_and_threads_alone(two_threads: None) -> None:
+    tested = model()
+    before = {name: value.clone() for name, value in tested.state_dict().items()}
+    timing = pass_timing(tested, probe(), 2)
+    assert timing(1) > 0 and timing(2) > 0
+    assert torch.get_num_threads() == 2
+    assert all(torch.equal(value, before[name]) for name, value in tested.state_dict().items())
+    assert all(parameter.grad is None for parameter in tested.parameters())

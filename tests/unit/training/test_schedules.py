@@ -58,3 +58,13 @@ def test_the_shortest_runs(kind: str, steps: int) -> None:
     """They learn: the first step is at the full rate."""
     factor = parts("schedule")[kind]().build(steps=steps)
     assert factor(0) == 1
+
+
+@pytest.mark.parametrize("kind", parts("schedule"))
+@pytest.mark.parametrize("warmup", [1, 5, 30])
+def test_a_fall_begins_where_the_warm_up_ends(kind: str, warmup: int) -> None:
+    """What follows a warm-up is the whole schedule, as if the run began there."""
+    config = parts("schedule")[kind]
+    warmed, plain = config(warmup=warmup).build(steps=40), config().build(steps=40 - warmup)
+    assert [warmed(step) for step in range(warmup, 40)] == [plain(step) for step in range(40 - warmup)]
+    assert warmed(warmup) == 1 > warmed(warmup - 1)

@@ -99,7 +99,7 @@ class Cleaned(Source):
             kept = self._kept(steps, document, number)
             first = next(kept, None)
             if first is not None:
-                yield Document(document.name, chain([first], kept))
+                yield Document(document.name, chain([first], kept), document.file)
         if not self._told:
             self._told = True
             for tally in self.tallies:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from octavo.config.parts import FilePath, register
+from octavo.config.parts import MOST, FilePath, register
 from octavo.corpus.cleaning.base import Dropped, Step, StepConfig
 from octavo.corpus.words import IS_MARK, WORDS_AND_MARKS
 from octavo.errors import CorpusError
@@ -146,7 +146,7 @@ class ClosedVocabulary(StepConfig):
     """Whether Cat is cat."""
     distance: int = Field(1, ge=1, le=2)
     """For repair: letters that may differ (inserted, dropped, changed, or swapped)."""
-    most: int = Field(5, ge=1)
+    most: int = Field(5, ge=1, le=MOST)
     """For repair: a document with more foreign words is dropped."""
 
     @field_validator("words", mode="before")

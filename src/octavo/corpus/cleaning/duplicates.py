@@ -114,7 +114,7 @@ class NearDuplicatesStep(StepConfig):
     kind: Literal["near_duplicates"] = "near_duplicates"
     likeness: float = Field(0.8, gt=0, lt=1)
     """Share of common runs of words among all of both documents, from which on they count as the same."""
-    words: int = Field(5, ge=1)
+    words: int = Field(5, ge=1, le=1000)
     """Words in a run."""
     permutations: int = Field(128, ge=16, le=1024)
     """Hash functions: more estimate the likeness better, and cost more time and memory."""

@@ -7,12 +7,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from octavo.config.parts import register
+from octavo.config.parts import MOST, register
 from octavo.corpus.cleaning.base import Dropped, Step, StepConfig
+from octavo.corpus.languages import SAMPLE, identifier
 from octavo.corpus.words import WORDS
-from octavo.errors import ConfigError, MissingExtra
-
-_SAMPLE = 3_000  # characters that a language is judged by
+from octavo.errors import ConfigError
 
 
 class _Length(Step):
@@ -39,13 +38,13 @@ class Length(StepConfig):
     """Documents that are too short or too long are dropped."""
 
     kind: Literal["length"] = "length"
-    min_words: int = Field(0, ge=0)
+    min_words: int = Field(0, ge=0, le=MOST)
     """Fewest words."""
-    max_words: int | None = Field(None, ge=1)
+    max_words: int | None = Field(None, ge=1, le=MOST)
     """Most words; empty: no limit."""
-    min_characters: int = Field(0, ge=0)
+    min_characters: int = Field(0, ge=0, le=MOST)
     """Fewest characters."""
-    max_characters: int | None = Field(None, ge=1)
+    max_characters: int | None = Field(None, ge=1, le=MOST)
     """Most characters; empty: no limit."""
 
     @model_validator(mode="after")
@@ -71,7 +70,7 @@ class _Language(Step):
         self._identifier, self._keep, self._certainty = identifier, keep, certainty
 
     def clean(self, text: str, number: int) -> str:
-        language, probability = self._identifier.classify(text[:_SAMPLE])
+        language, probability = self._identifier.classify(text[:SAMPLE])
         if language not in self._keep:
             raise Dropped("another language", f"{language}, with a probability of {probability:.2f}")
         if probability < self._certainty:
@@ -99,17 +98,13 @@ class Language(StepConfig):
         return (value,) if isinstance(value, str) else value
 
     def build(self) -> Step:
-        try:
-            from py3langid.langid import MODEL_FILE, LanguageIdentifier
-        except ImportError as error:
-            raise MissingExtra("py3langid", "data", "Telling languages apart") from error
-        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-        known = set(identifier.labels)
+        found = identifier()
+        known = set(found.labels)
         wrong = sorted({*self.keep, *self.among} - known)
         if wrong:
             raise ConfigError(
                 f"There is no language {', '.join(wrong)} here; known are {', '.join(sorted(known))}."
             )
         if self.among:
-            identifier.set_languages(sorted({*self.keep, *self.among}))
-        return _Language(identifier, self.keep, self.certainty)
+            found.set_languages(sorted({*self.keep, *self.among}))
+        return _Language(found, self.keep, self.certainty)

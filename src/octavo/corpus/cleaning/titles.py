@@ -21,6 +21,10 @@ _FORMS = {
 }
 
 
+_LEADER = " \t\xa0.…"
+_PAGE = re.compile(r"(?:\d{1,4}|[ivxlc]{1,7}|[IVXLC]{1,7})\Z")
+
+
 def compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     """Regular expressions that a user wrote, over lines. Raises ValueError that names a wrong one."""
     found = []
@@ -45,6 +49,36 @@ class _Removal(Step):
             if count:
                 self.found[self._what] += count
         return text
+
+
+def leads_to_page(line: str) -> bool:
+    """Whether a line is one of a table of contents: words, at least four dots, a page number; without a number, six."""
+    line = line.rstrip()
+    page = _PAGE.search(line[-8:])
+    before = line[: len(line) - len(page[0])] if page else line
+    words = before.rstrip(_LEADER)
+    leader = before[len(words) :]
+    dots = leader.count(".") + 3 * leader.count("…")
+    return bool(words.strip()) and dots >= (4 if page else 6)
+
+
+class _DotLeaders(Step):
+    def clean(self, text: str, number: int) -> str:
+        lines = text.split("\n")
+        kept = [line for line in lines if not leads_to_page(line)]
+        if len(kept) < len(lines):
+            self.found["lines of contents removed"] += len(lines) - len(kept)
+        return "\n".join(kept)
+
+
+@register("cleaning")
+class DotLeaders(StepConfig):
+    """Lines of tables of contents, whose dots lead to a page number, are removed: "Preface . . . . . . 7"."""
+
+    kind: Literal["dot_leaders"] = "dot_leaders"
+
+    def build(self) -> Step:
+        return _DotLeaders()
 
 
 @register("cleaning")

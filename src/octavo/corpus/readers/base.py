@@ -30,10 +30,10 @@ class ReaderOptions(Strict):
     password_variable: str = Field("OCTAVO_PASSWORD", min_length=1)
     """Environment variable that holds the password of encrypted documents. A password itself is no option,
     since options are written into the run folder; on a terminal it is asked for."""
-    document_seconds: float = Field(8, gt=0)
+    document_seconds: float = Field(8, gt=0, le=1e6)
     """Seconds of the processor that a document (not plain text) may take without getting on, as many again for each
     megabyte after the first; four times that in all, for one that gets on page by page."""
-    document_megabytes: int = Field(2048, ge=256)
+    document_megabytes: int = Field(2048, ge=256, le=2**20)
     """Most memory that reading a document may take (not limited on Windows)."""
 
 

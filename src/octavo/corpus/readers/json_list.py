@@ -10,7 +10,7 @@ from typing import BinaryIO, ClassVar, Literal
 from octavo.config.parts import register
 from octavo.corpus.documents import Document, Report
 from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
-from octavo.corpus.readers.jsonl import JsonLines, sound, text_in
+from octavo.corpus.readers.jsonl import JsonLines, file_in, sound, text_in
 from octavo.errors import CorpusError
 
 LARGEST = 256 << 20  # bytes; such a file is read whole
@@ -49,7 +49,7 @@ class JsonList(Reader):
             place = f"{name}, record {number}"
             text = sound(record, place) if isinstance(record, str) else text_in(record, self._field, place)
             if text:
-                yield Document(place, iter([text]))
+                yield Document(place, iter([text]), file_in(record, place))
 
     def _lines(self, file: BinaryIO, name: str) -> Iterator[Document] | None:
         """The file as JSON lines, if its first line is an object and there is another one."""

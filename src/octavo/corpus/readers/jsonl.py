@@ -27,16 +27,23 @@ class JsonLines(Reader):
         for number, line in enumerate(lines, start=1):
             if line and not line.isspace():
                 place = f"{name}, line {number}"
-                yield Document(place, iter([self._text(line, place)]))
+                record = self._record(line, place)
+                text = text_in(record, self._field, place)
+                yield Document(place, iter([text]), file_in(record, place))
 
-    def _text(self, line: str, place: str) -> str:
+    def _record(self, line: str, place: str) -> object:
         try:
-            record = json.loads(line)
+            return json.loads(line)
         except (ValueError, RecursionError) as error:
             raise CorpusError(
                 f"{place} is not JSON: {error}.", remedy="Each line has to be one JSON object."
             ) from error
-        return text_in(record, self._field, place)
+
+
+def file_in(record: object, place: str) -> str:
+    """The name of the file that a record says it came from, as `octavo corpus clean` writes it; empty without one."""
+    named = record.get("file") if isinstance(record, dict) else None
+    return sound(named, place) if isinstance(named, str) else ""
 
 
 def text_in(record: object, field: str, place: str) -> str:

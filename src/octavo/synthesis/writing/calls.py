@@ -10,6 +10,13 @@ from typing import Literal, Protocol
 from octavo.config.parts import PartConfig
 from octavo.synthesis.writing.money import Prices, Tokens
 
+LONGEST_TOKEN = 16
+"""Bytes of a reply for each of its tokens, at most: four times what tokens have in English."""
+
+ABSURD = 20
+"""So many times the tokens that a call can take are a mistake of whoever counted them. Less is believed: some servers
+put their own words before a prompt, and do not count what a model thinks as a part of its reply."""
+
 Message = dict[str, str]
 """`role` (system, user or assistant) and `content`."""
 
@@ -33,6 +40,28 @@ class Request:
         """A bound that no tokenizer over bytes exceeds: one token a byte, and some for each message's frame."""
         said = sum(len(message["content"].encode()) + 16 for message in self.messages)
         return Tokens(prompt=said + 16, cached=0, reply=self.max_tokens)
+
+    @property
+    def most_bytes(self) -> int:
+        """A reply that has more did not keep to the limit on its tokens."""
+        return LONGEST_TOKEN * self.max_tokens + 256
+
+    def cut(self, reply: Reply) -> Reply:
+        """A reply without what goes beyond any limit on it; such a one was cut off. What a server counted for it is
+        left out where it cannot be true."""
+        text, finish = reply.text, reply.finish
+        data = text[: self.most_bytes + 1].encode()
+        if len(data) > self.most_bytes:
+            text, finish = data[: self.most_bytes].decode(errors="ignore"), "length"
+        return Reply(text, finish, self.believed(reply.tokens, text))
+
+    def believed(self, tokens: Tokens | None, text: str = "") -> Tokens | None:
+        """Tokens that a server counted; None where no such call takes so many, or none at all."""
+        most = self.most_tokens()
+        if tokens is None or not tokens.prompt or (text and not tokens.reply):
+            return None
+        absurd = tokens.prompt > ABSURD * most.prompt or tokens.reply > ABSURD * most.reply
+        return None if absurd else tokens
 
 
 @dataclass(frozen=True)

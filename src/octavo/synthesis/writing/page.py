@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from octavo.ground.pages import templates
 from octavo.synthesis.writing.store import storage, write_aside
 
 
@@ -24,18 +25,9 @@ def write_page(folder: Path, found: Mapping[str, Any]) -> Path:
 
 def render(found: Mapping[str, Any]) -> str:
     """The page as text."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "number": number, "money": money}
+    pages = templates(Path(__file__).parent, percent=percent, number=number, money=money)
     most = max([*found["rejects"].values(), *found["failures"].values()], default=1)
-    return environment.get_template("page.html").render(found=found, most=most)
+    return pages.get_template("page.html").render(found=found, most=most)
 
 
 def percent(share: float | None) -> str:

@@ -44,8 +44,10 @@ class Progress:
         return len(self._times) / span * 3600 if span > 0 else 0.0
 
     def line(self) -> str:
-        """The live line: stories, yield, cost, pace, time left."""
+        """The live line: stories, what is waited for, yield, cost, pace."""
         parts = [f"{self.stories:,} of {self.wanted:,} stories"]
+        if self.note:
+            parts.append(self.note)
         if self.replies:
             parts.append(f"yield {self.accepted / self.replies:.0%}")
         if self.priced:
@@ -53,9 +55,9 @@ class Progress:
             parts.append(f"{dollars(self.budget.spent)}{cap}")
         rate = self.per_hour()
         if rate:
-            parts += [f"{rate:,.0f} an hour", f"{_clock((self.wanted - self.stories) / rate * 3600)} left"]
+            parts.append(f"{rate:,.0f} an hour")
         parts.append(f"{self.in_flight} in flight")
-        return ", ".join(parts) + (f" ({self.note})" if self.note else "")
+        return ", ".join(parts)
 
     def facts(self) -> dict[str, Any]:
         """The session in figures."""
@@ -74,10 +76,3 @@ class Progress:
             "spent_usd": self.budget.spent / 10**12,
             "cap_usd": None if self.budget.cap is None else self.budget.cap / 10**12,
         }
-
-
-def _clock(seconds: float) -> str:
-    minutes = int(seconds // 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60:02} min"
-    return f"{minutes} min {int(seconds % 60):02} s" if minutes else f"{int(seconds)} s"

@@ -23,15 +23,16 @@ def read_answer(data: dict[str, Any]) -> Reply:
     tokens = read_usage(data.get("usage"))
     choice = _choice(data, tokens)
     message = choice.get("message")
-    text = message.get("content") if isinstance(message, dict) else None
+    text = _text(message.get("content")) if isinstance(message, dict) else None
     finish = choice.get("finish_reason")
-    if not isinstance(text, str) or not isinstance(finish, str):
+    if text is None or not isinstance(finish, str):
         raise malformed("The answer holds no message with a reason for its end.", tokens)
     return Reply(text, finish, tokens)
 
 
-async def read_stream(lines: AsyncIterator[str]) -> Reply:
-    """A reply that came in pieces: server-sent events up to `[DONE]`. Raises CallFailed."""
+async def read_stream(lines: AsyncIterator[str], most: int = LARGEST) -> Reply:
+    """A reply that came in pieces: server-sent events up to `[DONE]`, or to `most` letters, from where on nobody
+    listens. Raises CallFailed."""
     pieces: list[str] = []
     size = 0
     finish: str | None = None
@@ -52,16 +53,42 @@ async def read_stream(lines: AsyncIterator[str]) -> Reply:
             continue  # the event with the usage
         choice = _choice(event, tokens)
         delta = choice.get("delta")
-        piece = delta.get("content") if isinstance(delta, dict) else None
-        if piece is not None:
-            if not isinstance(piece, str):
+        content = delta.get("content") if isinstance(delta, dict) else None
+        if content is not None:
+            piece = _text(content)
+            if piece is None:
                 raise malformed("A piece of the stream is no text.", tokens)
             pieces.append(piece)
             size += len(piece)
         finish = choice.get("finish_reason") or finish
-        if size > LARGEST or (finish is not None and not isinstance(finish, str)):
+        if finish is not None and not isinstance(finish, str):
             raise malformed("The stream is not one of a story.", tokens)
+        if size > most:
+            return Reply("".join(pieces), "length", tokens)
     raise CallFailed("cut", "The stream broke off before its end.", tokens=tokens, billed=True)
+
+
+async def lines_of(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The lines of a body that comes in pieces. Raises CallFailed for one that never ends."""
+    rest = b""
+    async for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r").decode(errors="replace")
+        if len(rest) > LARGEST:
+            raise malformed("A line of the stream is too long for a story.")
+    yield rest.decode(errors="replace")
+
+
+def _text(content: Any) -> str | None:
+    """The text of a message: a string, or a list of parts with some text among them. None where there is none."""
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        found = [text for text in texts if isinstance(text, str)]
+        content = "".join(found) if found else None
+    if not isinstance(content, str):
+        return None
+    return content.encode(errors="replace").decode()  # half a character can be neither sent nor stored
 
 
 def read_usage(usage: Any) -> Tokens | None:

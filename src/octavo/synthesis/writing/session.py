@@ -10,6 +10,7 @@ from typing import Any
 
 from octavo.config import parse_yaml
 from octavo.errors import ConfigError, InputError
+from octavo.ground.made import refuse_no_folder
 from octavo.synthesis.writing.calls import Backend
 from octavo.synthesis.writing.checks import Judge, words_of
 from octavo.synthesis.writing.estimate import Estimate, estimate
@@ -20,11 +21,14 @@ from octavo.synthesis.writing.page import write_page
 from octavo.synthesis.writing.progress import Progress
 from octavo.synthesis.writing.prompts import Prompt
 from octavo.synthesis.writing.spec import WritingSpec, check_spec, spec_yaml
-from octavo.synthesis.writing.store import Store, locked, spent_in, write_aside
+from octavo.synthesis.writing.store import Store, locked, spent_in, storage, write_aside
 from octavo.synthesis.writing.writer import Writing
 
 STORE = "stories.sqlite"
 """The database in a corpus' folder."""
+
+COMPARED = "compare"
+"""The folder in it where prompts are compared."""
 
 _FIXED = ("rules", "diversity", "seed")  # what may not change between two sessions of one corpus
 
@@ -116,6 +120,7 @@ class WritingJob:
         """
         if backends is None:
             backends = {name: writer.build(seed=self.spec.seed) for name, writer in self.spec.writers.items()}
+        self._refuse_strangers()
         with locked(self.out):
             store = Store(self.store, near_duplicates=self.spec.rules.near_duplicates)
             try:
@@ -141,6 +146,17 @@ class WritingJob:
             finally:
                 store.close()
             return {"ended": ended, "out": str(self.out), **writing.progress.facts(), "report": report}
+
+    def _refuse_strangers(self) -> None:
+        """Raise InputError where something else than a corpus stands in the way."""
+        with storage(self.out):
+            refuse_no_folder(self.out, "a corpus")
+            there = {path.name for path in self.out.iterdir()} if self.out.is_dir() else set()
+        if STORE not in there and any(name != COMPARED and not name.startswith(".") for name in there):
+            raise InputError(
+                f"{self.out} is not empty, and has no {STORE}: it is no corpus to go on with.",
+                remedy="choose another --out",
+            )
 
     def publish(self) -> dict[str, Any]:
         """Write corpus.txt, corpus.jsonl and the report from the store; returns the report's figures."""
@@ -175,7 +191,7 @@ def compare_prompts(job: WritingJob, *, say: Say = lambda _: None, **run: Any) -
     parts = []
     for name in job.spec.compare:
         spec = check_spec({**parse_yaml(spec_yaml(job.spec), "the spec"), "prompt": name})
-        folder = job.out / "compare" / Path(name).name
+        folder = job.out / COMPARED / Path(name).name
         part = WritingJob(spec, folder, stories=job.stories, max_usd=job.max_usd, max_hours=job.max_hours)
         part.hours = job.hours
         parts.append(part)

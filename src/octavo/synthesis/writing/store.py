@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import InputError, StorageError
+from octavo.ground.files import written_aside
 from octavo.synthesis.writing.calls import Batch
 from octavo.synthesis.writing.similar import Signatures, band_keys, similarity
 
@@ -346,13 +346,12 @@ def storage(path: Path) -> Iterator[None]:
 
 def write_aside(path: Path, write: Callable[[Any], None]) -> None:
     """Write a text file beside its place and rename it, so that it is there whole or as it was."""
-    aside = path.with_name(f".{path.name}.tmp")
-    with storage(path):
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+    with (
+        storage(path),
+        written_aside(path) as aside,
+        aside.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        write(file)
 
 
 def story_id(number: int) -> str:

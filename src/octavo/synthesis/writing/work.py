@@ -12,12 +12,14 @@ from octavo.synthesis.writing.calls import Message
 @dataclass
 class Draft:
     """A story that is not there yet. `attempt` counts calls of all sessions, `tries` replies of this one that did
-    not pass, `failures` calls in a row without a reply; `due` is the earliest time of the next call."""
+    not pass, `failures` calls in a row without a reply, `refusals` those of them that were refused; `due` is the
+    earliest time of the next call."""
 
     number: int
     attempt: int = 0
     tries: int = 0
     failures: int = 0
+    refusals: int = 0
     due: float = 0.0
     messages: list[Message] = field(default_factory=list)
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from octavo.errors import OctavoError
 from octavo.synthesis.writing.calls import Backend, CallFailed, Reply, Request
 from octavo.synthesis.writing.checks import Judge
+from octavo.synthesis.writing.desk import Desk
 from octavo.synthesis.writing.journal import BatchMemory, Journal
 from octavo.synthesis.writing.money import Budget, Hours, Tokens
 from octavo.synthesis.writing.pacing import FIRST, Pace, backoff
@@ -30,25 +31,11 @@ from octavo.synthesis.writing.work import Draft, Work
 LOST_WAIT = 2.0
 """Seconds that a writer is left alone after a process died during a call to it, if it never asked for more."""
 
+REFUSALS = 3
+"""Refusals of one story by a writer that answers others, after which it is given up."""
+
 TICK = 0.25
 """Seconds between two looks at the clock, at the user, and at the hours."""
-
-NEVER_REACHED = 5
-"""Failures of a writer that never answered, one after another, after which it is given up."""
-
-
-@dataclass
-class Desk:
-    """One writer at work."""
-
-    name: str
-    backend: Backend
-    pace: Pace
-    closed: str = ""  # why it gets no more calls
-    good: int = 0
-    failed_in_row: int = 0  # calls that were out together fail as one
-    last_failed: float = 0.0
-    last_good: float = field(default_factory=time.monotonic)
 
 
 class WritersGone(OctavoError):
@@ -94,7 +81,10 @@ class Writing:
                     backend.in_flight,
                     first=backend.in_flight if backend.lasting else FIRST,
                     not_before=now + max(0.0, gates.get(name, 0.0) - today),
+                    judged=not backend.lasting,
                 ),
+                spec.backoff,
+                spec.give_up_after,
             )
             for name, backend in backends.items()
         ]
@@ -139,16 +129,17 @@ class Writing:
         memory = BatchMemory(self._journal, self.store, desk.name)
         desk.backend.take_up(memory, [batch for batch, _ in found], rest)
         for row, call in (one for _, calls in found for one in calls):
-            draft = Draft(call.number, call.attempt)
+            draft = Draft(call.number, call.attempt, messages=self.prompt.first(call.number))
             request = self._request(draft)
             draft.attempt += 1
             self.work.out += 1
             self.budget.take_up(call.reserved)
             begin = time.monotonic() - (time.time() - call.sent)
-            self._begin(desk, self._call(desk, draft, request, call.reserved, Sent(row, call, begin)))
+            sent = Sent(row, call, begin)
+            self._begin(desk, request.id, self._call(desk, draft, request, call.reserved, sent))
 
-    def _begin(self, desk: Desk, call: Coroutine[Any, Any, None]) -> None:
-        desk.pace.in_flight += 1
+    def _begin(self, desk: Desk, name: str, call: Coroutine[Any, Any, None]) -> None:
+        desk.pace.begin(name)
         self.progress.in_flight += 1
         task = asyncio.create_task(call)
         task.add_done_callback(lambda _: self._changed.set())
@@ -183,6 +174,8 @@ class Writing:
 
     async def _wait(self, seconds: float) -> None:
         self._changed.clear()
+        for desk in self.desks:
+            desk.let_go(time.monotonic())
         done = [call for call in self._calls if call.done()]
         for call in done:
             del self._calls[call]
@@ -211,7 +204,7 @@ class Writing:
                     self._broke = True
                     self.work.back(draft, draft.due)
                     break
-                self._begin(desk, self._call(desk, draft, request, reserved))
+                self._begin(desk, request.id, self._call(desk, draft, request, reserved))
             wake = min(wake, max(desk.pace.next_time(now), now))
         return max(now + 0.005, min(wake, max(self.work.next_time(), now)))
 
@@ -229,15 +222,16 @@ class Writing:
         try:
             if sent is None:
                 sent = await self._written_down(desk, draft, request, reserved)
+            desk.pace.sent(request.id, sent.begin)
             try:
-                reply = await desk.backend.write(request)
+                reply = await desk.ask(request)
             except CallFailed as failure:
-                cost = await self._failed(desk, draft, failure, sent)
+                cost = await self._failed(desk, draft, request, failure, sent)
             else:
                 cost = await self._answered(desk, draft, reply, sent)
         finally:
             self.budget.settle(reserved, cost)
-            desk.pace.in_flight -= 1
+            desk.pace.end(request.id)
             self.progress.in_flight -= 1
 
     async def _written_down(self, desk: Desk, draft: Draft, request: Request, reserved: int) -> Sent:
@@ -257,18 +251,14 @@ class Writing:
         draft.attempt += 1
         return Sent(row, call, time.monotonic())
 
-    async def _failed(self, desk: Desk, draft: Draft, failure: CallFailed, sent: Sent) -> int:
+    async def _failed(
+        self, desk: Desk, draft: Draft, request: Request, failure: CallFailed, sent: Sent
+    ) -> int:
         now = time.monotonic()
+        desk.failed(failure, request.id, sent.begin, now)
         draft.failures += 1
-        if sent.begin >= desk.last_failed:
-            desk.failed_in_row, desk.last_failed = desk.failed_in_row + 1, now
+        draft.refusals += failure.kind == "refused"
         self.progress.failures[failure.kind] += 1
-        if failure.kind == "throttled":
-            desk.pace.complaint(sent.begin, now)
-        gate = None
-        if failure.wait is not None:
-            desk.pace.stay_away(now + failure.wait)
-            gate = (desk.name, time.time() + failure.wait, failure.wait)
         cost = sent.cost(desk, failure.tokens) if failure.billed or failure.tokens else 0
         outcome = Outcome(
             call=sent.row,
@@ -278,32 +268,22 @@ class Writing:
             tokens=_counted(failure.tokens),
             outcome=failure.kind,
             problems=(str(failure),),
-            gate=gate,
+            give_up=bool(desk.good) and draft.refusals >= REFUSALS,
+            gate=(desk.name, time.time() + failure.wait, failure.wait) if failure.wait else None,
         )
         await self._journal.do(lambda: self.store.settle(outcome))
-        pause = backoff(draft.failures, self.spec.backoff, self._random)
-        self.work.back(draft, now + max(pause, failure.wait or 0.0))  # with another writer, too
-        desk.closed = desk.closed or self._why_closed(desk, failure, now)
+        if outcome.give_up:
+            self.work.done(story=False)
+        else:
+            pause = backoff(draft.failures, self.spec.backoff, self._random)
+            self.work.back(draft, now + max(pause, failure.wait or 0.0))  # with another writer, too
         return cost
-
-    def _why_closed(self, desk: Desk, failure: CallFailed, now: float) -> str:
-        if failure.kind == "refused" or (
-            not desk.good and desk.failed_in_row >= NEVER_REACHED and failure.wait is None
-        ):
-            return str(failure)
-        silent = now - max(desk.last_good, desk.pace.not_before)
-        if desk.failed_in_row >= NEVER_REACHED and silent > self.spec.give_up_after:
-            return f"no good answer for {silent:.0f} seconds; the last was: {failure}"
-        return ""
 
     async def _answered(self, desk: Desk, draft: Draft, reply: Reply, sent: Sent) -> int:
         now = time.monotonic()
-        draft.failures = desk.failed_in_row = 0
-        desk.good += 1
-        desk.last_good = now
-        desk.pace.good()
+        draft.failures = draft.refusals = 0
+        desk.answered(sent.begin, now)
         quota = desk.backend.quota
-        desk.pace.stay_away(now + quota)
         self.progress.replies += 1
         candidate, problems = self.judge.judge(reply, seeds_of(self.spec, draft.number))
         cost = sent.cost(desk, reply.tokens)

@@ -67,6 +67,10 @@ def test_forms_hold_what_they_promise(text: str) -> None:
 @pytest.mark.parametrize(
     ("step", "before", "after"),
     [
+        ("dot_leaders", "1 Preface . . . . . 9\nOne day.", "One day."),
+        ("dot_leaders", "One\n 2.1 Structure........12 \nii Index ……… xiv\nTwo", "One\nTwo"),
+        ("dot_leaders", "A number that was lost . . . . . .\nTwo", "Two"),
+        ("dot_leaders", "Well...\n. . . . . . . .\nThen.... 12 men", "Well...\n. . . . . . . .\nThen.... 12 men"),
         ("titles", "*The Bird*\nOne day.", "One day."),
         ("titles", "  **The Bird** One day.", "One day."),
         ("titles", "One day.\n\n**Part two**\nMore *words* here.", "One day.\n\nMore *words* here."),

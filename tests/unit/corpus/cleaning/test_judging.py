@@ -51,6 +51,20 @@ def test_exact_duplicates() -> None:
     assert result.read() == result.texts, "a second pass begins anew"
 
 
+def test_words_cut_otherwise_are_other_words() -> None:
+    """Letters alone would make one text of these; only spaces and case, or marks, make no difference."""
+    step = {"kind": "exact_duplicates", "ignoring": "case_and_marks"}
+    texts = ["a nice day", "an ice day", "A nice, day!", "anice day"]
+    assert Result([step], *texts).texts == [texts[0], texts[1], texts[3]]
+
+
+def test_the_last_run_of_words_counts() -> None:
+    pytest.importorskip("datasketch")
+    step = {"kind": "near_duplicates", "likeness": 0.6, "words": 3}
+    texts = ["the fox saw a dog", "the fox saw a cat", "the fox saw a dog"]
+    assert Result([step], *texts).texts == texts[:2]
+
+
 def test_near_duplicates() -> None:
     pytest.importorskip("datasketch")
     stories = [" ".join(f"{word}{number}" for word in STORY.split()) for number in range(20)]

@@ -183,3 +183,83 @@ def test_a_missing_key_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> No
         writer.build(seed=0)
     assert KEY not in str(refused.value)
     assert KEY not in repr(writer)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_list_of_parts_is_an_answer(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "the "},
+        {"type": "text", "text": "end."},
+    ]
+    if stream:
+        events = [
+            {"choices": [{"delta": {"content": parts[:2]}}]},
+            {"choices": [{"delta": {"content": parts[2:]}, "finish_reason": "stop"}]},
+        ]
+        body = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+        kind = "text/event-stream"
+    else:
+        body = json.dumps({"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]})
+        kind = "application/json"
+    response = httpx2.Response(200, content=body, headers={"content-type": kind})
+    assert ask(lambda _: response, monkeypatch, stream=stream).text == "the end."
+
+
+@pytest.mark.parametrize("content", [[], [7], [{"type": "image"}], {"text": "the end."}, [{"text": 7}]])
+def test_no_text_among_the_parts_is_no_answer(content: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    assert failure(lambda _: httpx2.Response(200, json=said), monkeypatch).kind == "malformed"
+
+
+def test_a_line_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = 0
+
+    async def forever() -> Any:
+        nonlocal sent
+        while sent < 200 << 20:
+            sent += 1 << 20
+            yield b"data: " + b"x" * (1 << 20)
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=forever(), headers={"content-type": "text/event-stream"})
+
+    assert "too long" in str(failure(answer, monkeypatch, stream=True))
+    assert sent < 8 << 20
+
+
+def test_a_key_is_not_sent_in_clear_text_to_another_machine() -> None:
+    there = {"base_url": "http://api.example/v1", "model": "m"}
+    with pytest.raises(
+        ValueError, match=r"TEST_KEY would go to api\.example without encryption.*clear_text: true"
+    ):
+        EndpointWriter.model_validate({**there, "key_env": "TEST_KEY"})
+    EndpointWriter.model_validate({**there, "key_env": "TEST_KEY", "clear_text": True})
+    EndpointWriter.model_validate(there)  # no key
+    for here in (
+        "http://localhost:8000/v1",
+        "http://127.0.0.1:8000/v1",
+        "http://[::1]/v1",
+        "https://api.example/v1",
+    ):
+        EndpointWriter.model_validate({"base_url": here, "model": "m", "key_env": "TEST_KEY"})
+
+
+def test_what_is_meant_for_this_machine_goes_through_no_proxy(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with fake(key=KEY) as server:
+        monkeypatch.setenv("TEST_KEY", KEY)
+        backend = EndpointWriter(base_url=server.url, model="m", key_env="TEST_KEY").build(seed=0)
+
+        async def once() -> Reply:
+            try:
+                return await backend.write(REQUEST)
+            finally:
+                await backend.close()
+
+        assert asyncio.run(once()).finish == "stop"

@@ -72,6 +72,20 @@ def test_the_cap_holds_in_any_order(calls: list[tuple[int, float]], cap: int, se
         assert budget.spent == billed
 
 
+@given(st.lists(st.tuples(st.integers(1, 100), st.floats(0, 1)), min_size=1, max_size=20))
+def test_nothing_stays_reserved_when_every_call_has_ended(calls: list[tuple[int, float]]) -> None:
+    """To the last picodollar: a reservation that frees too little would fill the cap with calls long ended."""
+    cap = sum(amount for amount, _ in calls)
+    budget = Budget(cap)
+    assert all(budget.reserve(amount) for amount, _ in calls) and not budget.reserve(1)
+    spent = 0
+    for amount, share in calls:
+        budget.settle(amount, int(amount * share))
+        spent += int(amount * share)
+    assert (budget.reserved, budget.spent) == (0, spent)
+    assert budget.reserve(cap - spent) and not budget.reserve(1)
+
+
 def test_what_was_spent_before_counts() -> None:
     budget = Budget(100, spent=95)
     assert not budget.reserve(6)

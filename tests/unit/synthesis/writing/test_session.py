@@ -109,9 +109,9 @@ def test_a_cap_of_nothing_sends_nothing(tmp_path: Path, fake: Any, spec_for: Mak
 
 def test_money_needs_a_cap_and_a_cap_needs_prices(tmp_path: Path, spec_for: Make) -> None:
     with pytest.raises(ConfigError, match="no cap"):
-        WritingJob(spec_for("http://x/v1"), tmp_path, stories=5)
+        WritingJob(spec_for("https://x/v1"), tmp_path, stories=5)
     with pytest.raises(ConfigError, match="no prices for w0"):
-        WritingJob(spec_for("http://x/v1", writer={"prices": None}), tmp_path, stories=5, max_usd=1)
+        WritingJob(spec_for("https://x/v1", writer={"prices": None}), tmp_path, stories=5, max_usd=1)
 
 
 def test_a_reply_that_fails_is_asked_again_with_what_was_wrong(
@@ -183,7 +183,7 @@ class Noting(Backend):
 
 def test_the_time_that_a_server_names_holds_for_all_calls_to_it(tmp_path: Path, spec_for: Make) -> None:
     one = Noting(rest=0.4)
-    WritingJob(spec_for("http://x/v1"), tmp_path, stories=5, max_usd=1).run(backends={"w0": one})
+    WritingJob(spec_for("https://x/v1"), tmp_path, stories=5, max_usd=1).run(backends={"w0": one})
     assert len(one.asked) == 6 and all(at >= one.until for _, at in one.asked[1:])
 
 
@@ -192,7 +192,7 @@ def test_it_holds_over_a_restart_and_the_story_is_given_to_nobody_else_before(
     tmp_path: Path, spec_for: Make, monkeypatch: pytest.MonkeyPatch, died: bool
 ) -> None:
     monkeypatch.setattr("octavo.synthesis.writing.writer.LOST_WAIT", 0.1)
-    first, spec = Noting(rest=1.5), spec_for("http://x/v1", "http://x/v1")
+    first, spec = Noting(rest=1.5), spec_for("https://x/v1", "https://x/v1")
     with contextlib.suppress(OctavoError):
         WritingJob(spec, tmp_path, stories=40, max_usd=1).run(
             backends={"w0": first}, stop=lambda: bool(first.until)
@@ -246,7 +246,9 @@ class Waking(Backend):
 
 def test_calls_that_fail_together_are_one_failure(tmp_path: Path, spec_for: Make) -> None:
     writer = Waking()
-    result = WritingJob(spec_for("http://x/v1"), tmp_path, stories=10, max_usd=1).run(backends={"w0": writer})
+    result = WritingJob(spec_for("https://x/v1"), tmp_path, stories=10, max_usd=1).run(
+        backends={"w0": writer}
+    )
     assert result["ended"] == "stories" and writer.failed == 8
 
 

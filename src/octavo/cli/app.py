@@ -1,0 +1,50 @@
+"""All verbs as one program, one file per verb."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from cyclopts import App
+
+import octavo
+from octavo.cli.completion import completion_of
+
+app = App(
+    name="octavo",
+    help="Octavo: from your own text to a small GPT that you can train, trust and look inside.\n\n"
+    "First steps: 'octavo demo' trains a story writer in about a minute, with nothing to download; "
+    "'octavo train --text PATH' trains on your own text.",
+    version=octavo.__version__,
+    version_flags=["--version"],
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # main says so
+)
+for name in (
+    "demo",
+    "train",
+    "generate",
+    "write",
+    "eval",
+    "runs",
+    "compare",
+    "plan",
+    "recipes",
+    "info",
+    "doctor",
+    "corpus",
+    "study",
+    "tokenizer",
+):
+    app.command(getattr(import_module(f"octavo.cli.{name}"), f"{name}_command"), name=name)
+app.command(completion_of(app))
+
+
+def hyphens_bound(words: list[str]) -> list[str]:
+    """`--text -` as the one word `--text=-`: alone, the hyphen would be taken for an option."""
+    bound: list[str] = []
+    for word in words:
+        if word == "-" and bound and bound[-1] == "--text":
+            bound[-1] = "--text=-"
+        else:
+            bound.append(word)
+    return bound

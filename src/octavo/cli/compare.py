@@ -1,0 +1,93 @@
+"""octavo compare: runs side by side."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter, validators
+
+from octavo.cli.common import Force, Json, print_json, print_table, show, show_text
+from octavo.ground.shown import columns_of, shown
+
+if TYPE_CHECKING:
+    from octavo.ground.output import Output
+    from octavo.runs.comparison import Comparison
+
+LEAST = 24  # columns of a sample that stands beside another
+
+
+def compare_command(
+    *runs: Annotated[Path, Parameter(help="Run folders, two or more.")],
+    prompt: Annotated[
+        str | None,
+        Parameter(
+            help="Let each go on from this; without it, each run's newest sample.", allow_leading_hyphen=True
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None,
+        Parameter(help="At most so many tokens after --prompt.", validator=validators.Number(gte=1)),
+    ] = None,
+    page: Annotated[Path | None, Parameter(help="Also write all of it into this HTML file.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> int:
+    """Put runs side by side: losses, the settings that differ, and what they write.
+
+    For example:
+
+    octavo compare runs/bard runs/bard-wide
+
+    octavo compare runs/bard runs/bard-wide --prompt "ROMEO:" --page bards.html
+    """
+    from octavo.ground.output import Output
+    from octavo.runs.comparison import compare
+
+    output = Output(page, inputs=runs, force=force) if page else None
+    found = compare(runs, prompt=prompt, tokens=tokens)
+    if output:
+        write_page(output, found)
+    if json:
+        print_json({**found.describe(), "page": str(page) if page else None})
+        return 0
+    print_table([(what, *values) for what, values in found.figures], head=("", *found.names))
+    for note in found.notes:
+        show(f"\n{note}")
+    show("\nsettings that differ")
+    differing = [(key, *values) for key, values in found.differences]
+    print_table(differing, head=("", *found.names)) if differing else show("none")
+    show()
+    print_samples(found)
+    if page:
+        show_text(f"\npage: {page}")
+    return 0
+
+
+def print_samples(found: Comparison) -> None:
+    """The samples beside each other on a terminal that is wide enough, else under each other."""
+    pairs = [(name, text) for name, text in zip(found.names, found.samples, strict=True) if text]
+    beside = sys.stdout.isatty() and columns_of(sys.stdout) // max(len(pairs), 1) >= LEAST
+    if not beside or len(pairs) < 2:
+        for name, text in pairs:
+            show_text(f"--- {name}\n{text}")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), expand=True)
+    for name, _ in pairs:
+        table.add_column(Text(shown(name)), ratio=1, overflow="fold")
+    table.add_row(*(Text(shown(text)) for _, text in pairs))
+    Console(highlight=False, markup=False).print(table)
+
+
+def write_page(output: Output, found: Comparison) -> None:
+    """The page into a file."""
+    from octavo.runs.comparison_page import render
+
+    page = render(found)
+    with output.writing() as file:
+        file.write(page)

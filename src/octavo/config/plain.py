@@ -1,0 +1,93 @@
+"""Plain data, which is all that configs are made of: numbers, texts, lists and mappings, read from YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from octavo.errors import ConfigError
+
+LARGEST_NUMBER = 2**53
+_HALF = re.compile("[\ud800-\udfff]")
+
+DEEPEST, LARGEST = 64, 1_000_000
+"""Levels of plain data, and values in it, that a config may have."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML without dates, which refuses a key given twice, instead of silently taking the last."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class has it
+        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                continue  # refused below, with its line
+            if key in seen:
+                raise ConfigError(
+                    f"The key '{key}' stands twice, again in line {key_node.start_mark.line + 1}."
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str, name: str) -> Any:
+    """YAML as plain data: numbers, texts, lists and mappings; `name` says in errors where it came from."""
+    try:
+        data = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except (
+        yaml.YAMLError,
+        ValueError,
+        TypeError,
+        LookupError,
+    ) as error:  # the last three by wrong explicit tags
+        raise ConfigError(f"{name} is not valid YAML: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{name} is nested too deeply; {DEEPEST} levels are allowed.") from None
+    refuse_what_is_not_plain(data, name)
+    return data
+
+
+def refuse_what_is_not_plain(data: Any, name: str) -> None:
+    """Raise ConfigError for data that no config can hold: too deep, too large, with half characters in its texts, or
+    of other types than YAML's own.
+    """
+    seen = 0
+    left: list[tuple[Any, int]] = [(data, 1)]
+    while left:
+        value, depth = left.pop()
+        seen += 1
+        if depth > DEEPEST or seen > LARGEST:
+            limit = f"{DEEPEST} levels" if depth > DEEPEST else f"{LARGEST:,} values"
+            raise ConfigError(f"{name} is nested too deeply or too large; {limit} are allowed.")
+        if isinstance(value, Mapping):
+            left += [(child, depth + 1) for pair in value.items() for child in pair]
+        elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            left += [(child, depth + 1) for child in value]
+        elif isinstance(value, str):
+            if not value.isascii() and _HALF.search(value):
+                shown = value.encode("utf-8", "backslashreplace").decode()
+                raise ConfigError(f"{name} holds what is not UTF-8 text: '{shown[:200]}'.")
+        elif isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+            raise ConfigError(f"{name} holds a number beyond 2^53.")
+        elif not isinstance(value, int | float | Path | None):
+            raise ConfigError(f"{name} holds {value!r}, which is neither a number nor text, list or mapping.")
+
+
+def file_text(path: Path) -> str:
+    """The text of a file that is YAML. Raises ConfigError where it cannot be read as text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a text file (UTF-8).") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error

@@ -1,0 +1,266 @@
+"""The files that a run leaves, as shapes: what readers of metrics.jsonl, evaluation.json, manifest.json and of what
+`octavo generate` puts beside them may rely on.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, model_validator
+
+from octavo.ground.records import Count, Number, Record, Shape
+
+
+class Row(Record):
+    """A line of metrics.jsonl. Hooks of a user's own may write events of their own."""
+
+    event: str
+    step: Count
+    loss: Number | None = None
+    bits_per_byte: Number | None = None
+    learning_rate: Number | None = None
+    tokens: Count | None = None
+    seconds: Number | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Row:
+        wanted = {
+            "train": (self.loss, self.tokens, self.learning_rate),
+            "validation": (self.loss, self.bits_per_byte),
+        }
+        if None in wanted.get(self.event, ()):
+            raise ValueError(f"a row of '{self.event}' lacks a figure")
+        return self
+
+
+class Baseline(Record):
+    """What simpler means reached, as evaluation.json has it."""
+
+    loss: Number | None = None
+    bits_per_byte: Number | None = None
+    order: Count | None = None
+
+
+class Guessing(Record):
+    """What predicts tokens."""
+
+    loss: Number
+    bits_per_byte: Number
+
+
+class Counting(Guessing):
+    """What predicts tokens from those before."""
+
+    order: Count
+
+
+class Packing(Record):
+    """What makes texts short."""
+
+    loss: None
+    bits_per_byte: Number
+
+
+class Baselines(Record):
+    """baselines.json of a dataset: every one of them, and nothing else."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    uniform: Guessing
+    unigram: Counting
+    bigram: Counting
+    ngram: Counting
+    gzip: Packing
+    xz: Packing
+    xz_given_train: Packing
+
+
+class Finding(Record):
+    """A sentence with its figures."""
+
+    kind: str
+    sentence: str
+    evidence: dict[str, Number | Count | str | None]
+    weight: str
+    remedy: str
+    settings: list[str]
+
+
+class NextStep(Record):
+    """What the verdict asks for."""
+
+    remedy: str
+    resume: bool
+    command: str
+
+
+class Run(Record):
+    """The longest copied run."""
+
+    length: Count
+    text: str
+    line: Count
+
+
+class Copied(Record):
+    """Shares by length of the run."""
+
+    shares: dict[str, Number]
+    longest: Run | None = None
+
+
+class Memorization(Record):
+    """The memorization meter, beside held-out text."""
+
+    generated: Copied
+    held_out: Copied
+    searched: Number = 1.0
+
+    @model_validator(mode="after")
+    def _same_lengths(self) -> Memorization:
+        lengths = self.generated.shares.keys()
+        if lengths != self.held_out.shares.keys() or not all(length.isdecimal() for length in lengths):
+            raise ValueError("the shares are not of the same lengths")
+        return self
+
+
+class Mean(Record):
+    """Of what scatters."""
+
+    mean: Number | None
+
+
+class Variety(Record):
+    """Repetition and variety of some texts."""
+
+    texts: Count
+    units: Count
+    distinct: dict[str, Number | None]
+    repeated: Mean
+    alike: Mean
+    thread: Mean
+
+
+class Diversity(Record):
+    """The same, beside held-out text."""
+
+    unit: str
+    generated: Variety
+    held_out: Variety
+
+    @model_validator(mode="after")
+    def _same_orders(self) -> Diversity:
+        if self.generated.distinct.keys() != self.held_out.distinct.keys():
+            raise ValueError("the n-grams are not of the same orders")
+        return self
+
+
+class Evaluation(Record):
+    """evaluation.json; of a run that diverged it holds the findings alone."""
+
+    val_loss: Number | None = None
+    perplexity: Number | None = None
+    bits_per_byte: Number | None = None
+    accuracy: Number | None = None
+    parameters: Count | None = None
+    step: Count | None = None
+    source_entropy: Number | None = None
+    baselines: dict[str, Baseline] | None = None
+    memorization: Memorization | None = None
+    diversity: Diversity | None = None
+    findings: tuple[Finding, ...] = ()
+    next: NextStep | None = None
+    verdict: tuple[str, ...] = ()
+
+
+class Part(Record):
+    """A split."""
+
+    tokens: Count
+
+
+class Data(Record):
+    """The dataset that a run learned from."""
+
+    text: str
+    vocab_size: Count
+    splits: dict[str, Part]
+
+
+class Taught(Record):
+    """A teacher."""
+
+    checkpoint: str
+    sha256: str
+
+
+class Decided(Record):
+    """How a run computes."""
+
+    device: Annotated[str, Field(pattern=r"^[a-z]+(:[0-9]{1,4})?$")]
+    precision: str
+    threads: Count
+    micro_batch: Count | None = None
+    recompute: bool = False
+
+
+class Manifest(Record):
+    """manifest.json."""
+
+    octavo: str
+    data: Data
+    runtime: Decided
+    teachers: tuple[Taught, ...] = ()
+    written_sha256: str | None = None
+
+
+class Correction(Record):
+    """What was corrected in a sample."""
+
+    corrected: str
+    words: Count
+    words_changed: Count
+
+
+class Answered(Record):
+    """A sample of a prompt."""
+
+    text: str
+    correction: Correction | None = None
+
+
+class Prompt(Record):
+    """A prompt and its samples."""
+
+    prompt: str
+    samples: list[Answered]
+
+
+class Prompts(Record):
+    """A file in prompts/."""
+
+    name: str
+    step: Count | None = None
+    prompts: list[Prompt]
+
+
+class Share(Record):
+    """How many of a name's own company answered."""
+
+    prompt: str | None = None
+    share: Number | None
+    interval: tuple[Number, Number] | None
+    p: Number | None
+
+
+class Speakers(Record):
+    """A file in speakers/."""
+
+    name: str
+    in_text: Number
+    asked: Share
+    controls: list[Share]
+
+
+Words: Shape = dict[str, Count]
+"""words.json."""

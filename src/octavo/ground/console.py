@@ -1,0 +1,104 @@
+"""What a run tells while it works: a live line on a terminal, plain lines elsewhere, and everything in log.txt."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from octavo.ground.files import storage_errors
+from octavo.ground.live import Line
+from octavo.ground.shown import columns_of, put, shown, wrapped
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+PLAIN_SECONDS = 5.0  # between two plain lines of the same work
+
+
+class Console:
+    """Sentences and progress, to standard error, so that standard output stays clean for results."""
+
+    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self.quiet = quiet
+        self.stream = stream or sys.stderr
+        self.log: Path | None = None
+        self._held: list[str] = []  # said before there was a log
+        self._live: Live | None = None
+        self._line = Line()  # of the work that goes on
+        self._last_line = 0.0
+        self.started = time.monotonic()
+        self.first_loss_after: float | None = None  # seconds from the start to the first loss that was shown
+
+    @property
+    def live(self) -> bool:
+        """Whether progress is drawn in place."""
+        return not self.quiet and self.stream.isatty()
+
+    def keep_log(self, path: Path) -> None:
+        """From now on write all sentences to this file too, also those said before."""
+        self.log = path
+        for text in self._held:
+            self._write_log(text)
+        self._held.clear()
+
+    def say(self, text: str) -> None:
+        """A sentence for the reader and the log."""
+        if self.log is None:
+            self._held.append(text)
+        else:
+            self._write_log(text)
+        if self.quiet:
+            return
+        if self._live is not None:
+            lines = wrapped(shown(text), columns_of(self.stream))
+            self._live.console.print(lines, markup=False, highlight=False, soft_wrap=True)
+        else:
+            put(text, self.stream)
+
+    def _write_log(self, text: str) -> None:
+        assert self.log is not None
+        with storage_errors(self.log.parent), self.log.open("a", encoding="utf-8") as file:
+            file.write(shown(text) + "\n")
+
+    @contextmanager
+    def working(self, what: str, total: float | None) -> Iterator[None]:
+        """Long work of `total` parts (None: unknown); report it with `advance`."""
+        self._line = Line(what, total)
+        if not self.live:
+            yield
+            return
+        from rich.console import Console as RichConsole
+        from rich.live import Live
+
+        console = RichConsole(file=self.stream)
+        try:
+            with Live(self._line, console=console, refresh_per_second=4, transient=True) as self._live:
+                yield
+        finally:
+            self._live = None
+
+    def advance(self, done: float, note: str, *, first: bool = False) -> None:
+        """How far the work is, with a note; a plain line now and then where nothing can be drawn in place."""
+        if first and self.first_loss_after is None:
+            self.first_loss_after = time.monotonic() - self.started
+        self._line.move(done, note)
+        self._plainly(self._line.plain, at_once=first)
+
+    def read(self, done: int, total: int | None) -> None:
+        """How much of a text is read, in bytes; may be called as often as one likes."""
+        self._line.total = total
+        self._line.move(done, f"{done / 1e6:,.0f} MB")
+        if self._last_line:
+            self._plainly(f"{self._line.what}: {self._line.plain}")
+        else:  # texts that are read at once are not worth a line
+            self._last_line = time.monotonic()
+
+    def _plainly(self, line: str, *, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if self._live is None and not self.quiet and (at_once or now - self._last_line >= PLAIN_SECONDS):
+            self._last_line = now
+            put(line, self.stream)

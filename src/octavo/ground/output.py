@@ -1,0 +1,75 @@
+"""Files that a command writes where its user says: never over what it reads, over nothing else unless asked, and whole
+or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from octavo.errors import InputError, StorageError
+from octavo.ground.files import written_aside
+from octavo.ground.made import Made
+
+
+class Output:
+    """A text file that is to be written.
+
+    Args:
+        inputs: files and folders that are read for it.
+        force: write over a file that exists.
+
+    Raises InputError, before any work is done, where it may not be written.
+    """
+
+    def __init__(self, path: Path, *, inputs: Iterable[str | Path] = (), force: bool = False) -> None:
+        self.path, self.force = path, force
+        if not os.path.lexists(path):
+            return
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; a file is written.", remedy="name a file in it")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is no ordinary file.", remedy="choose another name")
+        if any(_holds(Path(source), path) for source in inputs):
+            raise InputError(
+                f"{path} is read; it cannot be written at the same time.", remedy="choose another name"
+            )
+        if not force:
+            raise self._taken()
+
+    def _taken(self) -> InputError:
+        return InputError(
+            f"{self.path} exists.", remedy="choose another name, or add --force to write over it"
+        )
+
+    @contextmanager
+    def writing(self) -> Iterator[TextIO]:
+        """The file to write into; it has its name when the context is left without an error. Raises StorageError."""
+        made, place = Made(), self.path.resolve() if self.force else self.path
+        try:
+            made.folder(place.parent)
+            with (
+                written_aside(place, over=self.force) as aside,
+                aside.open("w", encoding="utf-8", newline="\n") as file,
+            ):
+                yield file
+        except BaseException as error:
+            made.take_back()
+            if isinstance(error, FileExistsError) and os.path.lexists(self.path) and not self.force:
+                raise self._taken() from error
+            if isinstance(error, OSError):
+                raise StorageError(f"{self.path} cannot be written: {error.strerror}.") from error
+            raise
+
+
+def _holds(source: Path, path: Path) -> bool:
+    """Whether `path` is what is read from `source`, or lies in it."""
+    try:
+        if source.is_dir():
+            return path.resolve().is_relative_to(source.resolve())
+        return source.exists() and path.exists() and source.samefile(path)
+    except OSError:  # a name that is no path
+        return False

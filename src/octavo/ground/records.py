@@ -1,0 +1,80 @@
+"""What a program wrote down earlier, read back: JSON that is held against a shape before anybody looks into it.
+
+A shape is mostly a `Record`: the keys that readers rely on, each with its type and bounds. Further keys are let
+through. What is read stays plain data, in the file's own order.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from octavo.errors import CheckpointError, OctavoError
+
+Count = Annotated[int, Field(ge=0, le=2**53)]
+"""A number of things; no more than a double can count."""
+
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
+"""A figure that can be compared, added, squared and drawn."""
+
+
+class Record(BaseModel):
+    """Base of all shapes: no conversions. Of fields with a default, the file need not have the key."""
+
+    model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
+
+
+Shape = Any
+"""A `Record`, or a type such as `dict[str, Count]`."""
+
+AnyRecord: Shape = dict[str, Any]
+
+
+@cache
+def _checks(shape: Shape) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
+
+
+def parse_json(data: bytes | str, shape: Shape = AnyRecord) -> Any:
+    """JSON as plain data. Raises ValueError, which says in one line what about it is wrong."""
+    try:
+        _checks(shape).validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+    return from_json(data)
+
+
+def read_record(
+    path: Path,
+    shape: Shape = AnyRecord,
+    *,
+    of: str = "the checkpoint",
+    error: type[OctavoError] = CheckpointError,
+) -> dict[str, Any]:
+    """The JSON object of a file that belongs to `of`. Raises `error` where it is missing, or not of the shape."""
+    try:
+        return parse_json(path.read_bytes(), shape)
+    except FileNotFoundError as cause:
+        raise error(f"{path} is missing; {of} is incomplete.") from cause
+    except (OSError, ValueError) as cause:
+        raise error(f"{path} cannot be read ({cause}); {of} is damaged.") from cause
+
+
+def read_rows(path: Path, shape: Shape = AnyRecord) -> list[dict[str, Any]]:
+    """The lines of a file of JSON objects; none where there is no such file.
+
+    Lines that are not of the shape are passed over: a kill may have cut the last one. Raises OSError.
+    """
+    rows = []
+    for line in path.read_bytes().split(b"\n") if path.is_file() else ():
+        try:
+            rows.append(parse_json(line, shape))
+        except ValueError:
+            continue
+    return rows

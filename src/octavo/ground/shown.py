@@ -1,0 +1,87 @@
+"""Text for the eye. A terminal obeys control characters, and texts, file names and replies of servers can hold any:
+on terminals, in logs and on pages they stand as escapes. Files and pipes get the text itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import textwrap
+from typing import TextIO
+
+# All control characters but newline and tab; what ends a line or turns its direction unseen; half characters.
+_UNSEEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+_LEAD = re.compile(r"\s*(?:→ )?")
+_COMMAND = re.compile(r"(?:octavo|pip|torchrun|make) ")
+COLUMNS = 80  # of a terminal that does not say how wide it is
+
+
+def shown(text: str) -> str:
+    """The text with its control characters as escapes, such as \\x1b; newline and tab stay."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def shown_in_json(document: str) -> str:
+    """A JSON document that means the same, with nothing in it that a terminal obeys or UTF-8 cannot hold."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+def wrapped(text: str, columns: int) -> str:
+    """Each line broken at spaces where it is too long. A command stays whole, so that it can be copied."""
+    return "\n".join(_folded(line, columns) for line in text.split("\n"))
+
+
+def _folded(line: str, columns: int) -> str:
+    lead = _LEAD.match(line)
+    assert lead is not None
+    if len(line) <= columns or _COMMAND.match(line, lead.end()):
+        return line
+    return textwrap.fill(
+        line,
+        columns,
+        subsequent_indent=" " * lead.end(),
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def columns_of(stream: TextIO) -> int:
+    """How many columns a terminal has."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or COLUMNS
+    except (OSError, ValueError):  # it only plays a terminal
+        return COLUMNS
+
+
+def put(text: str, stream: TextIO, *, end: str = "\n", wrap: bool = True) -> None:
+    """Write text: for the eye on a terminal, there wrapped at words too (`wrap`), and as it is elsewhere."""
+    if stream.isatty():
+        text = shown(text)
+        text = wrapped(text, columns_of(stream)) if wrap else text
+    stream.write(text + end)
+    stream.flush()
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+def _bytes_or_escape(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What an encoding lacks: the byte of a path that is no UTF-8, else an escape."""
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeError:
+        return codecs.lookup_error("backslashreplace")(error)
+
+
+ERRORS = "octavo-bytes-or-escape"
+"""For `errors=` of a stream that may never fail for what it is to show."""
+codecs.register_error(ERRORS, _bytes_or_escape)

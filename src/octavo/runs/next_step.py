@@ -1,0 +1,40 @@
+"""What to do after a run's verdict, as one whole command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from octavo.config import Recipe
+from octavo.runs.folder import RunFolder, free_name
+
+ON_THE_WAY = ("training.steps=", "evaluation.every=")
+"""Settings with which a run goes on as if it had had them from the start, where its learning rate is constant."""
+
+
+def next_step(
+    folder: RunFolder, recipe: Recipe, findings: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """What the verdict asks for (`remedy`), and the `command`, which may `resume` the run; None where it asks nothing.
+
+    The command names the run's own config.yaml, which holds its recipe, text and settings.
+    """
+    settings = findings[0]["settings"] if findings else []
+    if not settings:
+        return None
+    resume = recipe.training.schedule.kind == "constant" and all(
+        setting.startswith(ON_THE_WAY) for setting in settings
+    )
+    out = folder.path if resume else free_name(folder.path.name, folder.path.parent)
+    words = ["octavo", "train", str(folder.config), "--out", str(out), *["--resume"] * resume, *settings]
+    piped = "cat TEXT | " if getattr(recipe.corpus, "paths", None) == ("-",) else ""
+    return {"remedy": findings[0]["remedy"], "resume": resume, "command": piped + shlex.join(words)}
+
+
+def next_lines(step: Mapping[str, Any] | None) -> list[str]:
+    """The same as lines for a console."""
+    if step is None:
+        return []
+    how = "this goes on with the run" if step["resume"] else "this starts a new run"
+    return [f"  → {step['remedy']}; {how}:", f"    {step['command']}"]

@@ -1,0 +1,55 @@
+"""A run that takes another's place: the old one is put away first, and taken away when the new one has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from octavo.ground.files import storage_errors
+from octavo.ground.made import put_away, remove
+from octavo.runs.folder import RunFolder
+
+WRITTEN = (
+    "config.yaml",
+    "manifest.json",
+    "metrics.jsonl",
+    "log.txt",
+    "evaluation.json",
+    "words.json",
+    "written.safetensors",
+    ".lock",
+    "best",
+    "last",
+    "tokenizer/*",
+    "checkpoints/*step-*/*",
+    "samples/step-*.txt",
+    "samples/judged.jsonl",
+    "prompts/*.json",
+    "speakers/*.json",
+    "report/index.html",
+    "report/*.svg",
+)
+"""What a run folder holds that Octavo wrote."""
+
+
+@contextmanager
+def in_place_of(path: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Within the context the name of the run in `path` is free. Where a new run has it in the end, the old run's files
+    are removed, and what is not Octavo's is kept; where none has it, the old run gets its name back.
+
+    Raises RunFolderError where `path` holds something else than a run, or another process writes there.
+    """
+    if not path.exists():
+        yield
+        return
+    with RunFolder.open(path).lock(), storage_errors(path.parent):
+        old = put_away(path, "replaced")
+    try:
+        yield
+    finally:
+        if not path.exists():
+            with storage_errors(path.parent):
+                old.rename(path)
+        elif not remove(old, WRITTEN):
+            say(f"{old} keeps what Octavo did not write")

@@ -1,0 +1,118 @@
+"""A study's question, its answer in one sentence, and one line on each statistic."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from octavo.studies.verdict import ChangeVerdict, Judged, Scale, listed
+
+if TYPE_CHECKING:
+    from octavo.studies.results import StudyResults
+    from octavo.studies.spec import Study
+
+METRICS = {
+    "bits_per_byte": "bits that the model needs to write down a byte of text; lower is better",
+    "val_loss": "surprise at each token, in units of 1.44 bits; lower is better",
+    "perplexity": "as unsure as between this many equally likely tokens; lower is better",
+    "accuracy": "share of the tokens that were the model's first guess, in percent; higher is better",
+}
+CORRECTION = {
+    True: "{count} changes have {count} chances to look good by luck; p-values and intervals allow for it",
+    False: "none: there is a single comparison",
+}
+MOST_NAMED = 6
+"""Changes with one verdict that the answer names; beyond, it counts the rest."""
+
+
+def question(study: Study) -> tuple[str, str]:
+    """The study's question, and what else its description says.
+
+    The first sentence of the description if it is a question; otherwise one made of the name and the changes.
+    """
+    first, *rest = re.split(r"(?<=[.?!])\s+", study.description.strip(), maxsplit=1)
+    if first.endswith("?"):
+        return first, " ".join(rest)
+    name = study.name.strip()
+    if name.endswith("?"):
+        return name, study.description
+    if len(study.changes) == 1:
+        made = f"{name}: is “{study.changes[0].name}” better or worse than the baseline?"
+    else:
+        made = f"{name}: which of {len(study.changes)} changes are better or worse than the baseline?"
+    return made[:1].upper() + made[1:], study.description
+
+
+def answer(results: StudyResults, judged: Judged) -> str:
+    """All verdicts in one sentence, which says so where there is too little to judge by."""
+    groups: dict[str, list[ChangeVerdict]] = {}
+    for verdict in judged.verdicts:
+        kind = str(verdict.verdict)
+        if (
+            kind == "no difference seen"
+        ):  # its statement begins with which: that matters, or that could be seen
+            kind = verdict.statement.partition(":")[0]
+        groups.setdefault(kind, []).append(verdict)
+    if not groups.keys() - {"not judged"}:
+        return "There is not enough to say yet."
+    parts = [_ranked(groups[kind], judged.scale) for kind in ("better", "worse") if kind in groups]
+    for kind in sorted(kind for kind in groups if kind.startswith("no ")):
+        parts.append(f"{_named(groups[kind])} {'makes' if len(groups[kind]) == 1 else 'make'} {kind}")
+    if "failed to train" in groups:
+        parts.append(f"{_named(groups['failed to train'])} failed to train")
+    if "not judged" in groups:
+        parts.append(f"of {_named(groups['not judged'])} there is not enough to say yet")
+    sentence = f"{'so far, ' if results.to_come else ''}{'; '.join(parts)}."
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _ranked(verdicts: list[ChangeVerdict], scale: Scale) -> str:
+    """Changes that are better, or worse: by how much, the largest difference first."""
+    kind = verdicts[0].verdict
+    sized = [(abs(verdict.difference), verdict) for verdict in verdicts if verdict.difference is not None]
+    words = [
+        f"“{verdict.change}” {'by' if position else f'is {kind} by'} {scale.text(size)}"
+        for position, (size, verdict) in enumerate(sorted(sized, key=lambda pair: -pair[0])[:MOST_NAMED])
+    ]
+    parts = [f"{listed(words)} {scale.unit}"] if words else []
+    if stopped := [verdict for verdict in verdicts if verdict.difference is None]:
+        parts.append(f"{_named(stopped)} {'is' if len(stopped) == 1 else 'are'} {kind}, stopped early")
+    if len(sized) > MOST_NAMED:
+        parts.append(f"{len(sized) - MOST_NAMED} more are {kind}")
+    return "; ".join(parts)
+
+
+def _named(verdicts: list[ChangeVerdict]) -> str:
+    names = [f"“{verdict.change}”" for verdict in verdicts]
+    return listed(
+        names if len(names) <= MOST_NAMED else [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
+    )
+
+
+def terms(judged: Judged) -> list[tuple[str, str]]:
+    """Each statistic of the verdicts and one line on what it is; none before there are figures."""
+    found = (
+        [(judged.scale.unit.removeprefix("in "), METRICS[judged.scale.metric])]
+        if judged.mean is not None
+        else []
+    )
+    if judged.noise is not None:
+        found.append(
+            (
+                "noise between seeds",
+                "the noise floor, a standard deviation of runs that differ in their seed alone",
+            )
+        )
+    if any(verdict.p is not None for verdict in judged.verdicts):
+        count = sum(verdict.p is not None for verdict in judged.verdicts)
+        found += [
+            ("difference", "the mean of a change's runs less the mean of the baseline's"),
+            (
+                "95 % interval",
+                "where the true difference may well lie; a difference counts where this leaves out zero",
+            ),
+            ("p", "the chance of a difference at least this large if the change did nothing"),
+            ("correction", CORRECTION[count > 1].format(count=count)),
+            ("could see", "the smallest true difference that this study would find 19 times out of 20"),
+        ]
+    return found

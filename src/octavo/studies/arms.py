@@ -1,0 +1,92 @@
+"""Which runs of a study count, and their figures as the statistics take them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from octavo.evaluation.stored import Evaluation
+from octavo.ground.records import read_record
+from octavo.studies.spec import BASELINE
+from octavo.studies.statistics import Arm, resample
+
+if TYPE_CHECKING:
+    from octavo.studies.results import RunResult, StudyResults
+
+NOTHING_LEARNED = 0.99
+"""A loss above this share of the untrained model's, or of the unigram's, is no learning."""
+
+
+def finished(run: RunResult) -> bool:
+    """Whether it has a figure to compare."""
+    return run.status == "done" and run.metric is not None and math.isfinite(run.metric)
+
+
+def failure(results: StudyResults, run: RunResult, *, learned: bool = True) -> str | None:
+    """Why a run counts as failed to train, or None. `learned`: whether it must have learned something, too."""
+    if run.status == "failed":
+        return (run.reason or "it failed").rstrip(".")
+    if run.status == "stopped":
+        return None
+    if not finished(run):
+        return "its loss is not a finite number"
+    if not learned:
+        return None
+    if run.initial_loss and run.val_loss is not None and run.val_loss > NOTHING_LEARNED * run.initial_loss:
+        return f"it ended at {run.val_loss:.3f} nats per token, no better than untrained ({run.initial_loss:.3f})"
+    unigram = unigram_level(results, run)
+    if unigram and run.bits_per_byte is not None and run.bits_per_byte > NOTHING_LEARNED * unigram:
+        return (
+            f"it ended at {run.bits_per_byte:.3f} bits per byte, no better than counting how often "
+            f"each token occurs ({unigram:.3f})"
+        )
+    return None
+
+
+def unigram_level(results: StudyResults, run: RunResult) -> float | None:
+    """Bits per byte of the unigram on the run's validation text, where its evaluation says so."""
+    path = results.folder / run.folder / "evaluation.json"
+    if not path.is_file():
+        return None
+    baselines = read_record(path, Evaluation, of="the run").get("baselines") or {}
+    return baselines.get("unigram", {}).get("bits_per_byte")
+
+
+def too_many(failed: Sequence[RunResult], runs: Sequence[RunResult]) -> bool:
+    """Whether they are more than half."""
+    return 2 * len(failed) > len(runs) > 0
+
+
+def stopped(runs: Sequence[RunResult]) -> bool:
+    """Whether more than half were stopped as hopeless."""
+    return too_many([run for run in runs if run.status == "stopped"], runs)
+
+
+def arm(results: StudyResults, runs: Sequence[RunResult], *, steady: bool) -> Arm:
+    """The runs' metric, and on documents drawn again where the metric is made of documents' losses."""
+    values = np.array([run.metric for run in runs], float)
+    metric = results.study.metric
+    units = {len(run.nats) for run in runs}
+    if metric == "accuracy" or len(units) != 1 or min(units) < 2:
+        return Arm(values, steady)
+    sizes = [run.bytes if metric == "bits_per_byte" else run.tokens_scored for run in runs]
+    nats = np.array([run.nats for run in runs], float)
+    resampled = resample(nats, np.array(sizes[0], float), stream=_text(results, runs[0]))
+    if metric == "bits_per_byte":
+        resampled = resampled / math.log(2)
+    return Arm(values, steady, np.exp(resampled) if metric == "perplexity" else resampled)
+
+
+def _text(results: StudyResults, run: RunResult) -> int:
+    """A number for the text that a run was judged on: the same text has the same draws."""
+    texts = [text_key(results, other) for other in results.runs if other.nats]
+    return list(dict.fromkeys(texts)).index(text_key(results, run))
+
+
+def text_key(results: StudyResults, run: RunResult) -> tuple[object, int]:
+    """What tells the validation text of a run from another's."""
+    data = results.study.data.get(run.slug) or results.study.data.get(BASELINE)
+    return data, len(run.nats)

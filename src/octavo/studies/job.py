@@ -1,0 +1,217 @@
+"""One run of a study: an ordinary training, then its judgement unit by unit. Goes on from whatever stands there.
+
+runs/<slug>/seed-<n>/   the run folder, with two files more:
+    units.json          the judged weights' loss on the validation split, unit by unit
+    outcome.json        how the run ended, written last; where it says `settled`, nothing is left to do
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from octavo.errors import CheckpointError, DivergedError, Interrupted, OctavoError, RunFolderError
+from octavo.evaluation.stored import Manifest
+from octavo.evaluation.units import UnitScores, unit_scores
+from octavo.ground.console import Console
+from octavo.ground.files import replace_text
+from octavo.ground.made import put_away
+from octavo.ground.memory import out_of_memory
+from octavo.ground.records import read_record
+from octavo.model import accounting
+from octavo.model.build import build_model
+from octavo.runs.data import build_dataset
+from octavo.runs.folder import RunFolder
+from octavo.runs.hooks import Progress
+from octavo.runs.run import Run
+from octavo.runs.train import train
+from octavo.studies.hopeless import Hopeless, Watch
+from octavo.studies.stored import Outcome
+from octavo.training.checkpoint import follow, prune
+from octavo.training.runtime import Runtime, set_threads
+
+OUTCOME, UNITS = "outcome.json", "units.json"
+PATIENCE = 60.0  # seconds that a run waits for a process that is still leaving its folder
+
+OnStep = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that is wanted, as plain data, so that it can be sent to another process.
+
+    Attributes:
+        folder: the run folder.
+        recipe: the resolved recipe's tree, seed and steps in it.
+        judge: which weights, last or best.
+        rival: run folder of the baseline with the same seed, where hopeless runs are stopped; else None.
+        hopeless: `StopHopeless` as a mapping, or None.
+    """
+
+    change: str
+    slug: str
+    seed: int
+    folder: str
+    recipe: dict[str, Any]
+    steps: int
+    judge: str = "last"
+    rival: str | None = None
+    hopeless: dict[str, float] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def settled(job: Job) -> dict[str, Any] | None:
+    """The outcome of a run for which nothing is left to do, or None."""
+    outcome = outcome_of(Path(job.folder))
+    if not outcome or not outcome.get("settled") or outcome.get("judge") != job.judge:
+        return None
+    return outcome
+
+
+def outcome_of(folder: Path) -> dict[str, Any] | None:
+    """How a run ended, if it did."""
+    try:
+        return read_record(folder / OUTCOME, Outcome)
+    except CheckpointError:  # there is none yet, or it is judged again
+        return None
+
+
+def perform(job: Job, on_step: OnStep) -> dict[str, Any]:
+    """Train, judge, write the outcome, and return it. `on_step` hears of finished steps.
+
+    Raises Interrupted when asked to stop. Whatever else goes wrong is an outcome.
+    """
+    folder = Path(job.folder)
+    done = settled(job)
+    if done is not None:
+        return done
+    try:
+        outcome = _trained_and_judged(job, folder, on_step)
+    except Interrupted:
+        raise
+    except Hopeless as note:
+        outcome = {"status": "stopped", "reason": str(note), "settled": True}
+    except DivergedError as error:
+        # Where a run ends is a figure; that nothing was lost is no news in a table.
+        reason = error.what.replace(" Nothing of this step was kept; what was saved before it is whole.", "")
+        outcome = {"status": "failed", "reason": reason, "settled": True}
+    except OctavoError as error:
+        outcome = {"status": "failed", "reason": error.what, "settled": False}
+    except Exception as error:
+        traceback.print_exc()
+        reason = (
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else 'no message'}"
+        )
+        outcome = (
+            too_large() if out_of_memory(error) else {"status": "failed", "reason": reason, "settled": False}
+        )
+    return write_outcome(job, outcome)
+
+
+def too_large() -> dict[str, Any]:
+    """The outcome of a run that does not fit."""
+    return {"status": "failed", "reason": "The run needs more memory than there is.", "settled": False}
+
+
+def write_outcome(job: Job, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """Put an outcome into the run folder, in one atomic step; returns all of it."""
+    folder = Path(job.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = {"judge": job.judge, **outcome}
+    replace_text(folder / OUTCOME, json.dumps(whole, indent=1, ensure_ascii=False))
+    return whole
+
+
+def _trained_and_judged(job: Job, folder: Path, on_step: OnStep) -> dict[str, Any]:
+    wait_until_free(folder)
+    rule = {**job.hopeless, "steps": job.steps} if job.hopeless else None
+
+    def watch() -> Watch:
+        return Watch(on_step, RunFolder(folder), rule, job.rival)
+
+    begun = RunFolder(folder).config.is_file()
+    try:
+        train(job.recipe, out=folder, resume=begun, console=watch())
+    except CheckpointError:
+        if not begun:
+            raise
+        put_away(folder, "damaged")  # no checkpoint of it is whole: it begins anew
+        train(job.recipe, out=folder, console=watch())
+    return judged(folder, job.judge)
+
+
+def wait_until_free(folder: Path) -> None:
+    """Wait while a process of an earlier, killed study leaves the folder. Raises RunFolderError if it does not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with RunFolder(folder).lock():
+                return
+        except RunFolderError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.2)
+
+
+def judged(folder: Path, which: str) -> dict[str, Any]:
+    """Judge a finished run's weights unit by unit, and its untrained model; writes units.json.
+
+    Returns the outcome: what the study compares, on the whole validation split.
+    """
+    run = Run.open(folder, checkpoint=which)
+    recipe, state = run.config, Progress.of(run.checkpoint)
+    described = read_record(RunFolder(folder).manifest, Manifest, of="the run")["runtime"]
+    runtime = Runtime(
+        torch.device(described["device"]), described["precision"], set_threads(described["threads"])
+    )
+    dataset = build_dataset(recipe, Console(quiet=True))
+
+    def scores(model: Any) -> UnitScores:
+        return unit_scores(
+            model.to(runtime.device),
+            dataset.validation,
+            dataset.tokenizer,
+            recipe.batches,
+            context=recipe.model.context,
+            batch=recipe.evaluation.batch,
+            autocast=runtime.autocast,
+        )
+
+    vocab_size = dataset.tokenizer.vocab_size
+    untrained = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
+    initial, found = scores(untrained).total, scores(run.model)
+    total = found.total
+    content = {"checkpoint": which, "step": run.step, "names": None, **found.as_dict()}
+    replace_text(folder / UNITS, json.dumps(content))
+    per_position = accounting.training_flops(recipe.model, vocab_size=vocab_size)
+    positions = recipe.training.batch * recipe.training.accumulation * recipe.model.context  # of a step
+    last = Progress.of(Run.open(folder, checkpoint="last").checkpoint)
+    outcome = {
+        "status": "done",
+        "reason": None,
+        "settled": True,
+        "val_loss": total.loss,
+        "bits_per_byte": total.bits_per_byte(dataset.validation.bytes),
+        "accuracy": total.accuracy,
+        "perplexity": total.perplexity,
+        "initial_loss": initial.loss,
+        "step": run.step,
+        "tokens": state.tokens,
+        "flops": float(per_position * positions * last.step),
+        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
+        "seconds": last.seconds,
+    }
+    here = RunFolder(folder)  # a new best spared its forerunner, for the case of damage; that case is over
+    prune(here.checkpoints, keep=recipe.training.keep, always=[follow(here.best), follow(here.last)])
+    return outcome

@@ -1,0 +1,310 @@
+"""The report of a study: one page without scripts or requests, the same in Markdown, and the plots as files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from octavo import report as run_report
+from octavo.ground.files import replace_text
+from octavo.ground.pages import templates
+from octavo.ground.records import read_record
+from octavo.report.data import Headline, duration
+from octavo.report.page import NARROW, WIDE, flat
+from octavo.studies import plots
+from octavo.studies.answer import answer, question, terms
+from octavo.studies.spec import BASELINE
+from octavo.studies.table import (
+    NONE,
+    Row,
+    cost_table,
+    held_text,
+    improvement_table,
+    markdown,
+    outcome,
+    variant_rows,
+    verdict_table,
+)
+from octavo.studies.verdict import Judged, judge_study
+
+if TYPE_CHECKING:
+    from octavo.studies.results import StudyResults
+
+LONGEST_SAMPLE = 2000
+TOKEN_LENGTH = 0.01
+"""Tokenizers count as different where a token's mean length in bytes differs by more than this share."""
+
+
+def write_study_report(folder: Path) -> Path:
+    """Write `report/index.html`, `report/report.md` and the plots into a study folder; returns the page's path.
+
+    Works on the folder alone, at any time; runs that are not finished are left out. Raises InputError without a study.
+    """
+    from octavo.studies.results import collect
+
+    results = collect(Path(folder))
+    judged = judge_study(results)
+    rows = variant_rows(results, judged)
+    target = results.folder / "report"
+    target.mkdir(parents=True, exist_ok=True)
+    drawings = _drawings(rows, judged)
+    for name, draw in drawings.items():
+        replace_text(target / f"{name}.svg", draw(WIDE))
+    replace_text(target / "report.md", render_markdown(results, judged, rows, list(drawings)))
+    page = target / "index.html"
+    replace_text(page, render_page(results, judged, rows, drawings))
+    return page
+
+
+def _drawings(rows: list[Row], judged: Judged) -> dict[str, Callable[[float], str]]:
+    """The plots that there is something to draw for, by file name; each is drawn for a width in inches."""
+    found: dict[str, Callable[[float], str]] = {
+        "verdicts": lambda width: plots.forest_plot(rows, judged, width=width)
+    }
+    if any(run.curve.steps for row in rows for run in row.runs):
+        found["curves"] = lambda width: plots.curve_plot(rows, width=width)
+    if any(run.curve.steps and run.initial_loss for row in rows for run in row.runs):
+        found["improvement"] = lambda width: plots.curve_plot(rows, what="improvement", width=width)
+    for cost in plots.costs_that_differ(rows):
+        found[f"cost-{cost}"] = lambda width, cost=cost: plots.cost_plot(
+            rows, judged.scale, cost, width=width
+        )
+    return found
+
+
+TITLES = {
+    "verdicts": "Difference from the baseline, with intervals",
+    "curves": "Validation curves",
+    "improvement": "Relative improvement over the steps",
+    "cost-seconds": "Quality against training time",
+    "cost-flops": "Quality against FLOPs",
+    "cost-parameters": "Quality against parameters",
+}
+
+
+def render_page(
+    results: StudyResults, judged: Judged, rows: list[Row], drawings: dict[str, Callable[[float], str]]
+) -> str:
+    """The page as text."""
+    from markupsafe import Markup
+
+    pages = templates(Path(__file__).parent, Path(run_report.__file__).parent)
+    drawn = {
+        name: {
+            kind: Markup(plots.inline(draw(width), f"{name}-{kind}", title=TITLES[name]))  # noqa: S704 — our own
+            for kind, width in (("wide", WIDE), ("narrow", NARROW))
+        }
+        for name, draw in drawings.items()
+    }
+    asked, about = question(results.study)
+    return pages.get_template("study.html").render(
+        study=results.study,
+        question=asked,
+        answer=answer(results, judged),
+        about=about,
+        terms=terms(judged),
+        judged=judged,
+        changes=rows[1:],
+        outcome=outcome(judged),
+        headlines=_headlines(results, judged, rows),
+        plots={
+            "forest": drawn["verdicts"],
+            "curves": drawn.get("curves"),
+            "improvement": drawn.get("improvement"),
+            "costs": [plot for name, plot in drawn.items() if name.startswith("cost-")],
+        },
+        verdicts=verdict_table(results, judged),
+        improvement=improvement_table(rows),
+        disagreement=disagreement(rows),
+        cost=cost_table(rows),
+        samples=_samples(rows),
+        failures=_failures(rows),
+        commands=_commands(results.folder),
+        settings=_settings(results),
+        study_file=_study_file(results.folder),
+        machine=_machine(results),
+        runs=_run_table(results, judged),
+        rows_of=lambda table: list(zip(table[1:], rows, strict=True)),
+        held=held_text,
+        capital=lambda text: text[:1].upper() + text[1:],
+        key=lambda position: f"s{(position - 1) % len(plots.SERIES) + 1}" if position else "base",
+    )
+
+
+def render_markdown(results: StudyResults, judged: Judged, rows: list[Row], drawings: list[str]) -> str:
+    """The same report as Markdown; plots are referred to by their file names."""
+    study = results.study
+
+    def plot(name: str) -> list[str]:
+        return [f"![{TITLES[name]}]({name}.svg)"] if name in drawings else []
+
+    asked, about = question(study)
+    parts = [f"# {asked}", f"**{answer(results, judged)}**", about]
+    if study.finding:
+        parts.append(f"**What the report says.** {study.finding}")
+    parts.append(outcome(judged))
+    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in judged.verdicts))
+    parts.append("\n".join(f"- {term}: {meaning}." for term, meaning in terms(judged)))
+    parts += ["## Verdicts", *plot("verdicts"), markdown(verdict_table(results, judged))]
+    parts.append("\n".join(f"- {note}" for note in judged.notes))
+    failures = _failures(rows)
+    if failures:
+        parts.append("## Runs that failed or were stopped")
+        parts.append("\n".join(f"- {one['name']}: {one['reason']}" for one in failures))
+    if "curves" in drawings:
+        parts += ["## How they learned", *plot("curves")]
+    parts += ["## Relative improvement", disagreement(rows), *plot("improvement")]
+    parts.append(markdown(improvement_table(rows)))
+    parts.append("## Cost against quality")
+    parts += [text for name in drawings if name.startswith("cost-") for text in plot(name)]
+    parts.append(markdown(cost_table(rows)))
+    samples = _samples(rows)
+    if samples:
+        parts.append("## What they write")
+        parts += [f"**{name}**, seed {seed}\n\n{_fenced(text)}" for name, seed, text in samples]
+    parts += [
+        "## To repeat it",
+        "\n".join(f"- {what}: `{command}`" for what, command in _commands(results.folder)),
+    ]
+    parts.append(markdown([["change", "settings"], *map(list, _settings(results))]))
+    parts.append(f"The study as it ran:\n\n{_fenced(_study_file(results.folder), 'yaml')}")
+    parts.append(markdown(_run_table(results, judged)))
+    machine = [[name, value] for name, value in _machine(results)]
+    if machine:
+        parts.append(markdown([["of the baseline's first run", "value"], *machine]))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def disagreement(rows: list[Row]) -> str:
+    """One sentence on why relative improvement and bits per byte may not rank alike."""
+    lengths = [
+        sum(run.bytes) / sum(run.tokens_scored) for row in rows for run in row.runs if sum(run.tokens_scored)
+    ]
+    sentence = (
+        "A larger vocabulary begins at a higher loss (the logarithm of its size) and spreads a text over fewer tokens, "
+        "so relative improvement depends on how text is cut and can rank models otherwise than bits per byte, which "
+        "does not"
+    )
+    if lengths and max(lengths) > (1 + TOKEN_LENGTH) * min(lengths):
+        return f"{sentence}; the tokenizers here differ, so judge by bits per byte."
+    return f"{sentence}; here all variants cut the text alike, so the two agree but for differences in the beginning."
+
+
+def _headlines(results: StudyResults, judged: Judged, rows: list[Row]) -> list[Headline]:
+    scale, study = judged.scale, results.study
+    seconds = [run.seconds for run in results.runs if run.seconds is not None]
+    found = []
+    if judged.mean is not None:
+        why = f"{scale.unit.removeprefix('in ')}; {'lower' if scale.lower_is_better else 'higher'} is better"
+        found.append(Headline("baseline", scale.text(judged.mean), why))
+    if judged.noise is not None:
+        found.append(
+            Headline("noise between seeds", scale.text(judged.noise), f"{judged.freedom} degrees of freedom")
+        )
+    extra = f" and {len(study.noise_seeds)} more of the baseline" if study.noise_seeds else ""
+    found.append(
+        Headline("runs", f"{len(results.runs)}", f"{len(study.seeds)} seeds for each variant{extra}")
+    )
+    if seconds:
+        found.append(Headline("training time", duration(sum(seconds)), "of all runs together"))
+    return found
+
+
+def _samples(rows: list[Row]) -> list[tuple[str, int, str]]:
+    """Name, seed and text of each variant's first run that wrote something."""
+    found = []
+    for row in rows:
+        run = next((run for run in row.runs if run.sample), None)
+        if run is not None:
+            text = run.sample
+            cut = text if len(text) <= LONGEST_SAMPLE else f"{text[:LONGEST_SAMPLE].rstrip()} …"
+            found.append((row.name, run.seed, cut))
+    return found
+
+
+def _failures(rows: list[Row]) -> list[dict[str, str]]:
+    """Every run that did not count, and why."""
+    found = []
+    for row in rows:
+        reasons = list(row.verdict.failed) if row.verdict else []
+        reasons += [
+            f"seed {run.seed}: {run.reason or run.status}"
+            for run in row.runs
+            if run.status == "stopped" or (row.verdict is None and run.status == "failed")
+        ]
+        found += [{"name": row.name, "reason": reason} for reason in reasons]
+    return found
+
+
+def _commands(folder: Path) -> list[tuple[str, str]]:
+    study = shlex.quote(str(folder))
+    first = shlex.quote(str(folder / "runs" / BASELINE))
+    return [
+        ("The whole study again", f"octavo study run {shlex.quote(str(folder / 'study.yaml'))} --out AGAIN"),
+        ("This report again", f"octavo study report {study}"),
+        ("Look at one run", f"octavo info {first}/seed-1"),
+    ]
+
+
+def _settings(results: StudyResults) -> list[tuple[str, str]]:
+    """Each variant's settings as key=value words."""
+    study = results.study
+    return [
+        (f"{BASELINE} ({study.baseline})", _words(study.settings) or "as it is"),
+        *(
+            (change.name, " ".join([_words(change.settings), *(change.text or ())]).strip() or NONE)
+            for change in study.changes
+        ),
+    ]
+
+
+def _words(settings: Any) -> str:
+    return " ".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in settings.items()
+    )
+
+
+def _study_file(folder: Path) -> str:
+    path = folder / "study.yaml"
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _machine(results: StudyResults) -> list[tuple[str, str]]:
+    """Leaves of the baseline's first manifest."""
+    for run in results.of(BASELINE):
+        path = results.folder / run.folder / "manifest.json"
+        if path.is_file():
+            return list(flat(read_record(path, of="the run")))
+    return []
+
+
+def _run_table(results: StudyResults, judged: Judged) -> list[list[str]]:
+    scale = judged.scale
+    table = [["run", "status", scale.unit.removeprefix("in "), "nats per token", "accuracy", "time"]]
+    return table + [
+        [
+            run.folder,
+            run.status,
+            NONE if run.metric is None else scale.text(run.metric),
+            NONE if run.val_loss is None else f"{run.val_loss:.4f}",
+            NONE if run.accuracy is None else f"{run.accuracy:.1%}",
+            NONE if run.seconds is None else duration(run.seconds),
+        ]
+        for run in results.runs
+    ]
+
+
+def _fenced(text: str, language: str = "text") -> str:
+    """A code block whose fence is longer than any inside it."""
+    longest = max((len(run) for run in _ticks(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _ticks(text: str) -> Iterator[str]:
+    import re
+
+    return (match.group() for match in re.finditer("`+", text))

@@ -1,0 +1,236 @@
+"""From a study file to a study: every variant's recipe checked, all problems gathered; and back to a file."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import octavo
+from octavo.config import Recipe, apply_value, check, flatten, parse_yaml, recipe_names, recipe_text
+from octavo.errors import ConfigError
+from octavo.runs.data import Paths, absolute
+from octavo.studies.spec import (
+    BASELINE,
+    Change,
+    Study,
+    StudyFile,
+    problems_error,
+    read_study_file,
+    slug_of,
+)
+from octavo.studies.statistics import default_noise
+
+# The study sets these itself, for every run alike.
+OWNED = ("seed",)
+
+
+def load_study(
+    study: str | Path | Mapping[str, Any], text: Paths | None = None, overrides: Iterable[str] = ()
+) -> Study:
+    """A checked study by shipped name, path or as plain data. `text` takes the place of the file's.
+
+    Raises ConfigError with every problem at once.
+    """
+    problems: list[str] = []
+    file, name = read_study_file(study, overrides, problems)
+    beside = Path(study).parent if isinstance(study, str | Path) and Path(study).is_file() else Path()
+    given = absolute(text) if text is not None else listed(file.text, beside)
+    if "-" in (given or []):
+        problems.append("text: a study reads its text many times, and standard input comes once; give a file")
+    tree = baseline_tree(file, beside, given, problems)
+    baseline = _checked(tree, "the baseline", problems)
+    changes = [
+        Change(one.name, slug_of(one.name), one.hypothesis, one.expect, one.set, tuple_of(one.text, beside))
+        for one in file.changes
+    ]
+    if baseline is not None:
+        changes += grid_changes(file.grid, baseline)
+    _check_names(changes, problems)
+    seeds = seeds_of(file, baseline.seed if baseline else 0, len(changes), problems)
+    budget = file.budget.model_dump(exclude_none=True) if file.budget else {}
+    resolved = file.resolved.model_dump() if file.resolved else {}
+    found = Study(
+        name=name,
+        description=file.description.strip(),
+        finding=file.finding.strip(),
+        baseline=file.baseline if isinstance(file.baseline, str) else resolved.get("baseline", BASELINE),
+        recipe=tree,
+        settings=file.set,
+        seeds=seeds[0],
+        noise_seeds=seeds[1],
+        metric=file.metric,
+        judge=file.judge,
+        budget=budget,
+        changes=tuple(changes),
+        text=tuple(given) if given else None,
+        stop_hopeless=file.stop_hopeless,
+        smallest_interesting=file.smallest_interesting,
+        steps=resolved.get("steps", {}) if resolved.get("budget", {}) == budget else {},
+        data=resolved.get("data", {}),
+        octavo=octavo.__version__,
+    )
+    if baseline is not None:
+        problems += _problems_of_variants(found, baseline)
+    if not changes and not problems:
+        problems.append("there is nothing to compare: give changes or a grid")
+    if problems:
+        raise problems_error(problems)
+    return found
+
+
+def listed(text: list[str] | str | None, beside: Path) -> list[str] | None:
+    """Texts that a study file names, relative to where it lies. Names of corpora stay as they are."""
+    if text is None:
+        return None
+    words = [text] if isinstance(text, str) else text
+    named = [word for word in words if word == "-" or word.startswith("corpus:")]
+    return [word if word in named else absolute([beside / word])[0] for word in words]
+
+
+def tuple_of(text: list[str] | str | None, beside: Path) -> tuple[str, ...] | None:
+    """The same for a change."""
+    found = listed(text, beside)
+    return None if found is None else tuple(found)
+
+
+def baseline_tree(
+    file: StudyFile, beside: Path, text: list[str] | None, problems: list[str]
+) -> dict[str, Any]:
+    """The baseline's plain data, with the study's text and settings in it."""
+    try:
+        tree: Any = file.baseline
+        if isinstance(tree, str):
+            own = beside / tree
+            named = own if tree not in recipe_names() and own.is_file() else tree
+            tree = parse_yaml(recipe_text(named), f"Recipe '{tree}'")
+        if not isinstance(tree, dict):
+            raise ConfigError(f"Recipe '{file.baseline}' holds no keys.")
+    except ConfigError as error:
+        problems.append(f"baseline: {error.what}")
+        return {}
+    tree = copy.deepcopy(tree)
+    if text is not None:
+        put_text(tree, text)
+    for key, value in file.set.items():
+        if key in OWNED:
+            problems.append(f"set.{key}: the study gives every run its {key}; see seeds")
+        apply_value(tree, key, copy.deepcopy(value))
+    return tree
+
+
+def put_text(tree: dict[str, Any], text: Iterable[str]) -> None:
+    """Make files the source of a recipe's plain data; other options of that source stay."""
+    corpus = tree.get("corpus") if isinstance(tree.get("corpus"), dict) else {}
+    files = corpus if corpus.get("kind", "files") == "files" else {}
+    tree["corpus"] = {**files, "kind": "files", "paths": list(text)}
+
+
+def seeds_of(
+    file: StudyFile, first: int, changes: int, problems: list[str]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The seeds of all variants and the further ones of the baseline; numbers count on from the recipe's own."""
+    seeds = [first + n for n in range(file.seeds)] if isinstance(file.seeds, int) else list(file.seeds)
+    noise = file.noise if file.noise is not None else (default_noise(len(seeds), changes) if changes else 0)
+    if isinstance(noise, int):
+        further = itertools.count(max(seeds) + 1)
+        noise = [next(further) for _ in range(noise)]
+    repeated = sorted({seed for seed in seeds + noise if (seeds + noise).count(seed) > 1})
+    if repeated:
+        problems.append(f"seeds: given twice: {', '.join(map(str, repeated))}")
+    return tuple(seeds), tuple(noise)
+
+
+def grid_changes(grid: Mapping[str, list[Any]], baseline: Recipe) -> list[Change]:
+    """Every combination of the grid's values as a change, except the one that is the baseline's own."""
+    if not grid:
+        return []
+    short = [key.rsplit(".", 1)[-1] for key in grid]
+    shown = short if len(set(short)) == len(short) else list(grid)
+    changes = []
+    for values in itertools.product(*grid.values()):
+        settings = dict(zip(grid, values, strict=True))
+        name = ", ".join(f"{key}={_shown(value)}" for key, value in zip(shown, values, strict=True))
+        hypothesis = f"With {name} the result differs from the baseline's."
+        tree = baseline.model_dump(mode="json")
+        for key, value in settings.items():
+            apply_value(tree, key, copy.deepcopy(value))
+        try:
+            if flatten(check(tree)) == flatten(baseline):
+                continue
+        except ConfigError:
+            pass  # said with the other changes' problems
+        changes.append(Change(name, slug_of(name), hypothesis, "any", settings))
+    return changes
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict) and "kind" in value:
+        return str(value["kind"])
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def variant_tree(study: Study, change: Change) -> dict[str, Any]:
+    """A variant's plain data: the baseline's, the change on top."""
+    tree = copy.deepcopy(dict(study.recipe))
+    if change.text is not None:
+        put_text(tree, change.text)
+    for key, value in change.settings.items():
+        apply_value(tree, key, copy.deepcopy(value))
+    return tree
+
+
+def variant_recipe(study: Study, change: Change) -> Recipe:
+    """A variant's recipe, without what the budget and the seed decide. Raises ConfigError."""
+    return check(variant_tree(study, change))
+
+
+def _checked(tree: dict[str, Any], whose: str, problems: list[str]) -> Recipe | None:
+    if not tree:
+        return None
+    try:
+        return check(tree)
+    except ConfigError as error:
+        problems += [f"{whose}: {line}" for line in error.what.split("\n  · ")[1:] or [error.what]]
+    return None
+
+
+def _without_text(recipes: Mapping[str, Recipe]) -> Iterator[str]:
+    """Variants that want files and have none; that the baseline lacks them says it for all."""
+    lacking = [name for name, one in recipes.items() if one.corpus.kind == "files" and not one.corpus.paths]
+    for name in lacking[:1] if BASELINE in lacking else lacking:
+        yield f"{name}: a text is needed: --text PATH, or text: [PATH] in the study"
+
+
+def _check_names(changes: list[Change], problems: list[str]) -> None:
+    seen: dict[str, str] = {BASELINE: BASELINE}
+    for change in changes:
+        if change.slug in seen:
+            before = seen[change.slug]
+            same = "have the same name" if before == change.name else "would share a folder"
+            problems.append(f"two variants {same}: '{before}' and '{change.name}'")
+        seen.setdefault(change.slug, change.name)
+
+
+def _problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
+    recipes: dict[str, Recipe] = {BASELINE: baseline}
+    for change in study.changes:
+        for key in OWNED:
+            if key in change.settings:
+                yield f"{change.name}: the study gives every run its {key}; see seeds"
+        problems: list[str] = []
+        recipe = _checked(variant_tree(study, change), change.name, problems)
+        yield from problems
+        if recipe is None:
+            continue
+        flat = flatten(recipe)
+        twin = next((name for name, other in recipes.items() if flatten(other) == flat), None)
+        if twin == BASELINE:
+            yield f"{change.name}: alters nothing, the baseline has these settings already"
+        elif twin is not None:
+            yield f"{change.name}: is the same as '{twin}'"
+        recipes.setdefault(change.name, recipe)
+    yield from _without_text(recipes)

@@ -1,0 +1,141 @@
+"""Running a study: checked and planned first, then every run that is not done yet, then its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from octavo.config import check, flatten, override_words, stored_recipe
+from octavo.errors import ConfigError, InputError, OctavoError
+from octavo.ground.console import Console
+from octavo.ground.files import storage_errors
+from octavo.ground.made import refuse_no_folder
+from octavo.runs.data import Paths
+from octavo.runs.folder import RunFolder
+from octavo.studies.job import Job, settled
+from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
+from octavo.studies.resolve import load_study
+from octavo.studies.results import StudyResults, collect, is_study, study_of, write_results, write_study
+from octavo.studies.runner import Pool, available_cores
+from octavo.studies.spec import Study, slug_of
+
+
+def run_study(
+    study: str | Path | Mapping[str, Any],
+    text: Paths | None = None,
+    out: str | Path | None = None,
+    *,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    jobs: int | None = None,
+    cluster: str | None = None,
+    quiet: bool = False,
+    console: Console | None = None,
+) -> StudyResults:
+    """Run a study, or go on with it, and return what came out; `out` defaults to studies/<name>.
+
+    `study` is a shipped name, a YAML file or plain data; `text` a path or several; `overrides` are `key=value` strings
+    or a mapping, in the file's own keys; `jobs` is how many runs go side by side (default: as many as cores and memory
+    allow); `cluster` is the address of a Ray cluster that the runs are sent to; `quiet` says nothing on the way.
+    Raises ConfigError with everything that is wrong before the first run, and Interrupted when asked to stop.
+    """
+    console = console or Console(quiet=quiet)
+    _check_jobs(jobs)
+    found = load_study(study, text, override_words(overrides))
+    folder = Path(out) if out is not None else Path("studies") / slug_of(found.name)
+    _refuse_strangers(folder)
+    known = study_of(folder) if is_study(folder) else None
+    planned, facts = plan_study(found, console, known=known)
+    wanted = jobs_of(planned, folder.absolute())
+    refuse_other_runs(planned, known, wanted, folder)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with RunFolder(folder).lock():
+        console.keep_log(folder / "log.txt")
+        write_study(planned, folder)
+        open_jobs = [job for job in wanted if settled(job) is None]
+        if open_jobs:
+            prepare_baselines(facts, console)
+            count, threads = side_by_side(facts, jobs, len(available_cores()))
+            console.say(
+                f"{len(open_jobs)} of {len(wanted)} runs to do"
+                + (f", {min(count, len(open_jobs))} side by side" if cluster is None else f" on {cluster}")
+            )
+            if cluster is not None:
+                from octavo.studies.cluster import Cluster
+
+                performer: Any = Cluster(cluster, threads=threads)
+            else:
+                performer = Pool(count, threads=threads, logs=folder / "workers")
+            performer.perform(open_jobs, console, lambda job, outcome: None)
+        results = collect(folder)
+        write_results(results)
+    return results
+
+
+def price_study(
+    study: str | Path | Mapping[str, Any],
+    text: Paths | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    jobs: int | None = None,
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """What a study would cost, as plain data: runs, hours and disk, and a row for each variant. Nothing is run.
+
+    Raises ConfigError with everything that is wrong.
+    """
+    console = console or Console(quiet=True)
+    _check_jobs(jobs)
+    planned, facts = plan_study(load_study(study, text, overrides), console)
+    count, _ = side_by_side(facts, jobs, len(available_cores()))
+    return price(planned, facts, count, console)
+
+
+def _check_jobs(jobs: int | None) -> None:
+    if jobs is not None and jobs < 1:
+        raise InputError(f"{jobs} runs side by side are too few; at least one has to run.", remedy="--jobs 1")
+
+
+def _refuse_strangers(folder: Path) -> None:
+    """Raise InputError where something else than a study stands in the way."""
+    with storage_errors(folder):
+        refuse_no_folder(folder, "a study")
+    if folder.is_dir() and not is_study(folder):
+        visible = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
+        if set(visible) - {"log.txt"}:
+            raise InputError(f"{folder} is not empty, and not a study.", remedy="choose another --out")
+
+
+def refuse_other_runs(planned: Study, known: Study | None, jobs: list[Job], folder: Path) -> None:
+    """Raise ConfigError where runs that stand in the folder were made with other settings or another text."""
+    if known is None:
+        return
+    problems = []
+    for variant in planned.variants:
+        before = known.data.get(variant.slug)
+        if before is not None and before != planned.data[variant.slug]:
+            problems.append(f"{variant.name}: its text is another one now")
+    for job in jobs:
+        config = RunFolder(Path(job.folder)).config
+        if not config.is_file():
+            continue
+        try:
+            stored = flatten(stored_recipe(config))
+        except OctavoError as error:
+            problems.append(f"{job.change}, seed {job.seed}: {error.what}")
+            continue
+        wanted = flatten(check(job.recipe))
+        keys = sorted(
+            key
+            for key in stored.keys() | wanted.keys()
+            if key != "description" and stored.get(key) != wanted.get(key)
+        )
+        if keys:
+            listed = ", ".join(f"{key}={stored.get(key)!r} (now {wanted.get(key)!r})" for key in keys)
+            problems.append(f"{job.change}, seed {job.seed} was run with {listed}")
+    if problems:
+        raise ConfigError(
+            "\n  · ".join([f"{folder} holds runs of another study:", *problems[:10]]),
+            remedy="choose another --out, or take the study's own settings",
+        )

@@ -1,0 +1,297 @@
+"""What a study is: the file that people write, checked strictly, and the study that follows from it.
+
+Words: a *variant* is the baseline or one of the changes; each runs once for every seed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from octavo.config import Recipe, Strict, parse_yaml
+from octavo.config.parts import MOST
+from octavo.errors import ConfigError
+from octavo.studies.shipped import study_text
+
+BASELINE = "baseline"
+Metric = Literal["bits_per_byte", "val_loss", "perplexity", "accuracy"]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Seeds = Annotated[int, Field(ge=1, le=1000)] | Annotated[list[Seed], Field(min_length=1)]
+
+
+class Budget(Strict):
+    """What every run may spend. One of them; without any, each run has its recipe's own length."""
+
+    steps: int | None = Field(None, ge=1, le=MOST)
+    """Optimizer steps."""
+    tokens: int | None = Field(None, ge=1, le=2**53)
+    """Tokens seen in training."""
+    seconds: float | None = Field(None, gt=0, le=1e9)
+    """Training time; turned into steps once, by timing some steps of each variant."""
+    compute: Literal["baseline"] | Annotated[float, Field(gt=0)] | None = None
+    """Floating-point operations, or `baseline`: as many as the baseline's own length takes."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Budget:
+        given = [name for name, value in self if value is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"give one of steps, tokens, seconds and compute, not {' and '.join(given) or 'none'}"
+            )
+        return self
+
+
+class StopHopeless(Strict):
+    """Early end of runs that are far behind the baseline's of the same seed."""
+
+    after: float = Field(0.5, gt=0, lt=1)
+    """Share of a run after which it is compared."""
+    worse_by: float = Field(0.1, gt=0)
+    """How far behind, as a share of the baseline's bits per byte at the same share of its run."""
+
+
+class ChangeEntry(Strict):
+    """One change as the file states it."""
+
+    name: str = Field(min_length=1)
+    """What the change is called in tables."""
+    hypothesis: str = Field(min_length=1)
+    """What it is expected to do, in one sentence."""
+    expect: Literal["better", "worse", "same", "fails", "any"] | None = None
+    """The same for the machine, which then says whether the hypothesis held."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """`key: value` on top of the baseline."""
+    text: list[str] | str | None = None
+    """Another text for this change."""
+
+
+class Resolved(Strict):
+    """What a finished study adds to its own file."""
+
+    octavo: str
+    baseline: str
+    budget: dict[str, Any] = Field(default_factory=dict)
+    steps: dict[str, Annotated[int, Field(ge=1, le=MOST)]] = Field(default_factory=dict)
+    data: dict[str, str] = Field(default_factory=dict)
+
+
+class StudyFile(Strict):
+    """A study file."""
+
+    name: str | None = Field(None, min_length=1)
+    """What the study is called; default: the file's name."""
+    description: str = ""
+    """What it asks, in a sentence or two."""
+    finding: str = ""
+    """What the report that it follows says; shown beside the verdict."""
+    baseline: str | dict[str, Any]
+    """A recipe's name or file."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """`key: value` on top of the baseline's recipe, for every run."""
+    seeds: Seeds = 3
+    """How many seeds, or which; every variant runs with each."""
+    noise: Annotated[int, Field(ge=0, le=1000)] | list[Seed] | None = None
+    """Further seeds of the baseline alone, to measure the noise with. Empty: as many as the promised power takes."""
+    metric: Metric = "bits_per_byte"
+    """What is judged."""
+    judge: Literal["last", "best"] = "last"
+    """Which weights: those at the end of the budget, or those with the least validation loss on the way."""
+    budget: Budget | None = None
+    """What every run may spend."""
+    changes: list[ChangeEntry] = Field(default_factory=list)
+    """What is compared with the baseline."""
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
+    """`key: [values]`; every combination is a change, except the baseline's own."""
+    text: list[str] | str | None = None
+    """Files or folders, where none are given on the command line."""
+    stop_hopeless: StopHopeless | None = None
+    """Off unless given."""
+    smallest_interesting: float | None = Field(None, gt=0)
+    """Differences of the metric below this do not matter, even when they are seen."""
+    resolved: Resolved | None = None
+    """What a finished study adds to its own file, so that a repetition has the same number of steps."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A variant: its settings on top of the baseline's recipe, and another text where it has one."""
+
+    name: str
+    slug: str
+    hypothesis: str = ""
+    expect: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    text: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study whose every run follows from it.
+
+    Attributes:
+        baseline: the recipe as the file names it.
+        recipe: its tree, with the text and the study's own `settings` in it.
+        budget: one entry of Budget, or empty.
+        steps, data: by slug, how many steps its runs have and the SHA-256 of its text; filled in by planning.
+    """
+
+    name: str
+    description: str
+    finding: str
+    baseline: str
+    recipe: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    noise_seeds: tuple[int, ...]
+    metric: Metric
+    judge: Literal["last", "best"]
+    budget: Mapping[str, Any]
+    changes: tuple[Change, ...]
+    text: tuple[str, ...] | None = None
+    stop_hopeless: StopHopeless | None = None
+    smallest_interesting: float | None = None
+    steps: Mapping[str, int] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
+    octavo: str = ""
+
+    @property
+    def variants(self) -> tuple[Change, ...]:
+        """The baseline, then the changes."""
+        return (Change(BASELINE, BASELINE), *self.changes)
+
+    def seeds_of(self, variant: Change) -> tuple[int, ...]:
+        """The seeds that a variant runs with."""
+        return self.seeds + self.noise_seeds if variant.slug == BASELINE else self.seeds
+
+
+def slug_of(name: str) -> str:
+    """A name as a folder: letters, digits, hyphens."""
+    plain = unicodedata.normalize("NFKC", name).lower()
+    return re.sub(r"[^\w.]+", "-", plain).strip("-.") or "change"
+
+
+def read_study_file(
+    study: str | Path | Mapping[str, Any],
+    overrides: Iterable[str] = (),
+    problems: list[str] | None = None,
+) -> tuple[StudyFile, str]:
+    """The checked study file by shipped name, path or as plain data, with overrides, and its name.
+
+    Raises ConfigError with every problem of its form at once. With a list of `problems`, they are added to it and the
+    entries that have them are left out, so that the rest can be checked too; unless too little is left.
+    """
+    name = Path(str(study)).stem if isinstance(study, str | Path) else "study"
+    tree = parse_yaml(study_text(study), f"Study '{study}'") if isinstance(study, str | Path) else dict(study)
+    if not isinstance(tree, dict):
+        raise ConfigError(f"Study '{study}' holds no keys; a study is a mapping such as 'baseline: RECIPE'.")
+    for override in overrides:
+        apply_study_override(tree, override)
+    try:
+        file = StudyFile.model_validate(tree)
+    except ValidationError as error:
+        found: dict[tuple[Any, ...], str] = {}
+        for problem in error.errors():  # of a value that may be of several types, one complaint is enough
+            found.setdefault(_location(problem["loc"]), _sentence(dict(problem)))
+        rest = _without(tree, [problem["loc"] for problem in error.errors()])
+        if problems is None or "baseline" not in rest:
+            raise problems_error(list(found.values())) from error
+        problems += found.values()
+        file = StudyFile.model_validate(rest)
+    return file, file.name or name
+
+
+def _without(tree: dict[str, Any], wrong: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """A study's plain data without the entries at some places: of the changes single ones, else whole keys."""
+    changes = {place[1] for place in wrong if place[0] == "changes" and len(place) > 1}
+    keys = {place[0] for place in wrong if place[0] != "changes" or len(place) == 1}
+    rest = {key: value for key, value in tree.items() if key not in keys}
+    if changes:
+        rest["changes"] = [one for number, one in enumerate(tree["changes"]) if number not in changes]
+    return rest
+
+
+def problems_error(problems: list[str]) -> ConfigError:
+    """One error that lists them all."""
+    head = "One problem in the study:" if len(problems) == 1 else f"{len(problems)} problems in the study:"
+    return ConfigError("\n  · ".join([head, *problems]))
+
+
+def apply_study_override(tree: dict[str, Any], override: str) -> None:
+    """Set one `key=value` of a study's plain data, in place.
+
+    Keys are the file's own (`seeds`, `budget.steps`, `set.training.batch`), and `changes.NAME.…` with a change's
+    name or number, from 1.
+    """
+    key, equals, text = override.partition("=")
+    first, _, rest = key.strip().partition(".")
+    if not equals or not first:
+        raise ConfigError(f"'{override}' is not an override; an override reads key=value.", remedy="seeds=5")
+    if first not in StudyFile.model_fields:
+        raise ConfigError(_unknown(key.strip(), first, list(StudyFile.model_fields)))
+    value = parse_yaml(text, f"The value of '{key}'")
+    if not rest:
+        tree[first] = value
+    elif first == "budget":
+        tree[first] = {rest: value}  # another budget takes the place of the file's
+    elif first == "changes":
+        _set_in_change(tree, rest, value)
+    else:
+        tree[first] = {**(tree.get(first) or {}), rest: value}
+
+
+def _set_in_change(tree: dict[str, Any], rest: str, value: Any) -> None:
+    entries = tree.get("changes") if isinstance(tree.get("changes"), list) else []
+    which, _, inner = rest.partition(".")
+    names = {slug_of(str(entry.get("name"))): entry for entry in entries if isinstance(entry, dict)}
+    found = names.get(slug_of(which))
+    if found is None and which.isdecimal() and 0 < int(which) <= len(entries):
+        found = entries[int(which) - 1]
+    if found is None or not inner:
+        raise ConfigError(
+            f"changes.{rest} names no change of the study.",
+            remedy=f"changes.NAME.KEY=VALUE, where NAME is one of: {', '.join(names) or 'none'}",
+        )
+    outer, _, setting = inner.partition(".")
+    if setting:
+        found[outer] = {**(found.get(outer) or {}), setting: value}
+    else:
+        found[outer] = value
+
+
+def _unknown(key: str, last: str, there: list[str]) -> str:
+    near = difflib.get_close_matches(last, there, n=1)
+    if last in Recipe.model_fields and last != "seed":
+        return f"{key} is a setting of the recipe; for every run of the study it is set.{key}"
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(there)}"
+    return f"{key} is not an option of a study; {hint}"
+
+
+def _location(parts: tuple[Any, ...]) -> tuple[str, ...]:
+    """The key path as a reader counts, without pydantic's names for the types of a union."""
+    types = {"int", "float", "str", "bool"}
+    return tuple(
+        part if isinstance(part, str) else str(part + 1)
+        for part in parts
+        if isinstance(part, int) or (re.fullmatch(r"[a-z_][\w.]*", part) and part not in types)
+    )
+
+
+def _sentence(problem: dict[str, Any]) -> str:
+    key = ".".join(_location(problem["loc"])) or "the study"
+    if problem["type"] == "extra_forbidden":
+        holders = {"changes": ChangeEntry, "budget": Budget, "stop_hopeless": StopHopeless}
+        holder = holders.get(str(problem["loc"][0]), StudyFile) if len(problem["loc"]) > 1 else StudyFile
+        return _unknown(key, str(problem["loc"][-1]), list(holder.model_fields))
+    if problem["type"] == "missing":
+        return f"{key} is missing"
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "value_error":
+        return f"{key}: {message}"
+    return f"{key}: {message[0].lower() + message[1:]}, not {problem.get('input')!r}"

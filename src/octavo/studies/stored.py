@@ -1,0 +1,64 @@
+"""The files that a study leaves in its run folders, as shapes."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, model_validator
+
+from octavo.ground.records import Count, Number, Record
+
+
+def _sane(value: float) -> float:
+    if 1e150 < abs(value) < math.inf:
+        raise ValueError("no measurement is that large")
+    return value
+
+
+Measured = Annotated[float, AfterValidator(_sane)]
+"""What a run reached; it need not be a finite number, which is said then."""
+
+
+class Outcome(Record):
+    """outcome.json: how a run ended, and where it is done, its figures."""
+
+    status: Literal["done", "failed", "stopped"]
+    judge: Literal["last", "best"]
+    settled: bool
+    reason: str | None = None
+    val_loss: Measured | None = None
+    bits_per_byte: Measured | None = None
+    accuracy: Measured | None = None
+    perplexity: Measured | None = None
+    initial_loss: Measured | None = None
+    step: Count | None = None
+    tokens: Count | None = None
+    flops: Number | None = None
+    parameters: Count | None = None
+    seconds: Number | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Outcome:
+        if self.status == "done" and None in (
+            self.val_loss,
+            self.bits_per_byte,
+            self.accuracy,
+            self.perplexity,
+        ):
+            raise ValueError("a run that is done lacks a figure")
+        return self
+
+
+class Units(Record):
+    """units.json: losses of the judged weights, unit by unit."""
+
+    nats: tuple[Measured, ...]
+    bytes: tuple[Count, ...]
+    tokens: tuple[Count, ...]
+
+    @model_validator(mode="after")
+    def _same_units(self) -> Units:
+        if not len(self.nats) == len(self.bytes) == len(self.tokens):
+            raise ValueError("the lists are not of the same units")
+        return self

@@ -1,0 +1,228 @@
+"""A study as tables: one row for each variant, and Markdown that also reads well in a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from octavo.report.data import duration
+from octavo.studies.spec import BASELINE
+from octavo.studies.verdict import ChangeVerdict, Judged, judge_study
+
+if TYPE_CHECKING:
+    from octavo.studies.results import RunResult, StudyResults
+
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant: means over its finished runs; None where there is no figure."""
+
+    name: str
+    slug: str
+    runs: list[RunResult]
+    verdict: ChangeVerdict | None
+    """None for the baseline."""
+    metric: float | None
+    bits_per_byte: float | None
+    val_loss: float | None
+    initial_loss: float | None
+    improvement: float | None
+    """Share of its initial loss that a model lost: report E's measure; 1 = a loss of zero."""
+    seconds: float | None
+    flops: float | None
+    parameters: float | None
+    tokens: float | None
+    steps: float | None
+
+    @property
+    def kind(self) -> str:
+        """The verdict as a word for style sheets and colours."""
+        words = {"no difference seen": "same", "failed to train": "failed", "not judged": "open"}
+        return "baseline" if self.verdict is None else words.get(self.verdict.verdict, self.verdict.verdict)
+
+
+def variant_rows(results: StudyResults, judged: Judged) -> list[Row]:
+    """The baseline, then the changes."""
+    verdicts = {verdict.change: verdict for verdict in judged.verdicts}
+    names = {BASELINE: BASELINE} | {change.name: change.slug for change in results.study.changes}
+    return [_row(name, slug, results.of(name), verdicts.get(name)) for name, slug in names.items()]
+
+
+def _row(name: str, slug: str, runs: list[RunResult], verdict: ChangeVerdict | None) -> Row:
+    improvements = [
+        1 - run.val_loss / run.initial_loss for run in runs if run.val_loss is not None and run.initial_loss
+    ]
+    return Row(
+        name=name,
+        slug=slug,
+        runs=runs,
+        verdict=verdict,
+        metric=_mean(run.metric for run in runs),
+        bits_per_byte=_mean(run.bits_per_byte for run in runs),
+        val_loss=_mean(run.val_loss for run in runs),
+        initial_loss=_mean(run.initial_loss for run in runs),
+        improvement=_mean(improvements),
+        seconds=_mean(run.seconds for run in runs),
+        flops=_mean(run.flops for run in runs),
+        parameters=_mean(run.parameters for run in runs),
+        tokens=_mean(run.tokens for run in runs),
+        steps=_mean(run.step for run in runs),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None and math.isfinite(value)]
+    return float(np.mean(found)) if found else None
+
+
+def verdict_table(results: StudyResults, judged: Judged) -> list[list[str]]:
+    """Head and rows: the baseline, then each change with its verdict and the numbers behind it."""
+    scale = judged.scale
+    head = [
+        "change",
+        "verdict",
+        "runs",
+        scale.unit.removeprefix("in "),
+        "difference",
+        "95 % interval",
+        "p",
+        "could see",
+        "hypothesis",
+    ]
+    level = NONE if judged.mean is None else scale.text(judged.mean)
+    table = [head, [BASELINE, "", str(judged.seeds), level, *[""] * 5]]
+    for verdict in judged.verdicts:
+        interval, begun = verdict.interval, len(results.of(verdict.change))
+        table.append(
+            [
+                verdict.change,
+                verdict.verdict,
+                str(begun) if verdict.seeds == begun else f"{verdict.seeds} of {begun}",
+                NONE if verdict.mean is None else scale.text(verdict.mean),
+                NONE if verdict.difference is None else scale.text(verdict.difference, signed=True),
+                NONE if interval is None else " to ".join(scale.text(end, signed=True) for end in interval),
+                p_text(verdict.p_adjusted),
+                NONE if verdict.smallest is None else scale.text(verdict.smallest),
+                held_text(verdict),
+            ]
+        )
+    return table
+
+
+def cost_table(rows: Sequence[Row]) -> list[list[str]]:
+    """Head and rows: what each variant took."""
+    head = ["variant", "parameters", "steps", "tokens", "FLOPs", "training time", "bits per byte"]
+    return [
+        head,
+        *(
+            [
+                row.name,
+                count_text(row.parameters),
+                count_text(row.steps),
+                count_text(row.tokens),
+                NONE if row.flops is None else f"{row.flops:.2e}",
+                NONE if row.seconds is None else duration(row.seconds),
+                NONE if row.bits_per_byte is None else f"{row.bits_per_byte:.3f}",
+            ]
+            for row in rows
+        ),
+    ]
+
+
+def improvement_table(rows: Sequence[Row]) -> list[list[str]]:
+    """Head and rows: relative improvement beside bits per byte."""
+    head = ["variant", "loss before", "loss after", "relative improvement", "bits per byte"]
+    return [
+        head,
+        *(
+            [
+                row.name,
+                NONE if row.initial_loss is None else f"{row.initial_loss:.3f}",
+                NONE if row.val_loss is None else f"{row.val_loss:.3f}",
+                NONE if row.improvement is None else f"{row.improvement:.1%}",
+                NONE if row.bits_per_byte is None else f"{row.bits_per_byte:.3f}",
+            ]
+            for row in rows
+        ),
+    ]
+
+
+def p_text(p: float | None) -> str:
+    """A p-value as people write it."""
+    return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def count_text(count: float | None) -> str:
+    """A count with thousands apart."""
+    return NONE if count is None else f"{round(count):,}"
+
+
+def held_text(verdict: ChangeVerdict) -> str:
+    """What became of the hypothesis, in two words."""
+    if verdict.held is None:
+        return "left open" if verdict.expect == "any" else NONE
+    if verdict.held:
+        return "held"
+    return "not confirmed" if verdict.verdict == "no difference seen" else "did not hold"
+
+
+def markdown(table: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns stand under each other; the first to the left, the others by their content."""
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in table]
+    widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(cells[0]))]
+    right = [
+        column > 0 and all(not row[column][:1].isalpha() for row in cells[1:])
+        for column in range(len(widths))
+    ]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (
+            cell.rjust(width) if r else cell.ljust(width)
+            for cell, width, r in zip(row, widths, right, strict=True)
+        )
+        return f"| {' | '.join(padded)} |"
+
+    rule = [f"{'-' * (width - 1)}{':' if r else '-'}" for width, r in zip(widths, right, strict=True)]
+    return "\n".join([line(cells[0]), f"| {' | '.join(rule)} |", *map(line, cells[1:])])
+
+
+def outcome(judged: Judged) -> str:
+    """How many hypotheses held, in a sentence; empty where none was stated for a machine."""
+    decided = [verdict.held for verdict in judged.verdicts if verdict.held is not None]
+    if not decided:
+        return ""
+    return f"{sum(decided)} of {len(decided)} {'hypothesis' if len(decided) == 1 else 'hypotheses'} held."
+
+
+def summary(folders: Iterable[Path]) -> str:
+    """One Markdown section for each study folder: what the report says, the verdicts, where they differ from it.
+
+    Raises InputError for a folder that holds no study.
+    """
+    from octavo.studies.results import collect
+
+    return "\n".join(_section(collect(Path(folder))) for folder in folders)
+
+
+def _section(results: StudyResults) -> str:
+    judged, study = judge_study(results), results.study
+    parts = [f"## {study.name}", study.description]
+    if study.finding:
+        parts.append(f"**What the report says:** {study.finding}")
+    parts.append(markdown(verdict_table(results, judged)))
+    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in judged.verdicts))
+    different = [verdict for verdict in judged.verdicts if verdict.held is False]
+    if different:
+        names = ", ".join(f"“{verdict.change}” ({held_text(verdict)})" for verdict in different)
+        parts.append(f"**What differs from what was expected:** {names}.")
+    elif outcome(judged):
+        parts.append("**What differs from what was expected:** nothing.")
+    parts.append(" ".join(judged.notes))
+    return "\n\n".join(part for part in parts if part) + "\n"

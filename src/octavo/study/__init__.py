@@ -1,1 +1,0 @@
-"""Studies: a baseline, named changes and seeds; runs, and a verdict in words."""

@@ -1,0 +1,95 @@
+"""Parts that a reader adds in their files train and write, in a copy of the package that has them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from e2e.forked import Octavo
+from guards.common import PACKAGE, ROOT
+from guards.snippets import blocks
+
+POSITIONS = '''
+
+class Countdown(RotaryPositions):
+    def rotation(self, start: int, length: int) -> Rotation:
+        cos, sin = super().rotation(start, length)
+        return cos, -sin
+
+
+@register("positions")
+class CountdownConfig(RotaryPositionsConfig):
+    """Turned the other way."""
+
+    kind: Literal["countdown"] = "countdown"
+
+    def build(self, *, context: int, width: int, head_width: int) -> Positions:
+        return Countdown(context=context, head_width=head_width, base=self.base, share=self.share)
+'''
+NGRAMS = '''
+
+class Repeated(NGrams):
+    before = 1
+
+    def forward(self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
+        held = torch.cat((tokens[:, :1] if earlier is None else earlier, tokens), dim=1)
+        return x + (held[:, -tokens.size(1) - 1 : -1] == tokens)[:, :, None]
+
+
+@register("ngrams")
+class RepeatedConfig(NGramsConfig):
+    """Marks a token that stands twice."""
+
+    kind: Literal["repeated"] = "repeated"
+
+    def build(self, *, width: int) -> NGrams:
+        return Repeated()
+'''
+
+
+def walk_through() -> str:
+    """CONTRIBUTING's part, without the imports, which are in the file that it is written into."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (code,) = [block.text for block in blocks(page) if block.language == "python"]
+    return "\n\n" + code[code.index("class GEGLU") :]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    home = tmp_path_factory.mktemp("home")
+    model = home / "octavo" / "model"
+    shutil.copytree(PACKAGE, home / "octavo", ignore=shutil.ignore_patterns("__pycache__"))
+    for file, added in {"feedforward": walk_through(), "positions": POSITIONS, "ngrams": NGRAMS}.items():
+        with (model / f"{file}.py").open("a", encoding="utf-8") as source:
+            source.write(added)
+    cache = str(tmp_path_factory.mktemp("cache"))
+    return {**os.environ, "PYTHONPATH": str(home), "OCTAVO_CACHE": cache, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("part", ["feed_forward=geglu", "positions=countdown", "ngrams=repeated"])
+def test_a_new_part_trains_and_writes(
+    octavo: Octavo, environment: Mapping[str, str], tmp_path: Path, part: str
+) -> None:
+    """The first died while writing, the last of a division by zero."""
+    out = tmp_path / "run"
+    settings = ["recipe.yaml", "--text", "text.txt", "--out", str(out), f"model.{part}"]
+    settings += ["training.steps=10", "sampling.every=5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "octavo", "train", *settings],
+        cwd=octavo.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    samples = sorted((out / "samples").glob("*.txt"))
+    assert [sample.name for sample in samples] == ["step-000005.txt", "step-000010.txt"]
+    assert all(sample.read_text(encoding="utf-8") for sample in samples)

@@ -1,0 +1,86 @@
+"""Plain lines where nothing can be drawn in place; every sentence in the log, also those said before there was one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import StorageError
+from octavo.ground import console as module
+from octavo.ground.console import Console
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_lines_and_the_log(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    console = Console(stream=stream)
+    console.say("before the log")
+    console.keep_log(tmp_path / "log.txt")
+    with console.working("training", 10):
+        console.say("[bold] is no markup é")
+    assert stream.getvalue() == "before the log\n[bold] is no markup é\n"
+    assert (tmp_path / "log.txt").read_text(encoding="utf-8") == stream.getvalue()
+
+
+def test_quiet_still_logs(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    console = Console(quiet=True, stream=stream)
+    console.keep_log(tmp_path / "log.txt")
+    console.say("a sentence")
+    console.advance(1, "a note", first=True)
+    assert stream.getvalue() == ""
+    assert (tmp_path / "log.txt").read_text() == "a sentence\n"
+
+
+def test_progress_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    stream = io.StringIO()
+    console = Console(stream=stream)
+    console.advance(1, "step 1", first=True)
+    for step in range(2, 22):
+        clock[0] += 0.5
+        console.advance(step, f"step {step}")
+    assert stream.getvalue().splitlines() == ["step 1", "step 11", "step 21"]
+    assert console.first_loss_after == 0.0
+
+
+def test_a_terminal_draws_in_place_and_sentences_stay(tmp_path: Path) -> None:
+    stream = Terminal()
+    console = Console(stream=stream)
+    assert console.live
+    with console.working("training", 2):
+        console.advance(1, "step 1/2", first=True)
+        console.say("a sentence [1/2]")
+    console.say("after")
+    assert "a sentence [1/2]" in stream.getvalue()
+    assert stream.getvalue().endswith("after\n")
+
+
+def test_a_log_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    console = Console(quiet=True)
+    (tmp_path / "file").write_text("")
+    console.log = tmp_path / "file" / "log.txt"
+    with pytest.raises(StorageError, match="cannot be written"):
+        console.say("a sentence")
+
+
+def test_reading_is_told_now_and_then_and_not_for_short_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("octavo.ground.console.time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    console = Console(stream=stream)
+    with console.working("reading the text", None):
+        for megabytes, seconds in ((1, 0), (2, 1), (40, 5), (41, 1), (90, 5)):
+            now[0] += seconds
+            console.read(megabytes * 10**6, 10**8)
+    assert stream.getvalue().splitlines() == [
+        "reading the text: 40 MB  9 s left",
+        "reading the text: 90 MB  1 s left",
+    ]

@@ -1,0 +1,94 @@
+"""Files that a command writes for its user: over no input, over nothing unasked, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import InputError, StorageError
+from octavo.ground.output import Output
+
+
+def written(output: Output, text: str = "new") -> str:
+    with output.writing() as file:
+        file.write(text)
+    return output.path.read_text()
+
+
+def test_a_new_file_in_a_new_folder(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        assert written(Output(tmp_path / "a" / "b" / "new.txt")) == "new"
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a" / "b" / "new.txt").stat().st_mode) == 0o640
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["new.txt"]
+
+
+def test_what_exists_is_written_over_only_by_force(tmp_path: Path) -> None:
+    path = tmp_path / "old.txt"
+    path.write_text("old")
+    with pytest.raises(InputError, match=r"(?s)old\.txt exists.*force"):
+        Output(path)
+    assert written(Output(path, force=True)) == "new"
+    (tmp_path / "dangling").symlink_to(tmp_path / "target")
+    with pytest.raises(InputError, match="dangling exists"):
+        Output(tmp_path / "dangling")
+    assert written(Output(tmp_path / "dangling", force=True)) == "new"
+    assert (tmp_path / "dangling").is_symlink() and (tmp_path / "target").read_text() == "new"
+
+
+@pytest.mark.parametrize("place", [".", os.devnull])
+def test_what_is_no_file_is_never_written_over(tmp_path: Path, place: str) -> None:
+    with pytest.raises(InputError, match=r"is a folder|is no ordinary file"):
+        Output(tmp_path / place, force=True)
+
+
+def test_an_input_is_never_written_over_whatever_it_is_called(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    read = tmp_path / "texts" / "read.txt"
+    read.write_text("precious")
+    os.link(read, tmp_path / "again.txt")
+    (tmp_path / "link.txt").symlink_to(read)
+    for inputs in ([read], [tmp_path / "texts"], ["corpus:x", "-", "x" * 300, tmp_path / "link.txt"]):
+        with pytest.raises(InputError, match="cannot be written at the same time"):
+            Output(read, inputs=inputs, force=True)
+    for name in ("again.txt", "link.txt"):
+        with pytest.raises(InputError, match="cannot be written at the same time"):
+            Output(tmp_path / name, inputs=[read], force=True)
+    assert written(Output(tmp_path / "texts" / "new.txt", inputs=[tmp_path / "texts"])) == "new"
+
+
+def test_an_error_leaves_all_as_it_was(tmp_path: Path) -> None:
+    old = tmp_path / "old.txt"
+    old.write_text("old")
+    for output in (Output(old, force=True), Output(tmp_path / "deep" / "new.txt")):
+        with pytest.raises(KeyboardInterrupt), output.writing() as file:
+            file.write("half")
+            file.flush()
+            raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["old.txt"] and old.read_text() == "old"
+    with pytest.raises(StorageError, match="cannot be written"), Output(old / "below.txt").writing():
+        pytest.fail("a file is no folder")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_came_meanwhile_is_not_written_over(
+    tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not links:
+
+        def refused(*_: object) -> None:
+            raise PermissionError(1, "no links here")
+
+        monkeypatch.setattr(Path, "hardlink_to", refused)
+    path = tmp_path / "new.txt"
+    with pytest.raises(InputError, match="exists"), Output(path).writing() as file:
+        file.write("mine")
+        path.write_text("somebody else's")
+    assert path.read_text() == "somebody else's"
+    assert [path.name for path in tmp_path.iterdir()] == ["new.txt"]
+    assert written(Output(tmp_path / "other.txt")) == "new"

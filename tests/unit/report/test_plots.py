@@ -1,0 +1,65 @@
+"""Logarithmic axes: round numbers, enough of them, and labels that say what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from octavo.report import plots
+from octavo.report.corpus_plots import coverage_plot, growth_plot, kept_plot
+from octavo.report.figure import Plot
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Plot]:
+    """The figures that were made, in order."""
+    found: list[Plot] = []
+    original = plots.new_figure
+
+    def kept(*size: float) -> Plot:
+        found.append(original(*size))
+        return found[-1]
+
+    monkeypatch.setattr(plots, "new_figure", kept)
+    return found
+
+
+def check(axis: Any) -> None:
+    low, high = axis.get_view_interval()
+    ticks = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+    labels = [axis.get_major_formatter()(tick) for tick in ticks]
+    assert 2 <= len(ticks) <= plots.MOST_TICKS
+    assert all(f"{tick:.9e}"[:11] in ("1.000000000", "2.000000000", "5.000000000") for tick in ticks), ticks
+    factors = {"M": 1e6, "G": 1e9}
+    for tick, label in zip(ticks, labels, strict=True):
+        number, _, unit = label.replace(",", "").partition(" ")
+        assert float(number) * factors.get(unit, 1) == pytest.approx(tick)
+    assert not len(axis.get_minorticklocs())
+
+
+@pytest.mark.parametrize("first", [1, 3, 40, 700, 6_000, 90_000])
+@pytest.mark.parametrize("ratio", [1, 1.2, 1.5, 2.2, 9, 200, 1_500, 1e7])
+def test_ticks_of_a_logarithmic_axis_are_round(drawn: list[Plot], first: int, ratio: float) -> None:
+    counts = [int(count) for count in np.geomspace(first, first * ratio, 5)]
+    growth_plot([(count, count) for count in counts], None)
+    check(drawn[0].axes[0].xaxis)
+    check(drawn[0].axes[0].yaxis)
+
+
+def test_so_are_those_of_a_vocabulary(drawn: list[Plot]) -> None:
+    coverage_plot([(300, 0.5), (400, 0.6)])
+    kept_plot([{"size": size, "coverage": 0.5, "share": 0.1} for size in (3_000, 4_500)], 4_500)
+    for figure in drawn:
+        check(figure.axes[0].xaxis)
+
+
+def test_numbers_below_one_and_of_millions() -> None:
+    axes = plots.new_figure(5, 3).add_subplot()
+    axes.plot([0.002, 3e6], [1, 2])
+    plots.log_axis(axes, "x")
+    check(axes.xaxis)
+    assert (
+        plots._counted(2e6) == "2 M" and plots._counted(0.05) == "0.05" and plots._counted(5e5) == "500,000"
+    )

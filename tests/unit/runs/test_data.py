@@ -1,0 +1,78 @@
+"""How long a run is and when its periodic work is due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from octavo.config import Recipe, check
+from octavo.dataset.batches import Batches
+from octavo.runs.data import in_steps, total_steps, wanted_steps
+
+TOKENS = 1_000
+
+
+def both(**settings: Any) -> tuple[Recipe, Batches]:
+    """A recipe with context 10 and batches of 4, so 40 tokens a step, and its batches."""
+    tree = {
+        "model": {"context": 10, "layers": 1, "width": 8, "heads": 1},
+        "training": {"batch": 4, "steps": 500, **settings.pop("training", {})},
+        **settings,
+    }
+    recipe = check(tree)
+    batches = recipe.batches.build(
+        np.zeros(TOKENS, np.uint8),
+        np.zeros(1, np.uint64),
+        context=10,
+        batch=recipe.training.text_rows,
+        seed=1,
+        start_id=None,
+        end_id=None,
+        accumulation=recipe.training.accumulation,
+    )
+    return recipe, batches
+
+
+@pytest.mark.parametrize(
+    ("training", "steps"),
+    [
+        ({}, 500),
+        ({"passes": 2}, 50),
+        ({"passes": 2.01}, 51),
+        ({"passes": 1e-9}, 1),
+        ({"passes": 21}, 500),
+        ({"passes": 2, "accumulation": 5}, 10),
+        ({"passes": 2, "teachers": {"runs": ["run"], "written": 99}}, 100),  # half a batch is the text
+    ],
+)
+def test_a_short_text_is_seen_only_so_often(training: dict[str, Any], steps: int) -> None:
+    recipe, batches = both(training=training)
+    assert (total_steps(recipe, batches), wanted_steps(recipe, batches)) == (steps, 500)
+
+
+@pytest.mark.parametrize("kind", ["windows", "sliding", "documents", "prefixes"])
+def test_all_batches_know_the_size_of_the_text(kind: str) -> None:
+    assert both(batches=kind)[1].size == TOKENS
+
+
+def test_passes_hold_for_epochs_too() -> None:
+    recipe, batches = both(training={"steps": None, "epochs": 3.0, "passes": 2}, batches="sliding")
+    assert total_steps(recipe, batches) == 50 < wanted_steps(recipe, batches)
+
+
+def test_a_period_may_be_a_share_of_the_run() -> None:
+    recipe, batches = both(
+        training={"checkpoint_every": 0.5}, evaluation={"every": 0.125}, sampling={"every": 0.001}
+    )
+    found = in_steps(recipe, batches, 80)
+    assert (found.evaluation.every, found.training.checkpoint_every, found.sampling.every) == (10, 40, 1)
+    assert recipe.evaluation.every == 0.125, "what is written down stays a share"
+
+
+def test_other_periods_are_what_they_were() -> None:
+    recipe, batches = both(batches="sliding", evaluation={"every": "epoch"}, sampling={"every": 0})
+    found = in_steps(recipe, batches, 80)
+    assert found.evaluation.every == batches.steps_per_epoch
+    assert (found.training.checkpoint_every, found.sampling.every) == (250, 0)

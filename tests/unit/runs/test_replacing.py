@@ -1,0 +1,87 @@
+"""`overwrite=True`: the old run goes when a new one has its place, and nothing else goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import octavo
+from octavo.errors import CorpusError, InputError, RunFolderError
+from octavo.runs.folder import RunFolder
+from octavo.runs.replacing import WRITTEN
+
+RECIPE = {
+    "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
+    "training": {"batch": 4, "steps": 4, "checkpoint_every": 2, "precision": "float32"},
+    "evaluation": {"every": 2},
+    "sampling": {"tokens": 10},
+}
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "text.txt"
+    path.write_text("a fox and a dog. " * 60)
+    return path
+
+
+def train(text: Path, out: Path, **more: object) -> octavo.Run:
+    return octavo.train(RECIPE, text=text, out=out, quiet=True, **more)  # pyrefly: ignore
+
+
+def test_a_new_run_takes_the_place_and_only_our_files_go(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(text, out)
+    with pytest.raises(RunFolderError, match="overwrite=True"):
+        train(text, out)
+    run = train(text, out, overwrite=True, overrides={"seed": 5})
+    assert run.config.seed == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run", "text.txt"]
+    (out / "notes.md").write_text("mine")
+    (out / "samples" / "mine.txt").write_text("mine too")
+    train(text, out, overwrite=True)
+    kept = tmp_path / "replaced-run"
+    assert sorted(path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()) == [
+        "notes.md",
+        "samples/mine.txt",
+    ]
+
+
+def test_an_error_gives_the_old_run_its_name_back(text: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    weights = train(text, out).checkpoint.folder / "model.safetensors"
+    before = weights.read_bytes()
+    with pytest.raises(CorpusError):
+        octavo.train(RECIPE, text=tmp_path / "nowhere", out=out, overwrite=True, quiet=True)
+    assert weights.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run", "text.txt"]
+
+
+def test_what_is_no_run_or_is_at_work_is_refused(text: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("mine")
+    with pytest.raises(RunFolderError, match="is not a run folder"):
+        train(text, other, overwrite=True)
+    assert (other / "thesis.tex").read_text() == "mine"
+    train(text, tmp_path / "run")
+    with RunFolder(tmp_path / "run").lock(), pytest.raises(RunFolderError, match="another process"):
+        train(text, tmp_path / "run", overwrite=True)
+    with pytest.raises(InputError, match="give one of them"):
+        train(text, tmp_path / "run", overwrite=True, resume=True)
+    with pytest.raises(InputError, match="needs the folder of the run"):
+        octavo.train(RECIPE, text=text, overwrite=True, quiet=True)
+
+
+def test_every_file_of_a_run_is_known(text: Path, tmp_path: Path) -> None:
+    from octavo.ground.made import strange
+
+    train(text, tmp_path / "run")
+    assert strange(tmp_path / "run", WRITTEN) == []
+
+
+def test_quiet_says_nothing(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(text, tmp_path / "run")
+    assert capsys.readouterr() == ("", "")

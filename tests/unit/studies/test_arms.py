@@ -1,0 +1,43 @@
+"""Which runs count, and that a text drawn again is measured in the metric's own unit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from octavo.studies.arms import arm, too_many
+from octavo.studies.spec import BASELINE
+from unit.studies.synthetic import Truth, make
+
+
+@pytest.mark.parametrize("metric", ["bits_per_byte", "val_loss", "perplexity"])
+def test_texts_drawn_again_scatter_about_the_metric(tmp_path: Path, metric: str) -> None:
+    """In the study's unit, each run about its own value: in another one the interval is too wide or too narrow."""
+    results = make(tmp_path / "study", {"change": Truth(shift=30)}, metric=metric)
+    for name in (BASELINE, "change"):
+        found = arm(results, results.of(name), steady=True)
+        assert found.resampled is not None
+        assert found.values.tolist() == [getattr(run, metric) for run in results.of(name)]
+        assert found.resampled.mean(axis=0) == pytest.approx(found.values, rel=0.01)
+
+
+def test_accuracy_has_no_parts(tmp_path: Path) -> None:
+    results = make(tmp_path / "study", {"change": Truth()}, metric="accuracy")
+    assert arm(results, results.of("change"), steady=False).resampled is None
+
+
+def test_runs_that_read_the_same_text_see_the_same_draws(tmp_path: Path) -> None:
+    results = make(tmp_path / "study", {"change": Truth()})
+    one, other = (arm(results, results.of(name), steady=True).resampled for name in (BASELINE, "change"))
+    assert one is not None and other is not None
+    assert np.corrcoef(one[:, 0], other[:, 0])[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("failed", "runs", "wrong"), [(0, 0, False), (0, 3, False), (1, 2, False), (2, 4, False), (2, 3, True)]
+)
+def test_too_many_are_more_than_half(tmp_path: Path, failed: int, runs: int, wrong: bool) -> None:
+    some = make(tmp_path / "study", {"change": Truth()}).runs
+    assert too_many(some[:failed], some[:runs]) is wrong

@@ -1,0 +1,124 @@
+"""One run of a study: whatever stands there is gone on with, whatever goes wrong is an outcome."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.errors import Interrupted
+from octavo.evaluation.score import score
+from octavo.ground.console import Console
+from octavo.runs.data import build_dataset
+from octavo.runs.run import Run
+from octavo.studies import job as module
+from octavo.studies.job import Job, outcome_of, perform, settled
+from octavo.studies.plan import jobs_of, plan_study
+from octavo.studies.resolve import load_study
+from unit.studies.conftest import study_tree
+
+
+@pytest.fixture(scope="module")
+def template(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A run that is done; read it, don't write."""
+    study, _ = plan_study(load_study(study_tree(), text), Console(quiet=True))
+    job = jobs_of(study, tmp_path_factory.mktemp("template"))[0]
+    perform(job, lambda step: None)
+    return job
+
+
+def at(job: Job, folder: Path, **changed: Any) -> Job:
+    """The same run in another place."""
+    return Job(**{**job.as_dict(), "folder": str(folder), **changed})
+
+
+def test_the_outcome_is_the_judgement_of_the_last_weights(template: Job) -> None:
+    outcome = settled(template)
+    assert outcome is not None and outcome["status"] == "done" and outcome["step"] == template.steps
+    run = Run.open(template.folder, checkpoint="last")
+    dataset = build_dataset(run.config, Console(quiet=True))
+    split, marks = dataset.validation, dataset.tokenizer
+    scored = run.config.batches.evaluation(
+        split.tokens, split.starts, context=16, batch=64, start_id=marks.start, end_id=marks.end
+    )
+    whole = score(run.model, scored)
+    assert outcome["val_loss"] == pytest.approx(whole.loss, rel=1e-5)
+    assert outcome["bits_per_byte"] == pytest.approx(whole.bits_per_byte(split.bytes), rel=1e-5)
+    assert outcome["initial_loss"] > outcome["val_loss"]
+    units = json.loads((Path(template.folder) / "units.json").read_text())
+    assert sum(units["nats"]) == pytest.approx(whole.nats, rel=1e-5)
+    assert sum(units["bytes"]) == split.bytes and sum(units["tokens"]) == whole.tokens
+
+
+def test_little_stays_on_disk(template: Job) -> None:
+    checkpoints = list((Path(template.folder) / "checkpoints").iterdir())
+    links = {(Path(template.folder) / name).resolve() for name in ("best", "last")}
+    assert set(checkpoints) == links
+
+
+def test_what_is_done_is_not_done_again(
+    template: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "train", None)
+    assert perform(template, lambda step: None) == outcome_of(Path(template.folder))
+
+
+def test_other_weights_are_judged_anew(template: Job, tmp_path: Path) -> None:
+    shutil.copytree(template.folder, tmp_path / "run", symlinks=True)
+    outcome = perform(at(template, tmp_path / "run", judge="best"), lambda step: None)
+    assert outcome["judge"] == "best" and outcome["status"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MemoryError(), "needs more memory than there is"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "needs more memory"),
+        (ValueError("odd\nmore"), "ValueError: odd"),
+        (KeyError(), "KeyError: no message"),
+    ],
+)
+def test_whatever_goes_wrong_is_an_outcome_that_can_be_tried_again(
+    template: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "train", fail)
+    job = at(template, tmp_path / "run")
+    outcome = perform(job, lambda step: None)
+    assert outcome["status"] == "failed" and reason in outcome["reason"] and settled(job) is None
+    monkeypatch.undo()
+
+
+def test_a_run_without_a_whole_checkpoint_begins_anew(template: Job, tmp_path: Path) -> None:
+    shutil.copytree(template.folder, tmp_path / "run", symlinks=True)
+    (tmp_path / "run" / "outcome.json").unlink()
+    for weights in (tmp_path / "run").glob("checkpoints/*/model.safetensors"):
+        weights.write_bytes(b"damaged")
+    steps: list[int] = []
+    outcome = perform(at(template, tmp_path / "run"), steps.append)
+    assert steps[0] == 1 and outcome == outcome_of(Path(template.folder)) | {"seconds": outcome["seconds"]}
+
+
+def test_being_stopped_is_no_outcome(template: Job, tmp_path: Path) -> None:
+    def stop(step: int) -> None:
+        raise Interrupted("stopped")
+
+    job = at(template, tmp_path / "run")
+    with pytest.raises(Interrupted):
+        perform(job, stop)
+    assert outcome_of(tmp_path / "run") is None
+
+
+def test_a_folder_that_stays_occupied(template: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.3)
+    job = at(template, tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    with module.RunFolder(tmp_path / "run").lock():
+        outcome = perform(job, lambda step: None)
+    assert outcome["status"] == "failed" and "being written by another process" in outcome["reason"]
+    assert settled(job) is None
