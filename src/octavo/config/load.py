@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 import reprlib
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from importlib import resources
@@ -19,12 +20,14 @@ from octavo.config.parts import PartOf, parts
 from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain
 from octavo.config.schema import Recipe
 from octavo.errors import ConfigError
-from octavo.ground.files import is_file
+from octavo.ground.files import is_file, is_folder
 
 ANY_TEXT = {"quick": "seconds", "minute": "a minute", "ten-minutes": "ten minutes"}
 """The recipes that are made for any text, and how long each takes on a laptop."""
 
 DEFAULT_RECIPE = "minute"
+
+RECIPES, CLEANING = "octavo.recipes", "octavo.recipes.cleaning"  # packages
 
 
 def stored_tree(path: Path) -> dict[str, Any]:
@@ -45,8 +48,7 @@ def stored_recipe(path: Path) -> Recipe:
 
 def recipe_names() -> list[str]:
     """The shipped recipes, in alphabetical order."""
-    entries = resources.files("octavo.recipes").iterdir()
-    return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".yaml"))
+    return shipped_names(RECIPES)
 
 
 def default_said() -> str:
@@ -57,8 +59,7 @@ def default_said() -> str:
 
 def cleaning_names() -> list[str]:
     """The shipped lists of cleaning steps, in alphabetical order."""
-    entries = resources.files("octavo.recipes").joinpath("cleaning").iterdir()
-    return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".yaml"))
+    return shipped_names(CLEANING)
 
 
 def cleaning_steps(name: str | Path) -> list[Any]:
@@ -68,7 +69,7 @@ def cleaning_steps(name: str | Path) -> list[Any]:
     """
     names = cleaning_names()
     if str(name) in names:
-        entry = resources.files("octavo.recipes").joinpath(f"cleaning/{name}.yaml")
+        entry = resources.files(CLEANING).joinpath(f"{name}.yaml")
         text = entry.read_text(encoding="utf-8")
     elif is_file(name):
         text = recipe_text(Path(name))
@@ -97,22 +98,43 @@ def _lists_named(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return full, []
 
 
+def shipped_text(what: str, name: str | Path, package: str, *, listed_by: str) -> str:
+    """The YAML of a shipped recipe or study, or of a file.
+
+    Args:
+        what: "recipe" or "study".
+        name: the shipped one's name, or a file's path.
+        package: where the shipped ones lie.
+        listed_by: the command that lists them.
+
+    Raises:
+        ConfigError: there is neither; it names what comes near.
+    """
+    names = shipped_names(package)
+    if str(name) in names:
+        return resources.files(package).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    if is_file(name):
+        return file_text(Path(name))
+    near = difflib.get_close_matches(str(name), names, n=1)
+    raise ConfigError(
+        f"There is no {what} '{name}': neither a shipped one nor a file."
+        + (f" Did you mean '{near[0]}'?" if near else ""),
+        remedy=f"{listed_by}    lists the shipped ones",
+    )
+
+
+def shipped_names(package: str) -> list[str]:
+    """The YAML files of a package, in alphabetical order."""
+    entries = resources.files(package).iterdir()
+    return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".yaml"))
+
+
 def recipe_text(recipe: str | Path) -> str:
     """The YAML of a shipped recipe, or of a recipe file.
 
     Raises ConfigError when there is neither.
     """
-    names = recipe_names()
-    if str(recipe) in names:
-        return resources.files("octavo.recipes").joinpath(f"{recipe}.yaml").read_text(encoding="utf-8")
-    if is_file(recipe):
-        return file_text(Path(recipe))
-    near = difflib.get_close_matches(str(recipe), names, n=1)
-    raise ConfigError(
-        f"There is no recipe '{recipe}': neither a shipped one nor a file."
-        + (f" Did you mean '{near[0]}'?" if near else ""),
-        remedy="octavo recipes    lists the shipped ones",
-    )
+    return shipped_text("recipe", recipe, RECIPES, listed_by="octavo recipes")
 
 
 def load_recipe(recipe: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
@@ -120,17 +142,38 @@ def load_recipe(recipe: str | Path | Mapping[str, Any], overrides: Iterable[str]
 
     Raises ConfigError with every problem at once.
     """
-    if isinstance(recipe, str | Path):
-        tree = parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
-    else:
-        tree = dict(recipe)
-    if not isinstance(tree, dict):
-        raise ConfigError(
-            f"Recipe '{recipe}' holds no keys; a recipe is a mapping such as 'training: {{steps: 9}}'."
-        )
+    tree = recipe_tree(recipe)
     for override in overrides:
         apply_override(tree, override)
     return check(tree)
+
+
+def recipe_tree(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    """The plain data, not yet checked, of a shipped recipe, a recipe file, or a mapping (a copy).
+
+    Raises ConfigError where there is none; where a text or a folder stands in the recipe's place, it says how to train
+    on that.
+    """
+    if isinstance(recipe, Mapping):
+        return dict(recipe)
+    if is_folder(recipe) and str(recipe) not in recipe_names():
+        raise ConfigError(f"{recipe} is a folder, not a recipe.", remedy=_train_on(recipe))
+    text = Path(recipe).suffix.lower() not in (".yaml", ".yml") and is_file(recipe)
+    remedy = _train_on(recipe) if text else None
+    try:
+        tree = parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
+    except ConfigError as error:
+        raise ConfigError(error.what, remedy=remedy or error.remedy) from error
+    if not isinstance(tree, dict) or (text and not tree.keys() & Recipe.model_fields.keys()):
+        raise ConfigError(
+            f"Recipe '{recipe}' holds no keys; a recipe is a mapping such as 'training: {{steps: 9}}'.",
+            remedy=remedy,
+        )
+    return tree
+
+
+def _train_on(text: str | Path) -> str:
+    return f"octavo train --text {shlex.quote(str(text))}    trains on it"
 
 
 def override_words(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.config import Recipe, apply_override, check, cleaning_steps, parse_yaml, recipe_text
+from octavo.config import Recipe, apply_override, check, cleaning_steps, recipe_tree
 from octavo.corpus import Document, Source
 from octavo.corpus.documents import trimmed
 from octavo.corpus.leaks import LeakCheck, find_leaks
@@ -36,7 +36,7 @@ def corpus_recipe(
     """
     tree: dict[str, Any] = {}
     if recipe is not None:
-        found = parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
+        found = recipe_tree(recipe)
         wanted = ("seed", "corpus", "cleaning", "split", "validation")
         tree = {key: found[key] for key in wanted if key in found}
     if text is not None:

@@ -19,8 +19,7 @@ from octavo.config import (
     default_said,
     flatten,
     override_words,
-    parse_yaml,
-    recipe_text,
+    recipe_tree,
     stored_recipe,
     to_yaml,
 )
@@ -142,12 +141,7 @@ def resolve(
     needs_text: bool = True,
 ) -> Recipe:
     """The checked recipe, with the text put in and overrides on top."""
-    if isinstance(recipe, Mapping):
-        tree = dict(recipe)
-    else:
-        tree = parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
-    if not isinstance(tree, dict):
-        raise ConfigError(f"Recipe '{recipe}' holds no keys; it must be a YAML mapping.")
+    tree = recipe_tree(recipe)
     if text is not None:
         corpus = tree.get("corpus") if isinstance(tree.get("corpus"), dict) else {}
         files = corpus if corpus.get("kind", "files") == "files" else {}

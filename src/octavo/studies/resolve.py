@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import octavo
-from octavo.config import Recipe, apply_value, check, flatten, parse_yaml, recipe_names, recipe_text
+from octavo.config import Recipe, apply_value, check, flatten, recipe_names, recipe_tree
 from octavo.errors import ConfigError
 from octavo.runs.data import Paths, absolute
 from octavo.studies.spec import (
@@ -106,9 +106,7 @@ def baseline_tree(
         if isinstance(tree, str):
             own = beside / tree
             named = own if tree not in recipe_names() and own.is_file() else tree
-            tree = parse_yaml(recipe_text(named), f"Recipe '{tree}'")
-        if not isinstance(tree, dict):
-            raise ConfigError(f"Recipe '{file.baseline}' holds no keys.")
+            tree = recipe_tree(named)
     except ConfigError as error:
         problems.append(f"baseline: {error.what}")
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,17 @@ def test_a_file_that_is_no_recipe(tmp_path: Path, content: bytes, words: str) ->
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=words):
         load_recipe(path)
+
+
+@pytest.mark.parametrize("content", ["It was a dark and stormy night.", "ROMEO: Ay me!", "a\n  b: {", "\tx"])
+def test_a_text_in_the_recipes_place(tmp_path: Path, content: str) -> None:
+    """Most likely somebody wants to train on it: the message has the whole command."""
+    path = tmp_path / "my book.txt"
+    path.write_text(content, encoding="utf-8")
+    for place in (path, tmp_path):
+        with pytest.raises(ConfigError) as caught:
+            load_recipe(place)
+        assert caught.value.remedy == f"octavo train --text {shlex.quote(str(place))}    trains on it"
 
 
 def test_plain_data_is_not_changed() -> None:

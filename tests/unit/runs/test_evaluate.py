@@ -8,9 +8,12 @@ import pytest
 from octavo.config import Recipe, check
 from octavo.dataset import Dataset
 from octavo.ground.console import Console
+from octavo.model.build import build_model
 from octavo.runs.data import build_dataset
-from octavo.runs.evaluate import source_entropy
+from octavo.runs.evaluate import figures, source_entropy
 from octavo.synthesis.storyteller import Storyteller
+from octavo.training.rehearsal import CPU
+from octavo.training.runtime import Runtime
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +48,17 @@ def test_the_sources_entropy_is_of_the_tokens_that_a_model_predicts(told: tuple[
 )
 def test_other_texts_have_none(told: tuple[Recipe, Dataset], change: dict[str, object]) -> None:
     assert source_entropy(check(told[0].model_dump(mode="json") | change), told[1]) is None
+
+
+def test_a_document_of_just_the_context_is_not_cut(told: tuple[Recipe, Dataset]) -> None:
+    """Documents are cut that are longer than the context, not those that fill it."""
+    recipe, dataset = told
+    split = dataset.validation
+    lengths = np.diff(np.append(split.starts.astype(np.int64), len(split.tokens)))
+    context = int(np.sort(lengths)[len(lengths) // 2])
+    assert (lengths == context).any() and (lengths > context).any()
+    small = {"layers": 1, "width": 8, "heads": 1, "context": context}
+    own = check(recipe.model_dump(mode="json") | {"model": small})
+    model = build_model(own.model, vocab_size=dataset.tokenizer.vocab_size, seed=0)
+    found = figures(model, split, own, dataset.tokenizer, Runtime(CPU, "float32", 1), step=0)
+    assert found["documents_cut"] == (lengths > context).sum() / split.documents
