@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -103,6 +103,7 @@ class Rehearsal:
     update: Work
 
 
+@lru_cache(maxsize=64)  # half a second each, and a plan asks for its memory what its prediction asked for its time
 def rehearse(
     config: ModelConfig,
     optimizer: PartConfig,
