@@ -69,6 +69,7 @@ class Pace:
         self._sent: dict[str, float] = {}  # when the other calls in the window went out, in that order
         self._slow: dict[str, float] = {}  # when those went out that have left it
         self._latest = inf  # when the last call went out
+        self._closed = False
         self._seconds: deque[float] = deque()  # of the last calls; ∞: given up
         self._ordered: list[float] = []  # the same
         self._complaints = 0.0
@@ -85,6 +86,10 @@ class Pace:
     def slow(self) -> int:
         """Calls that have left the window and may still answer."""
         return len(self._slow)
+
+    def close(self) -> None:
+        """No more calls go out: those that are still waited for are left over."""
+        self._closed = True
 
     def begin(self, call: str) -> None:
         """A call takes its place; it has a name of its own."""
@@ -195,7 +200,7 @@ class Pace:
     def given_up(self, call: str, sent: float, now: float) -> None:
         """No answer came in time. Where no calls go out any more those without an answer are left over, however few
         they were; that says nothing about the others."""
-        if now - self._latest < self.slow_after():
+        if not self._closed and now - self._latest < self.slow_after():
             self._took(inf)
         if call not in self._slow:  # which complained when it left
             self.complaint(sent, now)

@@ -168,6 +168,8 @@ class Writing:
         return "stories"
 
     async def _drain(self, tell: Callable[[Progress], None]) -> None:
+        for desk in self.desks:
+            desk.pace.close()
         while any(not desk.backend.lasting for desk in self._calls.values()):
             tell(self.progress)
             await self._wait(TICK)

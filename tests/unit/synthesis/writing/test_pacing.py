@@ -142,6 +142,15 @@ def test_patience_follows_what_answers_take_and_is_back_when_it_was_too_short() 
     assert pace.patience() == inf
 
 
+def test_what_is_left_over_at_the_end_does_not_make_patience_longer() -> None:
+    """The last answers are long there when the last silent calls are given up: most of what is seen is silence."""
+    pace = known(64, seconds=0.01)
+    pace.close()
+    for number in range(30):
+        pace.given_up(f"call {number}", 100.0, 110.0)
+    assert pace.patience() == 10
+
+
 def test_what_is_left_over_at_the_end_is_not_waited_for_longer() -> None:
     pace = known(64)
     fill(pace, 100.0)
