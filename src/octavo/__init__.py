@@ -21,14 +21,26 @@ _WHERE = {
     "Hook": "octavo.runs.hooks",
     "plan": "octavo.runs.plan",
     "study": "octavo.studies.run:run_study",
+    "load_parts": "octavo.config",
     "load_recipe": "octavo.config",
     "OctavoError": "octavo.errors",
 }
 
-__all__ = ["Hook", "OctavoError", "Run", "__version__", "load_recipe", "plan", "replay", "study", "train"]
+__all__ = [
+    "Hook",
+    "OctavoError",
+    "Run",
+    "__version__",
+    "load_parts",
+    "load_recipe",
+    "plan",
+    "replay",
+    "study",
+    "train",
+]
 
 if TYPE_CHECKING:
-    from octavo.config import load_recipe
+    from octavo.config import load_parts, load_recipe
     from octavo.errors import OctavoError
     from octavo.runs.hooks import Hook
     from octavo.runs.plan import plan

@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is one, from whom it comes
     try:
         words = hyphens_bound(_text_only(sys.argv[1:] if arguments is None else arguments))
-        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
+        code = app.meta(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         complain(f"error: {error}")
         complain("  → octavo --help, or octavo VERB --help")

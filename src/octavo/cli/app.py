@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Group, Parameter
 
 import octavo
 from octavo.cli.completion import completion_of
@@ -37,6 +39,29 @@ for name in (
 ):
     app.command(getattr(import_module(f"octavo.cli.{name}"), f"{name}_command"), name=name)
 app.command(completion_of(app))
+app.meta.group_parameters = Group("Parameters of every command", sort_key=0)
+
+
+@app.meta.default
+def command(
+    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    parts: Annotated[
+        list[Path] | None,
+        Parameter(
+            help="A Python file with parts of your own: tokenizers, layers, optimizers, whatever a recipe can name. "
+            "It is run.",
+            negative="",
+            consume_multiple=False,
+        ),
+    ] = None,
+) -> int | None:
+    """Any command."""
+    if parts:
+        from octavo.config import load_parts
+
+        for path in parts:
+            load_parts(path)
+    return app(words, exit_on_error=False, print_error=False, result_action="return_value")
 
 
 def hyphens_bound(words: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from octavo.config.load import (
     stored_tree,
     to_yaml,
 )
+from octavo.config.own import load_parts
 from octavo.config.parts import PartConfig, PartOf, Strict, parts, register
 from octavo.config.plain import file_text, parse_yaml
 from octavo.config.schema import ModelConfig, Recipe, SamplingConfig
@@ -42,6 +43,7 @@ __all__ = [
     "default_said",
     "file_text",
     "flatten",
+    "load_parts",
     "load_recipe",
     "override_words",
     "parse_yaml",

@@ -8,6 +8,7 @@ import re
 import reprlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from importlib import resources
 from pathlib import Path
@@ -16,11 +17,13 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from octavo.config.own import how_to_load
 from octavo.config.parts import PartOf, parts
 from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain
 from octavo.config.schema import Recipe
-from octavo.errors import ConfigError
+from octavo.errors import CheckpointError, ConfigError
 from octavo.ground.files import is_file, is_folder
+from octavo.ground.records import read_record
 
 ANY_TEXT = {"quick": "seconds", "minute": "a minute", "ten-minutes": "ten minutes"}
 """The recipes that are made for any text, and how long each takes on a laptop."""
@@ -43,7 +46,21 @@ def stored_recipe(path: Path) -> Recipe:
     try:
         return check(stored_tree(path))
     except ConfigError as error:
-        raise error if str(path) in error.what else ConfigError(f"{path} is damaged. {error.what}") from error
+        named = error.what if str(path) in error.what else f"{path} is damaged. {error.what}"
+        if remedy := _parts_that_lack(path):
+            raise ConfigError(
+                f"{path} names parts of a file that is not loaded. {error.what}", remedy=remedy
+            ) from error
+        raise ConfigError(named, remedy=error.remedy) from error
+
+
+def _parts_that_lack(config: Path) -> str | None:
+    """What to add to the command, where the run of a config.yaml began with files of parts that are not loaded here."""
+    for folder in (config.parent, *config.parents[2:3]):  # of a run, or of its checkpoint
+        with suppress(CheckpointError):
+            described = read_record(folder / "manifest.json").get("parts")
+            return how_to_load(described) if isinstance(described, list) else None
+    return None
 
 
 def recipe_names() -> list[str]:

@@ -4,14 +4,15 @@ A part is a config class and the thing it builds, in one file of the room that i
 files the config class under its room and its `kind`; `PartOf(room)` marks a field of the config tree that
 takes any part of that room. In YAML a part is `{kind: rotary, base: 500}`, or just `rotary`.
 
-Rooms are imported when a config is first validated, not before, so importing `octavo.config` stays light.
+Rooms are imported when a config is first validated, not before, so importing `octavo.config` stays light. A part that
+is registered later, in a notebook or by `octavo.config.own`, is known from then on.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
+
+from octavo.errors import ConfigError
 
 # Where the parts of each kind are written down: modules, or packages whose every module is looked at.
 ROOMS: dict[str, str | tuple[str, ...]] = {
@@ -46,6 +49,7 @@ LARGEST = 1e60
 """The largest rate, scale or penalty in a config: far beyond what is of use, and no product of two is infinite."""
 
 _registry: dict[str, dict[str, type[PartConfig]]] = {room: {} for room in ROOMS}
+_in_use: set[str] = set()  # rooms whose parts stand in a config class that is ready to check
 
 
 class Strict(BaseModel):
@@ -79,13 +83,64 @@ def register(room: str) -> Callable[[Config], Config]:
     def add(config: Config) -> Config:
         name = config.model_fields["kind"].default
         assert isinstance(name, str), f"{config.__name__} needs a default kind"
-        assert _registry[room].get(name, config).__qualname__ == config.__qualname__, (
-            f"two parts {room}.{name}"
-        )
+        if room not in _registry:
+            raise ConfigError(
+                f"There is no room '{room}' for parts; there are: {', '.join(sorted(_registry))}."
+            )
+        before = _registry[room].get(name, config)
+        if (before.__module__, before.__qualname__) != (config.__module__, config.__qualname__):
+            raise ConfigError(
+                f"There is a {room} '{name}' already ({before.__module__}); give yours another kind."
+            )
         _registry[room][name] = config
+        if room in _in_use:
+            _renew()
         return config
 
     return add
+
+
+def registered() -> dict[tuple[str, str], type[PartConfig]]:
+    """What is registered so far, by room and kind."""
+    return {(room, kind): config for room, found in _registry.items() for kind, config in found.items()}
+
+
+def restore(before: Mapping[tuple[str, str], type[PartConfig]]) -> None:
+    """Bring back what was `registered` before."""
+    for room, found in _registry.items():
+        found.clear()
+        found.update({kind: config for (there, kind), config in before.items() if there == room})
+    _renew()
+
+
+def _renew() -> None:
+    """Let config classes that are ready to check take the parts that are registered now."""
+    seen: dict[type[BaseModel], bool] = {}
+
+    def takes_parts(config: type[BaseModel]) -> bool:
+        if config not in seen:
+            seen[config] = False
+            for field in config.model_fields.values():
+                part = PartOf.of(field)
+                inner = [kind for kind in _classes(field.annotation) if issubclass(kind, BaseModel)]
+                inner += _registry[part.room].values() if part else []
+                seen[config] = any([*map(takes_parts, inner), part is not None, seen[config]])
+            if seen[config] and config.__pydantic_complete__:  # after those inside it
+                config.model_rebuild(force=True)
+        return seen[config]
+
+    waiting: list[type[BaseModel]] = [Strict]
+    while waiting:
+        config = waiting.pop()
+        waiting += config.__subclasses__()
+        takes_parts(config)
+
+
+def _classes(annotation: Any) -> list[type]:
+    """The classes in a type, however deep."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        return [annotation]
+    return [found for inner in get_args(annotation) for found in _classes(inner)]
 
 
 @cache
@@ -129,15 +184,17 @@ class PartOf:
         return next((item for item in [*field.metadata, *inside] if isinstance(item, PartOf)), None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        choices = parts(self.room)
+        _in_use.add(self.room)
         union = core_schema.tagged_union_schema(
-            choices={name: handler.generate_schema(config) for name, config in parts(self.room).items()},
+            choices={name: handler.generate_schema(config) for name, config in choices.items()},
             discriminator="kind",
         )
         return core_schema.no_info_before_validator_function(
             self.expand,
             union,
             json_schema_input_schema=core_schema.union_schema(
-                [union, core_schema.literal_schema(list(parts(self.room)))]
+                [union, core_schema.literal_schema(list(choices))]
             ),
             serialization=core_schema.plain_serializer_function_ser_schema(
                 lambda part: part.model_dump(mode="json")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
+from octavo.config.own import load_told_parts
 from octavo.config.parts import parts
 from octavo.corpus.limits import got_on, hold
 from octavo.corpus.readers.base import DocumentConfig
@@ -56,6 +57,7 @@ def main() -> None:
     """Answer jobs until there are no more."""
     source, out = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = io.StringIO()  # what a library prints is no answer
+    load_told_parts()
     parts("reader")
     while line := source.readline():
         job = json.loads(line)

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from octavo.config.own import load_told_parts
 from octavo.dataset.segments import Span, encode_segment, token_dtype
 from octavo.errors import OctavoError
 from octavo.tokenizers import Tokenizer, UnknownTextError, load_tokenizer
@@ -40,6 +41,7 @@ def _serve(source: IO[bytes], out: IO[bytes], path: Path, tokenizer: Tokenizer) 
 def main() -> None:
     """Be such a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    load_told_parts()
     try:
         _serve(sys.stdin.buffer, sys.stdout.buffer, Path(sys.argv[1]), load_tokenizer(Path(sys.argv[2])))
     except BrokenPipeError:  # it is gone

@@ -204,12 +204,21 @@ class Decided(Record):
     recompute: bool = False
 
 
+class OwnPart(Record):
+    """A file of the user's own that the run loaded parts from."""
+
+    path: str
+    sha256: str
+    parts: tuple[str, ...]
+
+
 class Manifest(Record):
     """manifest.json."""
 
     octavo: str
     data: Data
     runtime: Decided
+    parts: tuple[OwnPart, ...] = ()
     teachers: tuple[Taught, ...] = ()
     written_sha256: str | None = None
 

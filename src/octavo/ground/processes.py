@@ -14,8 +14,11 @@ _NEEDED = frozenset(
     )
 )
 
+TOLD = {"OCTAVO_PARTS": "[]"}
+"""What every child process of ours is told beside, whatever stands in our own environment."""
+
 
 def plain_environment(**more: str) -> dict[str, str]:
     """The environment for a child that handles what others wrote: where programs and libraries lie, language, threads
-    and `more`. Keys, tokens and passwords stay here, whatever their variables are called."""
-    return {**{name: value for name, value in os.environ.items() if name.upper() in _NEEDED}, **more}
+    what it is `TOLD`, and `more`. Keys, tokens and passwords stay here, whatever their variables are called."""
+    return {**{name: value for name, value in os.environ.items() if name.upper() in _NEEDED}, **TOLD, **more}

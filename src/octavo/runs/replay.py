@@ -60,7 +60,7 @@ def differences(
             newest = follow(folder.last)
             if newest and (changes := newest.state(State).get("thread_changes")):
                 found.append(f"a reason may be that {folder.path} went on with {changes_in_words(changes)}")
-        for key in ("octavo", "code", "versions", "machine", "runtime", "processes"):
+        for key in ("octavo", "code", "parts", "versions", "machine", "runtime", "processes"):
             if before.get(key) != after.get(key):
                 found.append(f"a reason may be that '{key}' was {before.get(key)} and is {after.get(key)}")
     return found

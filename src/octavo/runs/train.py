@@ -23,6 +23,7 @@ from octavo.config import (
     stored_recipe,
     to_yaml,
 )
+from octavo.config.own import changed_parts
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import CheckpointError, ConfigError, CorpusError, DivergedError, InputError
@@ -260,6 +261,8 @@ def train_in(
     earlier = world.tell(folder.made_by() if world.first else None)
     if earlier is not None:
         refuse_other_data(earlier, dataset)
+        for path in changed_parts(earlier.get("parts", ())):
+            console.say(f"warning: {path} has changed since the run began: results may differ")
     teachers = open_teachers(recipe, dataset, console, earlier)
     kept = folder.made.file(folder.written)
     batches = with_written(batches, teachers, recipe, dataset, kept, console, world, earlier)

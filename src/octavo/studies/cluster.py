@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import octavo
+from octavo.config.own import loaded_parts
 from octavo.errors import InputError, Interrupted, MissingExtra
 from octavo.ground.console import Console
 from octavo.ground.files import ASIDE
@@ -69,6 +70,11 @@ class Cluster:
     def connect(self) -> None:
         """Join the cluster. Raises InputError where there is none."""
         refuse_nobody(self.address)
+        if own := loaded_parts():
+            raise InputError(
+                f"{own[0].path} is not sent to the machines of a cluster.",
+                remedy="install your parts there as a package that registers them, or leave --cluster out",
+            )
         settings = {
             "env_vars": {name: str(self.threads) for name in environment(self.threads) if "THREADS" in name}
         }

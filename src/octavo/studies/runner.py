@@ -22,6 +22,7 @@ from typing import IO, Any
 import octavo
 from octavo.errors import Interrupted
 from octavo.ground.console import Console
+from octavo.ground.processes import TOLD
 from octavo.runs.signals import stop_requests
 from octavo.studies.job import Job, settled, write_outcome
 
@@ -109,7 +110,7 @@ def environment(threads: int) -> dict[str, str]:
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
     home = str(Path(octavo.__file__).parents[1])
     path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, **dict.fromkeys(names, count), "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **TOLD, **dict.fromkeys(names, count), "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
 
 def available_cores() -> list[int]:

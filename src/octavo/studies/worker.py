@@ -56,8 +56,11 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=listen, daemon=True).start()
+    from octavo.config.own import load_told_parts
     from octavo.errors import Interrupted
     from octavo.studies.job import Job, perform
+
+    load_told_parts()
 
     while (found := jobs.get()) is not None:
         busy.set()
