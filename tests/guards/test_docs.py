@@ -64,7 +64,8 @@ def test_command_lines_exist(command: list[str]) -> None:
         assert len(command) == 1 or command[1] in app
         return
     try:
-        app.parse_args(hyphens_bound(command[1:]), print_error=False, exit_on_error=False)
+        _, common, _ = app.meta.parse_args(hyphens_bound(command[1:]), print_error=False, exit_on_error=False)
+        app.parse_args(list(common.args), print_error=False, exit_on_error=False)
     except CycloptsError as error:
         pytest.fail(f"{' '.join(command)}: {error}")
 

@@ -39,6 +39,7 @@ for name in (
 ):
     app.command(getattr(import_module(f"octavo.cli.{name}"), f"{name}_command"), name=name)
 app.command(completion_of(app))
+app.meta.suppress_keyboard_interrupt = False
 app.meta.group_parameters = Group("Parameters of every command", sort_key=0)
 
 

@@ -260,9 +260,7 @@ def train_in(
         Writer(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
     earlier = world.tell(folder.made_by() if world.first else None)
     if earlier is not None:
-        refuse_other_data(earlier, dataset)
-        for path in changed_parts(earlier.get("parts", ())):
-            console.say(f"warning: {path} has changed since the run began: results may differ")
+        compare_with(earlier, dataset, console)
     teachers = open_teachers(recipe, dataset, console, earlier)
     kept = folder.made.file(folder.written)
     batches = with_written(batches, teachers, recipe, dataset, kept, console, world, earlier)
@@ -332,8 +330,10 @@ def note_down(
         replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
 
 
-def refuse_other_data(earlier: Mapping[str, Any], dataset: Dataset) -> None:
-    """Raise CorpusError when the text is not the one that the run began with."""
+def compare_with(earlier: Mapping[str, Any], dataset: Dataset, console: Console) -> None:
+    """Raise CorpusError when the text is not the one that the run began with; say where the user's own parts changed."""
+    for path in changed_parts(earlier.get("parts", ())):
+        console.say(f"warning: {path} has changed since the run began: results may differ")
     if earlier["data"].get("text") != dataset.manifest["text"]:
         raise CorpusError(
             "The text has changed since this run began, so it cannot go on with it.",
