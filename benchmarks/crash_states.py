@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from common import finish, print_table
 from octavo.runs import session
-from octavo.training import checkpoint
+from octavo.training import checkpoint_folder
 from unit.training.crash import Named, Reached, Synced, Tree, Written
 from unit.training.crashed import fsyncs, problem, record, resumed, states
 
@@ -64,7 +64,7 @@ def main() -> int:
             planted.append({"fsync": site, "line": line(site), "a state without it": shown(wrong, work)})
         print_table(planted)
     counts = Counter(SAID[type(event)] for event in events)
-    needed = set(fsyncs(Path(checkpoint.__file__), Path(session.__file__)))
+    needed = set(fsyncs(Path(checkpoint_folder.__file__), Path(session.__file__)))
     caught = {row["fsync"] for row in planted if row["a state without it"] != "–"}
     page = {
         "operations": dict(counts),
@@ -86,7 +86,7 @@ def main() -> int:
 def line(place: str) -> str:
     """The source line of an fsync."""
     name, number = place.split(":")
-    source = Path(checkpoint.__file__).parents[1] / name
+    source = Path(checkpoint_folder.__file__).parents[1] / name
     return source.read_text(encoding="utf-8").splitlines()[int(number) - 1].split("  #")[0].strip()
 
 

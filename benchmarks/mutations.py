@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from octavo.config import Recipe, all_keys
-from octavo.training.checkpoint import MANIFEST, seal
+from octavo.training.checkpoint_folder import MANIFEST, seal
 
 JUNK: tuple[Any, ...] = (
     None,

@@ -35,7 +35,7 @@ from octavo.cli import main as octavo_main
 from octavo.errors import CheckpointError
 from octavo.ground.files import file_hash
 from octavo.runs.folder import RunFolder
-from octavo.training.checkpoint import follow, list_checkpoints
+from octavo.training.checkpoint_folder import follow, list_checkpoints
 
 RECIPE = """\
 tokenizer: char

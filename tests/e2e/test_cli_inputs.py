@@ -12,7 +12,7 @@ import pytest
 
 from e2e.asking import refused, train
 from e2e.forked import Octavo
-from octavo.training.checkpoint import seal
+from octavo.training.checkpoint_folder import seal
 
 LONG = "x" * 300
 
@@ -79,7 +79,7 @@ def test_an_interrupt_during_the_imports(module: str, tmp_path: Path) -> None:
         f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\n"
         "from octavo.cli import main\n"
-        "main(['info', 'nothing'])\n"
+        "main(['eval', 'nothing'])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,17 @@ def test_runs_are_listed_with_what_they_came_to(octavo: Octavo, runs: Path) -> N
     assert found["whole"]["bits_per_byte"] == evaluation["bits_per_byte"]
     assert found["broken"]["state"] == "damaged" and found["broken"]["damage"]
     assert found["whole"]["bytes"] > 10_000
+
+
+@pytest.mark.parametrize("words", [["runs", "."], ["runs", ".", "--json"], ["info", "whole"]])
+def test_whole_runs_are_listed_without_torch(runs: Path, words: list[str]) -> None:
+    code = (
+        "import sys, octavo.cli\n"
+        f"try: octavo.cli.main({words!r})\n"
+        "except SystemExit: sys.exit('torch' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], cwd=runs, capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "") and "whole" in told.stdout
 
 
 def test_where_no_runs_are(octavo: Octavo, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from e2e.asking import refused, train
 from e2e.forked import Octavo
 from octavo.runs.folder import RunFolder
-from octavo.training.checkpoint import list_checkpoints, seal
+from octavo.training.checkpoint_folder import list_checkpoints, seal
 
 # --- wrong turns -------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import pytest
 from e2e.forked import Octavo, Result
 from octavo.ground.files import file_hash
 from octavo.runs.folder import RunFolder
-from octavo.training.checkpoint import follow, list_checkpoints
+from octavo.training.checkpoint_folder import follow, list_checkpoints
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "resume_kill.py"
 TIMES = ("seconds", "tokens_per_second")

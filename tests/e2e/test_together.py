@@ -15,7 +15,7 @@ import pytest
 
 from e2e.forked import Octavo
 from octavo.runs.folder import RunFolder
-from octavo.training.checkpoint import list_checkpoints
+from octavo.training.checkpoint_folder import list_checkpoints
 
 SETTINGS = (
     "model.dropout=0",

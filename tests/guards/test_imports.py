@@ -34,6 +34,7 @@ ROOMS = (
 )
 FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily
 LIGHT = ("ground", "config", "corpus", "synthesis", "tokenizers", "dataset", "cli")
+LISTING = ("octavo.runs.listing", "octavo.runs.info")  # what is read on disk alone, without a model
 HEAVY = ("torch", "matplotlib", "transformers")
 
 
@@ -126,7 +127,15 @@ def test_light_rooms_do_not_import_torch_at_their_top(room: str) -> None:
 @pytest.mark.parametrize("room", ["", *LIGHT])
 def test_importing_a_light_room_loads_nothing_heavy(room: str) -> None:
     modules = [module_of(path) for path in python_files("src") if room_of(path) == room] or ["octavo"]
-    modules = [name for name in modules if not name.endswith("__main__")]
+    nothing_heavy([name for name in modules if not name.endswith("__main__")])
+
+
+@pytest.mark.parametrize("module", LISTING)
+def test_importing_what_lists_runs_loads_nothing_heavy(module: str) -> None:
+    nothing_heavy([module])
+
+
+def nothing_heavy(modules: list[str]) -> None:
     program = (
         "import importlib, sys\n"
         f"for name in {modules!r}: importlib.import_module(name)\n"

@@ -17,8 +17,8 @@ from octavo.ground.files import replace_text, storage_errors
 from octavo.report import ReportData, write_report
 from octavo.runs.evaluate import evaluation, examined, last_step, whole_split
 from octavo.runs.folder import RunFolder
-from octavo.runs.hooks import Progress
 from octavo.runs.next_step import next_lines, next_step
+from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.session import write_samples
 from octavo.runs.written import write

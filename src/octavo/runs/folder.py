@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from octavo import __version__
 from octavo.errors import CheckpointError, RunFolderError
 from octavo.evaluation.stored import Manifest, Row
 from octavo.ground.files import storage_errors
 from octavo.ground.locking import take
 from octavo.ground.made import Made, refuse_no_folder
 from octavo.ground.records import read_record, read_rows
-from octavo.training.checkpoint import Checkpoint, follow, newest_whole
+from octavo.training.checkpoint_folder import CheckpointFolder, follow, list_checkpoints, newest_whole
 
 
 def free_name(name: str, under: Path = Path("runs")) -> Path:
@@ -89,7 +90,7 @@ class RunFolder:
         finally:
             os.close(handle)
 
-    def checkpoint(self, which: str = "best") -> tuple[Checkpoint | None, list[str]]:
+    def checkpoint(self, which: str = "best") -> tuple[CheckpointFolder | None, list[str]]:
         """The whole checkpoint that `which` (best, last, or a step) leads to, or the newest whole one.
 
         Also what was found damaged on the way. Raises RunFolderError for a step that is not there.
@@ -98,7 +99,9 @@ class RunFolder:
             wanted = follow(self.best if which == "best" else self.last)
         else:
             number = which.removeprefix("step-")
-            wanted = Checkpoint(self.checkpoints / f"step-{int(number):06d}") if number.isdecimal() else None
+            wanted = (
+                CheckpointFolder(self.checkpoints / f"step-{int(number):06d}") if number.isdecimal() else None
+            )
             if wanted is None or not wanted.folder.is_dir():
                 there = ", ".join(folder.name for folder in sorted(self.checkpoints.glob("step-*"))) or "none"
                 raise RunFolderError(
@@ -113,6 +116,13 @@ class RunFolder:
                 complaints.append(error.what)
         newest, more = newest_whole(self.checkpoints)
         return newest, complaints + [text for text in more if text not in complaints]
+
+    def settings_as_saved(self) -> bool:
+        """Whether config.yaml is as this version of Octavo wrote it, going by the newest checkpoint: then it was
+        checked, and need not be checked again, for which all parts would be imported, and torch with them.
+        """
+        newest = list_checkpoints(self.checkpoints)[-1:]
+        return bool(newest) and newest[0].as_saved(self.config, version=__version__)
 
     def rows(self) -> list[dict[str, Any]]:
         """All whole rows of metrics.jsonl."""

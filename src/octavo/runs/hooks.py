@@ -8,63 +8,15 @@ Of several processes that train together each calls it; `session.world.first` is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from octavo.ground.records import Count, Number, Record
-from octavo.training.checkpoint import Checkpoint
+from octavo.runs.progress import Progress
 from octavo.training.loop import StepInfo
 
 if TYPE_CHECKING:
     from octavo.runs.session import Session
-
-
-class State(Record):
-    """state.json, which holds no infinity."""
-
-    step: Count
-    tokens: Count
-    seconds: Number
-    elapsed: Number = 0.0
-    best_loss: Number | None
-    best_step: Count
-    evaluations_since_best: Count
-    finished: bool
-    thread_changes: list[tuple[Count, Annotated[int, Field(ge=1, le=1024)]]] = Field(default_factory=list)
-
-
-@dataclass
-class Progress:
-    """The run's own numbers, saved with every checkpoint. `thread_changes`: (step, threads), see `training.threads`."""
-
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    """Of training alone."""
-    elapsed: float = 0.0
-    """All seconds of the sessions until then, as far as a checkpoint kept what they did."""
-    best_loss: float = math.inf
-    best_step: int = 0
-    evaluations_since_best: int = 0
-    finished: bool = False
-    thread_changes: list[list[int]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint) -> Progress:
-        """From a checkpoint's state.json. Raises CheckpointError where it holds something else."""
-        state = checkpoint.state(State)
-        known: dict[str, Any] = {each.name: state[each.name] for each in fields(cls) if each.name in state}
-        if known["best_loss"] is None:
-            known["best_loss"] = math.inf
-        return cls(**known)
-
-    def state(self) -> dict[str, Any]:
-        """As it is saved; JSON has no infinity."""
-        return {key: None if value == math.inf else value for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)

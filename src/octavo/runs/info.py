@@ -6,20 +6,22 @@ import math
 from pathlib import Path
 from typing import Any
 
-from octavo.config import stored_recipe
+from octavo.config import stored_recipe, stored_tree
 from octavo.errors import CheckpointError
 from octavo.runs.folder import RunFolder
-from octavo.runs.hooks import Progress
-from octavo.training.checkpoint import MANIFEST, Checkpoint, follow, list_checkpoints
+from octavo.runs.progress import Progress
+from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
 
 
 def run_info(path: Path) -> dict[str, Any]:
     """Facts about a run folder or a checkpoint folder; every checkpoint is verified."""
     alone = (path / MANIFEST).is_file()
     folder = RunFolder(path) if alone else RunFolder.open(path)
-    recipe = stored_recipe(path / "config.yaml")
+    saved = folder.settings_as_saved()
+    recipe = stored_tree(folder.config) if saved else stored_recipe(folder.config).model_dump(mode="json")
+    shape = recipe["model"]
     manifest = folder.made_by() or {}
-    checkpoints = [Checkpoint(path)] if alone else list_checkpoints(folder.checkpoints)
+    checkpoints = [CheckpointFolder(path)] if alone else list_checkpoints(folder.checkpoints)
     marks = {} if alone else {"best": follow(folder.best), "last": follow(folder.last)}
     states = {}
     for checkpoint in checkpoints:
@@ -33,14 +35,14 @@ def run_info(path: Path) -> dict[str, Any]:
     taught_by = [teacher["checkpoint"] for teacher in manifest.get("teachers", [])]
     return {
         "run": str(path),
-        "description": recipe.description,
+        "description": recipe["description"],
         "octavo": manifest.get("octavo"),
-        "seed": recipe.seed,
-        "tokenizer": recipe.tokenizer.kind,
+        "seed": recipe["seed"],
+        "tokenizer": recipe["tokenizer"]["kind"],
         "vocabulary": data.get("vocab_size"),
         "training_tokens": data.get("splits", {}).get("train", {}).get("tokens"),
-        "shape": f"{recipe.model.layers} layers, {recipe.model.heads} heads, width {recipe.model.width}, "
-        f"context {recipe.model.context}",
+        "shape": f"{shape['layers']} layers, {shape['heads']} heads, width {shape['width']}, "
+        f"context {shape['context']}",
         **({"teachers": taught_by} if taught_by else {}),
         "step": state.step if state else 0,
         "finished": state.finished if state else False,
@@ -52,7 +54,7 @@ def run_info(path: Path) -> dict[str, Any]:
     }
 
 
-def condition(checkpoint: Checkpoint) -> str:
+def condition(checkpoint: CheckpointFolder) -> str:
     """whole, or what is wrong."""
     try:
         checkpoint.verify()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from octavo.errors import OctavoError, RunFolderError
 from octavo.ground.records import read_record
 from octavo.report.data import finite
 from octavo.runs.folder import RunFolder
-from octavo.training.checkpoint import list_checkpoints
+from octavo.training.checkpoint_folder import list_checkpoints
 
 DEPTH = 3  # folders below the one that is asked for
 
@@ -28,7 +29,8 @@ class Seen:
     path: Path
     state: State = "unfinished"
     damage: str | None = None
-    config: Recipe | None = None
+    settings: Mapping[str, Any] | None = None
+    """config.yaml as plain data, checked."""
     manifest: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
     """The best validation row of metrics.jsonl, under the whole evaluation."""
@@ -38,6 +40,11 @@ class Seen:
     tokens: float | None = None
     seconds: float | None = None
     """Of training."""
+
+    @cached_property
+    def config(self) -> Recipe | None:
+        """The recipe; what it is made of imports torch."""
+        return None if self.settings is None else check(self.settings)
 
     @property
     def bits_per_byte(self) -> float | None:
@@ -56,7 +63,7 @@ class Seen:
         return {
             "run": str(self.path),
             "recipe": self.recipe,
-            "description": self.config.description if self.config else None,
+            "description": self.settings.get("description", "") if self.settings is not None else None,
             "state": self.state,
             "damage": self.damage,
             "steps": self.steps,
@@ -110,7 +117,10 @@ def look(path: Path) -> Seen:
 def _settings(folder: RunFolder, seen: Seen) -> None:
     if not folder.config.is_file():
         raise RunFolderError(f"{folder.config} is missing.")
-    seen.config = check(parse_yaml(folder.config.read_text(encoding="utf-8"), str(folder.config)))
+    settings = parse_yaml(folder.config.read_text(encoding="utf-8"), str(folder.config))
+    if not folder.settings_as_saved():
+        check(settings)
+    seen.settings = settings
 
 
 def _manifest(folder: RunFolder, seen: Seen) -> None:

@@ -11,10 +11,10 @@ from octavo.ground.console import Console
 from octavo.ground.files import file_hash
 from octavo.ground.records import read_record
 from octavo.runs.folder import RunFolder, free_name
-from octavo.runs.hooks import State
+from octavo.runs.progress import State
 from octavo.runs.run import Run
 from octavo.runs.train import train_in
-from octavo.training.checkpoint import follow
+from octavo.training.checkpoint_folder import follow
 from octavo.training.threads import changes_in_words
 from octavo.training.world import ALONE
 

@@ -21,7 +21,8 @@ from octavo.model.gpt import GPT
 from octavo.runs.folder import RunFolder
 from octavo.runs.judge import sampling_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
-from octavo.training.checkpoint import MANIFEST, Checkpoint
+from octavo.training.checkpoint import Checkpoint
+from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder
 
 if TYPE_CHECKING:
     from octavo.report.figure import Plot
@@ -31,9 +32,9 @@ class Run:
     """A trained model with everything that belongs to it, from a run folder or from one checkpoint folder."""
 
     def __init__(
-        self, *, checkpoint: Checkpoint, folder: RunFolder | None, notices: Sequence[str] = ()
+        self, *, checkpoint: CheckpointFolder, folder: RunFolder | None, notices: Sequence[str] = ()
     ) -> None:
-        self.checkpoint = checkpoint
+        self.checkpoint = Checkpoint(checkpoint.folder)
         self.folder = folder
         self.notices = list(notices)
         self.config: Recipe = stored_recipe(checkpoint.folder / "config.yaml")
@@ -47,7 +48,7 @@ class Run:
         """
         path = Path(path)
         if (path / MANIFEST).is_file():
-            alone = Checkpoint(path)
+            alone = CheckpointFolder(path)
             alone.verify()
             return cls(checkpoint=alone, folder=None)
         folder = RunFolder.open(path)

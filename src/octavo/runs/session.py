@@ -24,21 +24,15 @@ from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
-from octavo.runs.hooks import BestHook, Hook, Progress
+from octavo.runs.hooks import BestHook, Hook
 from octavo.runs.judge import Judgement, judge, sampling_of
+from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.signals import stop_requests
 from octavo.runs.teachers import to_ask
 from octavo.runs.tensorboard import TensorBoard
-from octavo.training.checkpoint import (
-    Checkpoint,
-    follow,
-    model_tensors,
-    optimizer_tensors,
-    point,
-    prune,
-    save_checkpoint,
-)
+from octavo.training.checkpoint import Checkpoint, model_tensors, optimizer_tensors, save_checkpoint
+from octavo.training.checkpoint_folder import CheckpointFolder, follow, point, prune
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.runtime import Runtime, pass_timing, set_threads
 from octavo.training.sharding import held, is_part
@@ -173,7 +167,7 @@ class Session:
         minutes, since = self.recipe.training.checkpoint_minutes, time.monotonic() - self._saved
         return minutes > 0 and since >= max(60 * minutes, SPARING * self._saving)
 
-    def passing(self, checkpoint: Checkpoint) -> bool:
+    def passing(self, checkpoint: CheckpointFolder) -> bool:
         """Whether it was saved in between only, by time or for a stop: not a regular one, the last, or a new best."""
         step = checkpoint.step
         if step == self.steps or step % self.checkpoint_every == 0:

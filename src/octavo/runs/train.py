@@ -37,14 +37,16 @@ from octavo.runs.advice import idle_options
 from octavo.runs.data import Paths, absolute, build_batches, in_steps, steps_said, total_steps
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
-from octavo.runs.hooks import Hook, Progress
+from octavo.runs.hooks import Hook
 from octavo.runs.manifest import run_manifest
+from octavo.runs.progress import Progress
 from octavo.runs.replacing import in_place_of
 from octavo.runs.run import Run
 from octavo.runs.session import Session
 from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.together import decisions, gather, heard, prepared
-from octavo.training.checkpoint import Checkpoint, list_checkpoints, newest_whole, point, sweep
+from octavo.training.checkpoint import Checkpoint
+from octavo.training.checkpoint_folder import CheckpointFolder, list_checkpoints, newest_whole, point, sweep
 from octavo.training.fitting import Fit, attempted, open_ways, refuse_beyond_memory_of, try_out
 from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import (
@@ -348,7 +350,7 @@ def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint |
     return Checkpoint(Path(place)) if place else None
 
 
-def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> Checkpoint | None:
+def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointFolder | None:
     """The newest whole checkpoint; damaged newer ones are named and set aside, so that they can be written anew.
 
     Raises CheckpointError when there are checkpoints and none is whole.
@@ -373,7 +375,7 @@ def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> Checkpoint 
     point(folder.last, checkpoint)
     best = folder.checkpoints / f"step-{Progress.of(checkpoint).best_step:06d}"
     if best.is_dir():
-        point(folder.best, Checkpoint(best))
+        point(folder.best, CheckpointFolder(best))
     return checkpoint
 
 

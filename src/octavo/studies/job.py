@@ -29,12 +29,12 @@ from octavo.model import accounting
 from octavo.model.build import build_model
 from octavo.runs.data import build_dataset
 from octavo.runs.folder import RunFolder
-from octavo.runs.hooks import Progress
+from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.train import train
 from octavo.studies.hopeless import Hopeless, Watch
 from octavo.studies.stored import Outcome
-from octavo.training.checkpoint import follow, prune
+from octavo.training.checkpoint_folder import follow, prune
 from octavo.training.runtime import Runtime, set_threads
 
 OUTCOME, UNITS = "outcome.json", "units.json"

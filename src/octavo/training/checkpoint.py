@@ -1,130 +1,28 @@
-"""Checkpoints: whole immutable folders, written aside, synced, named last. Nothing half-written ever has a name.
-
-    checkpoints/step-000500/
-        model.safetensors   the weights                     state.json   step, best, patience, the run's own numbers
-        state.safetensors   the optimizers' tensors         config.yaml, tokenizer/   the checkpoint stands alone
-        MANIFEST.json       format version, sizes and SHA-256 of all of them, written last
-
-A kill at any moment leaves either the complete folder or a `.tmp-…` one that the next start removes.
+"""Checkpoints as tensors: a model and its optimizers are saved as these, and filled from them. How they lie on the disk
+is in `checkpoint_folder.py`.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
-import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from octavo.errors import CheckpointError
-from octavo.ground.files import (
-    file_hash,
-    is_folder,
-    replace_text,
-    storage_errors,
-    sync,
-    usual_rights,
-)
-from octavo.ground.made import put_away, remove, strange
-from octavo.ground.records import AnyRecord, Count, Record, Shape, read_record
+from octavo.ground.files import usual_rights
+from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
 from octavo.training.sharding import part_of, whole
 
-FORMAT = 1
-MANIFEST = "MANIFEST.json"
-DROPPING = ".DS_Store"  # a file manager's
-PARTS = (
-    *("config.yaml", "state.json", "model.safetensors", "state.safetensors", "tokenizer/*"),
-    *(MANIFEST, DROPPING, ".tmp??????"),  # safetensors writes aside, too
-)
-_LEFT = re.compile(r"\.tmp-(prune-)?step-\d+")
 
-
-class Kept(Record):
-    """A file of a checkpoint."""
-
-    size: Count
-    sha256: str
-
-
-class Listing(Record):
-    """MANIFEST.json of this format."""
-
-    step: Count
-    files: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", max_length=200)], Kept]
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """One complete checkpoint on disk."""
-
-    folder: Path
-
-    @property
-    def step(self) -> int:
-        """Finished steps that it holds."""
-        number = self.folder.name.removeprefix("step-")
-        return int(number) if number.isdecimal() else read_record(self.folder / MANIFEST, Listing)["step"]
-
-    def verify(self, *, contents: bool = True) -> None:
-        """Raises CheckpointError unless the folder holds what the manifest lists: each file, its size, its hash.
-
-        Without `contents` no file is read but the manifest, and hashes are not compared.
-        """
-        manifest = read_record(self.folder / MANIFEST)
-        version = manifest.get("format")
-        if version != FORMAT:
-            raise CheckpointError(
-                f"{self.folder} has checkpoint format {version}; this Octavo reads format {FORMAT}.",
-                remedy=f"use the version that wrote it (octavo {manifest.get('octavo', 'unknown')})",
-            )
-        if manifest.pop("sha256", None) != seal(manifest):
-            raise CheckpointError(f"{self.folder / MANIFEST} has been altered; the checkpoint is damaged.")
-        read_record(self.folder / MANIFEST, Listing)
-        if self.step != manifest["step"]:
-            raise CheckpointError(f"{self.folder} holds step {manifest['step']}; the checkpoint is misnamed.")
-        try:
-            self._compare(manifest["files"], contents)
-        except OSError as error:
-            raise CheckpointError(f"{error.filename} cannot be read: {error.strerror}.") from error
-
-    def _compare(self, files: Mapping[str, Mapping[str, Any]], contents: bool) -> None:
-        for path in sorted(self.folder.rglob("[!.]*")):  # systems leave hidden files of their own
-            name = path.relative_to(self.folder).as_posix()
-            if path.is_file() and name not in files and name != MANIFEST:
-                raise CheckpointError(f"{path} does not belong there; the checkpoint is damaged.")
-        for name, entry in files.items():
-            path = self.folder / name
-            if not path.is_file():
-                raise CheckpointError(f"{path} is missing; the checkpoint is damaged.")
-            if path.stat().st_size != entry["size"]:
-                raise CheckpointError(
-                    f"{path} has {path.stat().st_size:,} bytes instead of {entry['size']:,}; the checkpoint is damaged."
-                )
-            if contents and file_hash(path) != entry["sha256"]:
-                raise CheckpointError(
-                    f"{path} has been altered (its SHA-256 differs); the checkpoint is damaged."
-                )
-
-    def parts(self) -> list[str]:
-        """The files that belong to it, as its manifest lists them; patterns of them where that is not to be read."""
-        try:
-            return [MANIFEST, DROPPING, *read_record(self.folder / MANIFEST, Listing)["files"]]
-        except CheckpointError:
-            return list(PARTS)
-
-    def state(self, shape: Shape = AnyRecord) -> dict[str, Any]:
-        """The run's own numbers. Raises CheckpointError where they are not of a shape."""
-        return read_record(self.folder / "state.json", shape)
+class Checkpoint(CheckpointFolder):
+    """One complete checkpoint, whose tensors can be loaded."""
 
     def load_model(self, model: nn.Module) -> None:
         """Fill a model of the same shape with the weights."""
@@ -209,134 +107,25 @@ def save_checkpoint(
 
     `weights` are `model_tensors`, `memory` is `optimizer_tensors`.
     """
-    final = checkpoints / f"step-{step:06d}"
-    aside = checkpoints / f".tmp-{final.name}"
-    with storage_errors(checkpoints):
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        if final.exists():  # immutable: the same step of the same run is the same checkpoint
-            return Checkpoint(final)
-        remove(aside, PARTS)
+
+    def put_tensors(folder: Path) -> None:
         try:
-            aside.mkdir()
-            (aside / "tokenizer").mkdir()
-            for file in sorted(tokenizer.iterdir()):
-                (aside / "tokenizer" / file.name).write_bytes(file.read_bytes())
-            (aside / "config.yaml").write_text(config, encoding="utf-8")
-            (aside / "state.json").write_text(json.dumps(dict(state), indent=1), encoding="utf-8")
             for name, tensors in (("model", weights), ("state", memory)):
-                with usual_rights(aside / f"{name}.safetensors"):
-                    save_file(dict(tensors), aside / f"{name}.safetensors")
-            folders = (aside, aside / "tokenizer")  # not rglob, which passes over what it cannot read
-            files = sorted(path for folder in folders for path in folder.iterdir() if path.is_file())
-            listing = {
-                path.relative_to(aside).as_posix(): {"size": path.stat().st_size, "sha256": file_hash(path)}
-                for path in files
-            }
-            for path in files:
-                sync(path)
-            manifest = {"format": FORMAT, "octavo": version, "step": step, "files": listing}
-            sealed = {**manifest, "sha256": seal(manifest)}
-            (aside / MANIFEST).write_text(json.dumps(sealed, indent=1), encoding="utf-8")
-            sync(aside / MANIFEST)
-            for folder in folders:
-                sync(folder)
-            aside.rename(final)
-            sync(checkpoints)
-        except (OSError, SafetensorError) as error:
-            remove(aside, PARTS)
+                with usual_rights(folder / f"{name}.safetensors"):
+                    save_file(dict(tensors), folder / f"{name}.safetensors")
+        except SafetensorError as error:
             raise _as_os_error(error) from error
-    return Checkpoint(final)
 
-
-def seal(manifest: Mapping[str, Any]) -> str:
-    """SHA-256 over a manifest's content, which it carries itself."""
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def point(link: Path, checkpoint: Checkpoint) -> None:
-    """Make `link` (…/best, …/last) lead to the checkpoint, in one atomic step."""
-    target = Path(os.path.relpath(checkpoint.folder, link.parent))
-    aside = link.with_name(f".tmp-{link.name}")
-    with storage_errors(link.parent):
-        aside.unlink(missing_ok=True)
-        if link.is_dir() and not link.is_symlink():  # the run was copied by something that follows links
-            put_away(link, "copied")
-        try:
-            aside.symlink_to(target, target_is_directory=True)
-        except (OSError, NotImplementedError):  # file systems and accounts without symbolic links
-            replace_text(link, target.as_posix())
-        else:
-            aside.replace(link)
-            sync(link.parent)
-
-
-def follow(link: Path) -> Checkpoint | None:
-    """The checkpoint that `link` leads to, or None."""
-    try:
-        if link.is_symlink() or link.is_dir():
-            folder = link.resolve()
-        elif link.is_file():
-            folder = (link.parent / link.read_text(encoding="utf-8").strip()).resolve()
-        else:
-            return None
-    except (OSError, ValueError, RuntimeError):  # damaged: it leads nowhere, or (RuntimeError) to itself
-        return None
-    return Checkpoint(folder) if is_folder(folder) else None
-
-
-def list_checkpoints(checkpoints: Path) -> list[Checkpoint]:
-    """All named checkpoints, oldest first."""
-    return sorted(
-        (Checkpoint(folder) for folder in checkpoints.glob("step-*") if folder.name[5:].isdecimal()),
-        key=lambda checkpoint: checkpoint.step,
+    saved = write_checkpoint(
+        checkpoints,
+        step,
+        put_tensors=put_tensors,
+        state=state,
+        config=config,
+        tokenizer=tokenizer,
+        version=version,
     )
-
-
-def newest_whole(checkpoints: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that verifies, and a sentence on each newer one that does not."""
-    complaints: list[str] = []
-    for checkpoint in reversed(list_checkpoints(checkpoints)):
-        try:
-            checkpoint.verify()
-            return checkpoint, complaints
-        except CheckpointError as error:
-            complaints.append(error.what)
-    return None, complaints
-
-
-def prune(
-    checkpoints: Path,
-    *,
-    keep: int,
-    always: Sequence[Checkpoint | None],
-    passing: Callable[[Checkpoint], bool] = lambda checkpoint: False,
-) -> None:
-    """Remove all but the newest `keep` checkpoints, those in `always` and those into which somebody put files.
-
-    Those that are only `passing` push no others out: they stay where there are fewer than `keep` others, and where one
-    is the newest of all.
-    """
-    there = list_checkpoints(checkpoints)
-    ranked = sorted(there, key=lambda checkpoint: (passing(checkpoint), -checkpoint.step))
-    kept = {each.folder.resolve() for each in [*ranked[:keep], *there[-1:], *always] if each}
-    with storage_errors(checkpoints):
-        doomed = [
-            checkpoint.folder
-            for checkpoint in there
-            if checkpoint.folder.resolve() not in kept and not strange(checkpoint.folder, checkpoint.parts())
-        ]
-        leaving = [folder.rename(checkpoints / f".tmp-prune-{folder.name}") for folder in doomed]
-        if leaving:
-            sync(checkpoints)  # so that nothing in between, a power cut either, leaves a named half
-    for folder in leaving:
-        remove(folder, PARTS)
-
-
-def sweep(checkpoints: Path) -> None:
-    """Remove what a kill left half-written or half-removed."""
-    for leftover in checkpoints.glob(".tmp-*"):
-        if _LEFT.fullmatch(leftover.name):
-            remove(leftover, PARTS)
+    return Checkpoint(saved.folder)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -347,9 +136,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path} cannot be read ({error}); the checkpoint is damaged.") from error
 
 
-def _as_os_error(error: OSError | SafetensorError) -> OSError:
+def _as_os_error(error: SafetensorError) -> OSError:
     """safetensors wraps the system's errors into text; a full disk must stay recognisable."""
-    if isinstance(error, OSError):
-        return error
     found = re.search(r"os error (\d+)", str(error))
     return OSError(int(found[1]) if found else errno.EIO, str(error))

@@ -13,7 +13,7 @@ import octavo
 from octavo.cli.app import app
 from octavo.errors import DivergedError
 from octavo.runs.finish import standing
-from octavo.runs.hooks import Progress
+from octavo.runs.progress import Progress
 from octavo.runs.train import resolve
 
 RECIPE: dict[str, Any] = {

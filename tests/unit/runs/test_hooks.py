@@ -13,7 +13,8 @@ from octavo.config import load_recipe
 from octavo.errors import ConfigError
 from octavo.ground.console import Console
 from octavo.report.data import ReportData
-from octavo.runs.hooks import BestHook, Hook, Progress
+from octavo.runs.hooks import BestHook, Hook
+from octavo.runs.progress import Progress
 
 RECIPE: dict[str, Any] = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 8},

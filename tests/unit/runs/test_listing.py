@@ -11,7 +11,7 @@ import pytest
 from octavo.errors import RunFolderError
 from octavo.ground.files import file_hash
 from octavo.runs.listing import list_runs, look
-from octavo.training.checkpoint import seal
+from octavo.training.checkpoint_folder import seal
 
 CONFIG = "description: small\nmodel: {layers: 1, width: 16, heads: 2, context: 16}\ntraining: {steps: 20}\n"
 

@@ -16,7 +16,8 @@ from octavo.ground.console import Console
 from octavo.runs import session
 from octavo.runs.hooks import Hook
 from octavo.runs.judge import Judgement, judge
-from octavo.training.checkpoint import Checkpoint, follow, save_checkpoint
+from octavo.training.checkpoint import Checkpoint, save_checkpoint
+from octavo.training.checkpoint_folder import CheckpointFolder, follow
 from octavo.training.loop import StepInfo
 
 # So small a rate moves no weight, so the first evaluation is the best and none after it is better.
@@ -151,7 +152,9 @@ def test_checkpoints_by_time_change_no_bit_and_go_on_to_the_same_bits(
 
     with pytest.raises(SystemExit):
         train(text, tmp_path / "dead", *LONG, hooks=[clock.step, Hook(1, die)])
-    assert follow(tmp_path / "dead" / "last") == Checkpoint(tmp_path / "dead" / "checkpoints" / "step-000016")
+    assert follow(tmp_path / "dead" / "last") == CheckpointFolder(
+        tmp_path / "dead" / "checkpoints" / "step-000016"
+    )
     rows = train(text, tmp_path / "dead", *LONG, "training.checkpoint_minutes=0", resume=True)
     assert rows == without
     assert weights(tmp_path / "dead" / "last") == wanted

@@ -15,7 +15,7 @@ from octavo.ground.records import read_record
 from octavo.runs import replay
 from octavo.runs.run import Run
 from octavo.training import runtime, threads
-from octavo.training.checkpoint import Checkpoint
+from octavo.training.checkpoint_folder import CheckpointFolder
 from octavo.training.threads import Crew
 
 RECIPE: dict[str, Any] = {
@@ -129,9 +129,9 @@ def test_a_repetition_says_what_the_first_run_went_on_with(
     first, _ = train(text, tmp_path / "first")
     train(text, tmp_path / "second", overrides=["seed=3"])
     changed = first.checkpoint.state() | {"thread_changes": [[4, 1]]}
-    plain = Checkpoint.state
+    plain = CheckpointFolder.state
     monkeypatch.setattr(
-        Checkpoint,
+        CheckpointFolder,
         "state",
         lambda self, *shape: changed if tmp_path / "first" in self.folder.parents else plain(self),
     )

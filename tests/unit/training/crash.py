@@ -148,7 +148,7 @@ def _site() -> str:
 
 
 def site(source: Path, line: int) -> str:
-    """How a line of the code is named: `training/checkpoint.py:231`."""
+    """How a line of the code is named: `training/checkpoint_folder.py:231`."""
     return f"{source.parent.name}/{source.name}:{line}"
 
 

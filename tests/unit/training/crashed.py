@@ -20,11 +20,11 @@ import octavo
 from octavo.errors import OctavoError
 from octavo.ground.console import Console
 from octavo.runs.folder import RunFolder
-from octavo.runs.hooks import Progress
+from octavo.runs.progress import Progress
 from octavo.runs.session import Session
 from octavo.runs.train import checkpoint_to_go_on_from, keep_rows
-from octavo.training import checkpoint
-from octavo.training.checkpoint import follow, list_checkpoints
+from octavo.training import checkpoint_folder
+from octavo.training.checkpoint_folder import follow, list_checkpoints
 from unit.training.crash import Disk, Event, Reached, Recorder, Synced, Tree, key, materialise, site
 from unit.training.saving import contents
 
@@ -77,7 +77,7 @@ def record(work: Path) -> Recording:
     saved: dict[int, dict[str, bytes]] = {}
     run, write = Session.run, Session.write_checkpoint
     killed = mock.patch.object(
-        checkpoint, "seal", side_effect=KeyboardInterrupt
+        checkpoint_folder, "seal", side_effect=KeyboardInterrupt
     )  # all but the manifest is there
 
     def written(session: Session, *arguments: Any) -> None:

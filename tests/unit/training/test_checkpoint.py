@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from octavo.errors import CheckpointError
-from octavo.training.checkpoint import Checkpoint, newest_whole, seal
+from octavo.ground.files import file_hash
+from octavo.training.checkpoint import Checkpoint
+from octavo.training.checkpoint_folder import newest_whole, seal
 from unit.training.saving import contents, learner, save
 
 
@@ -169,6 +171,20 @@ def test_a_file_too_many_is_seen_but_not_what_systems_leave(saved: Checkpoint, t
     (copy.folder / "tokenizer" / "merges.txt").write_text("a b")
     with pytest.raises(CheckpointError, match=r"merges\.txt does not belong there"):
         copy.verify()
+
+
+def test_a_file_outside_is_told_from_the_one_that_was_saved(saved: Checkpoint, tmp_path: Path) -> None:
+    config = Path(shutil.copy(saved.folder / "config.yaml", tmp_path))
+    assert saved.as_saved(config, version="0.1.0")
+    assert not saved.as_saved(config, version="0.0.9")
+    assert not saved.as_saved(tmp_path / "state.json", version="0.1.0")
+    config.write_text(config.read_text() + "\n")
+    assert not saved.as_saved(config, version="0.1.0")
+    copy = Checkpoint(shutil.copytree(saved.folder, tmp_path / "step-000005"))
+    manifest = json.loads((copy.folder / "MANIFEST.json").read_text())
+    manifest["files"]["config.yaml"]["sha256"] = file_hash(config)
+    (copy.folder / "MANIFEST.json").write_text(json.dumps(manifest))
+    assert not copy.as_saved(config, version="0.1.0")
 
 
 def test_a_renamed_checkpoint_is_seen(saved: Checkpoint, tmp_path: Path) -> None:

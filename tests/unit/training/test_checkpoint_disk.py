@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import resource
 import shutil
@@ -18,17 +19,8 @@ from hypothesis import strategies as st
 from octavo.errors import OctavoError, StorageError
 from octavo.ground.files import replace_text
 from octavo.training import checkpoint as module
-from octavo.training.checkpoint import (
-    Checkpoint,
-    follow,
-    list_checkpoints,
-    model_tensors,
-    optimizer_tensors,
-    point,
-    prune,
-    save_checkpoint,
-    sweep,
-)
+from octavo.training.checkpoint import model_tensors, optimizer_tensors, save_checkpoint
+from octavo.training.checkpoint_folder import CheckpointFolder, follow, list_checkpoints, point, prune, sweep
 from unit.training.saving import contents, learner, save
 
 # --- a failing disk ----------------------------------------------------------------------------------------------
@@ -64,7 +56,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, int], li
 
     monkeypatch.setattr(os, "fsync", counted(os.fsync))
     monkeypatch.setattr(module, "save_file", counted(module.save_file))
-    monkeypatch.setattr(module.hashlib, "file_digest", counted(module.hashlib.file_digest))
+    monkeypatch.setattr(hashlib, "file_digest", counted(hashlib.file_digest))
 
     def arm(number: int, code: int) -> list[int]:
         count[:] = [0, number, code]
@@ -217,7 +209,7 @@ def test_a_pointer_that_became_a_folder_is_replaced(tmp_path: Path) -> None:
     found = follow(tmp_path / "last")
     assert found is not None and found.step == 5
     point(tmp_path / "last", ten)
-    assert follow(tmp_path / "last") == Checkpoint(ten.folder.resolve())
+    assert follow(tmp_path / "last") == CheckpointFolder(ten.folder.resolve())
 
 
 @given(
@@ -232,7 +224,7 @@ def test_pruning_leaves_the_newest_and_what_is_named(
     for step in steps:  # only names matter here
         (checkpoints / f"step-{step:06d}").mkdir(parents=True)
     best = data.draw(st.sampled_from(sorted(steps)))
-    prune(checkpoints, keep=keep, always=[Checkpoint(checkpoints / f"step-{best:06d}"), None])
+    prune(checkpoints, keep=keep, always=[CheckpointFolder(checkpoints / f"step-{best:06d}"), None])
     left = {checkpoint.step for checkpoint in list_checkpoints(checkpoints)}
     assert left == set(sorted(steps)[-keep:]) | {best}
     assert not list(checkpoints.glob(".tmp-*"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.training.checkpoint import follow, list_checkpoints, point, prune, sweep
+from octavo.training.checkpoint_folder import follow, list_checkpoints, point, prune, sweep
 from unit.training.saving import save
 
 
