@@ -52,7 +52,7 @@ def test_wrong_settings(octavo: Octavo, tmp_path: Path) -> None:
 
 def test_recipes_that_are_none(octavo: Octavo) -> None:
     for name, content, words in (
-        ("list.yaml", "- a\n- b\n", "must be a YAML mapping"),
+        ("list.yaml", "- a\n- b\n", "a recipe is a mapping"),
         ("broken.yaml", "model: {layers: 3\n", "is not valid YAML"),
         ("twice.yaml", "seed: 1\nseed: 2\n", "'seed' stands twice"),
         ("empty.yaml", "", "holds no keys"),

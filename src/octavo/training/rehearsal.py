@@ -103,7 +103,8 @@ class Rehearsal:
     update: Work
 
 
-@lru_cache(maxsize=64)  # half a second each, and a plan asks twice for the same
+# Half a second each, and a plan asks for its memory what its prediction asked for its time.
+@lru_cache(maxsize=64)
 def rehearse(
     config: ModelConfig,
     optimizer: PartConfig,
