@@ -6,6 +6,7 @@ Tests hold every figure against the built model. L layers, C width, H heads, D h
 from __future__ import annotations
 
 from octavo.config import ModelConfig
+from octavo.model.tables import table_parameters
 
 FLOAT_BYTES = 4
 
@@ -42,7 +43,7 @@ def parameters(config: ModelConfig, *, vocab_size: int, head: bool = True) -> in
     total = vocab_size * config.width + config.positions.parameters(
         context=config.context, width=config.width
     )
-    total += config.ngrams.parameters(width=config.width)
+    total += table_parameters(config)
     total += config.layers * block + norm * (config.embedding_norm + config.final_norm)
     if head:
         total += (0 if config.tied else vocab_size * config.width) + config.head_bias * vocab_size

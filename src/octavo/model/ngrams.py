@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
+from octavo.model.tables import TablesConfig
 
 # Odd numbers that mix well; products wrap around at 64 bits, here and in C alike.
 _STEP, _MIX = 1_000_003, 0x9E3779B97F4A7C15 - 2**64
@@ -27,6 +28,10 @@ class NGrams(nn.Module):
     """
 
     before: int = 0
+
+    def sparse_parameters(self) -> list[nn.Parameter]:
+        """See `model.tables`."""
+        return list(self.parameters())
 
     def forward(self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
         """Add to the embeddings x (B, T, C) of `tokens` (B, T); `earlier` (B, ≤ before) stand before them."""
@@ -46,6 +51,10 @@ class HashedNGrams(NGrams):
         self.sparse = True
         self.weight = nn.Parameter(torch.zeros(self.before * buckets, width))
 
+    def prepare_for_processes(self) -> None:
+        """Give dense gradients: what processes add up has to have the same shape everywhere."""
+        self.sparse = False
+
     def rows(self, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
         """(B, T, n − 1): for each n the row of the table; what stands before the first token counts as nothing."""
         held = tokens if earlier is None else torch.cat((earlier, tokens), dim=1)
@@ -63,22 +72,12 @@ class HashedNGrams(NGrams):
         return x + F.embedding(rows, self.weight, sparse=self.sparse).sum(dim=-2)
 
 
-class NGramsConfig(PartConfig):
+class NGramsConfig(TablesConfig):
     """Base of the kinds."""
 
-    @property
-    def tables(self) -> int:
-        """Tables, each with a row for every token of a text."""
-        return 0
-
-    @property
-    def rows(self) -> int:
-        """Rows of all tables together."""
-        return 0
-
-    def parameters(self, *, width: int) -> int:
-        """Trained numbers."""
-        return self.rows * width
+    def without_tables(self) -> PartConfig:
+        """See the base class."""
+        return NoNGramsConfig()
 
 
 @register("ngrams")

@@ -19,6 +19,7 @@ from octavo.errors import InputError
 from octavo.ground.memory import available_memory, refuse_beyond_memory
 from octavo.model import accounting
 from octavo.model.gpt import GPT
+from octavo.model.tables import table_parameters
 from octavo.training.loop import loss_of
 from octavo.training.precision import fast_bfloat16
 from octavo.training.rehearsal import CPU, KEPT_BY_ALLOCATOR, Rehearsal, rehearse
@@ -210,7 +211,7 @@ def least(model: ModelConfig, training: TrainingConfig, *, vocab_size: int) -> i
     either the gradients or what a forward pass leaves where every block is computed again.
     """
     count = accounting.parameters(model, vocab_size=vocab_size)
-    dense = count - model.ngrams.parameters(width=model.width)  # the gradients of tables are sparse
+    dense = count - table_parameters(model)  # the gradients of tables are sparse
     matrices = accounting.block_matrix_parameters(model)
     state = training.optimizer.state_size(parameters=dense, matrices=matrices)
     rows = (

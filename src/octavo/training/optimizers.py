@@ -1,4 +1,4 @@
-"""Update rules: SGD, AdamW, Muon; row-wise Adagrad for tables of n-grams.
+"""Update rules: SGD, AdamW, Muon; row-wise Adagrad for tables that are looked up row by row.
 
 `config.build(model)` gives a list of torch optimizers that share the parameters out among them; every parameter group
 keeps its full rate in `base_lr`, which the loop multiplies by the schedule.
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from octavo.config.parts import LARGEST, PartConfig, Strict, register
-from octavo.model.ngrams import NGrams
+from octavo.model.tables import sparse_parameters
 from octavo.training.precision import fast_bfloat16
 from octavo.training.sharding import held, part_of, whole
 
@@ -128,14 +128,14 @@ def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def tables_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """(tables of n-grams, everything else), each parameter once."""
-    tables = [p for module in model.modules() if isinstance(module, NGrams) for p in module.parameters()]
+    """(tables that are looked up row by row, everything else), each parameter once."""
+    tables = sparse_parameters(model)
     inside = {id(p) for p in tables}
     return tables, [p for p in model.parameters() if id(p) not in inside]
 
 
 def matrices_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """(matrices inside the blocks, everything else but tables of n-grams), each parameter once."""
+    """(matrices inside the blocks, everything else but tables), each parameter once."""
     _, dense = tables_and_rest(model)
     inside = {id(p) for name, p in model.named_parameters() if name.startswith("blocks.") and p.ndim == 2}
     return [p for p in dense if id(p) in inside], [p for p in dense if id(p) not in inside]
@@ -163,7 +163,7 @@ class OptimizerConfig(PartConfig):
     """Base of the optimizers: what they do not know how to update goes to row-wise Adagrad."""
 
     table_rate: float = Field(0.05, gt=0, le=LARGEST)
-    """Step size of the tables of n-grams, where the model has them (model.ngrams)."""
+    """Step size of tables that are looked up row by row, such as those of n-grams, where the model has any."""
 
     def build(self, model: nn.Module) -> list[Optimizer]:
         """The optimizers; the first is the main one."""
@@ -173,7 +173,7 @@ class OptimizerConfig(PartConfig):
 
     @abstractmethod
     def dense(self, model: nn.Module) -> list[Optimizer]:
-        """Optimizers of everything but tables of n-grams."""
+        """Optimizers of everything but tables."""
 
     @abstractmethod
     def state_size(self, *, parameters: int, matrices: int) -> int:

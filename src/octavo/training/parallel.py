@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import nn
 
 from octavo.config.parts import PartConfig, register
-from octavo.model.ngrams import HashedNGrams
+from octavo.model.tables import prepare_for_processes
 from octavo.training.world import World
 
 
@@ -41,9 +41,7 @@ class SeveralConfig(PartConfig):
         """The module to train, on the device where `model` is; `model` itself in a world of one."""
         if world.size == 1:
             return model
-        for module in model.modules():
-            if isinstance(module, HashedNGrams):
-                module.sparse = False  # what processes add up has to have the same shape everywhere
+        prepare_for_processes(model)
         return self.shared(model, world)
 
     @abstractmethod

@@ -24,7 +24,7 @@ from octavo.config import ModelConfig, PartConfig
 from octavo.model.accounting import FLOAT_BYTES
 from octavo.model.attend import reaches
 from octavo.model.build import assemble
-from octavo.model.ngrams import NoNGramsConfig
+from octavo.model.tables import table_parameters, table_parts, without_tables
 from octavo.training.loop import loss_of
 from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
@@ -125,7 +125,7 @@ def rehearse(
         dropout = config.dropout.model_copy(update={"attention": 0.0})
         config = config.model_copy(update={"dropout": dropout})
     tables = tables_of(config, rows=rows)
-    config = config.model_copy(update={"ngrams": NoNGramsConfig()})
+    config = without_tables(config)
     with FakeTensorMode():
         model = assemble(config, vocab_size=vocab_size).train()
         if recompute:
@@ -172,13 +172,13 @@ def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
 
 
 def tables_of(config: ModelConfig, *, rows: int) -> Memory:
-    """What tables of n-grams take: their gradients are sparse, which shapes alone cannot be, so they are counted."""
-    ngrams = config.ngrams
-    looked_up = rows * config.context * ngrams.tables * config.width
+    """What tables take: their gradients are sparse, which shapes alone cannot be, so they are counted."""
+    parts = table_parts(config).values()
+    looked_up = rows * config.context * sum(part.tables for part in parts) * config.width
     return Memory(
-        weights=FLOAT_BYTES * ngrams.parameters(width=config.width),
+        weights=FLOAT_BYTES * table_parameters(config),
         gradients=FLOAT_BYTES * looked_up,
-        optimizer=FLOAT_BYTES * ngrams.rows,
+        optimizer=FLOAT_BYTES * sum(part.rows for part in parts),
         activations=0,
     )
 
