@@ -7,6 +7,7 @@ Each kind carries the exit code that the command line ends with. Messages are wh
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?:[ =]([A-Z]+|\d+)\b)?")
 _TRAIN = re.compile(r"\boctavo train RECIPE((?: --[a-z]+ [A-Z]+)*)")
@@ -77,7 +78,15 @@ class InputError(OctavoError):
 
 
 class ConfigError(InputError):
-    """A recipe or an override is wrong; the message lists every problem at once."""
+    """A recipe or an override is wrong; the message lists every problem at once.
+
+    Attributes:
+        problems: each of them, in a sentence; where none are given, the message is the one problem.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None, problems: Sequence[str] = ()) -> None:
+        super().__init__("\n  · ".join([what, *problems]), remedy=remedy)
+        self.problems = list(problems) or [what]
 
 
 class CorpusError(InputError):
@@ -111,7 +120,18 @@ class StorageError(OctavoError):
 
 
 class DivergedError(OctavoError):
-    """The loss or a gradient stopped being a finite number."""
+    """The loss or a gradient stopped being a finite number.
+
+    Attributes:
+        step: the step that diverged, counted from 1.
+        event: step and reason in a sentence, without what was saved.
+    """
+
+    def __init__(self, step: int, why: str, *, remedy: str | None = None) -> None:
+        self.step = step
+        self.event = f"Step {step} diverged: {why}."
+        kept = "Nothing of this step was kept; what was saved before it is whole."
+        super().__init__(f"{self.event} {kept}", remedy=remedy)
 
 
 class Interrupted(OctavoError):

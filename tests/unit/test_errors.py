@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from octavo.errors import InputError, in_python
+from octavo.config import check
+from octavo.errors import ConfigError, DivergedError, InputError, in_python
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,13 @@ def test_the_names_of_the_package_are_known_before_they_are_used() -> None:
     names, loaded = done.stdout.splitlines()
     assert {"train", "plan", "replay", "Run", "Hook", "OctavoError", "load_recipe"} <= set(names.split())
     assert loaded == "False"
+
+
+def test_the_facts_of_an_error_are_its_fields() -> None:
+    diverged = DivergedError(7, "the loss is nan", remedy="a lower rate")
+    assert (diverged.step, diverged.event) == (7, "Step 7 diverged: the loss is nan.")
+    assert diverged.what.startswith(diverged.event) and diverged.remedy == "a lower rate"
+    assert ConfigError("Only this.").problems == ["Only this."]
+    with pytest.raises(ConfigError, match="2 problems in the config:\n  · ") as found:
+        check({"seed": "x", "sede": 1})
+    assert len(found.value.problems) == 2 and all(each in found.value.what for each in found.value.problems)

@@ -43,15 +43,13 @@ def stored_tree(path: Path) -> dict[str, Any]:
 
 def stored_recipe(path: Path) -> Recipe:
     """The recipe that a run keeps as config.yaml. Raises ConfigError where it is damaged."""
+    tree = stored_tree(path)
     try:
-        return check(stored_tree(path))
+        return check(tree)
     except ConfigError as error:
-        named = error.what if str(path) in error.what else f"{path} is damaged. {error.what}"
-        if remedy := _parts_that_lack(path):
-            raise ConfigError(
-                f"{path} names parts of a file that is not loaded. {error.what}", remedy=remedy
-            ) from error
-        raise ConfigError(named, remedy=error.remedy) from error
+        remedy = _parts_that_lack(path)
+        why = "names parts of a file that is not loaded" if remedy else "is damaged"
+        raise ConfigError(f"{path} {why}. {error.what}", remedy=remedy) from error
 
 
 def _parts_that_lack(config: Path) -> str | None:
@@ -252,7 +250,7 @@ def check(tree: Mapping[str, Any]) -> Recipe:
         problems += _sentences(tree, [dict(problem) for problem in error.errors()])
     if problems or recipe is None:
         head = "One problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise ConfigError("\n  · ".join([f"{head} in the config:", *problems])) from cause
+        raise ConfigError(f"{head} in the config:", problems=problems) from cause
     return recipe
 
 

@@ -1,8 +1,9 @@
 """Periodic work around the training loop: what is done after which steps. Callers add their own.
 
 A hook is called in the order of the list, after the step's update. It may read all of the session (`session.model`,
-`session.dataset`, `session.progress`, `session.write_row(…)` for a line of metrics.jsonl); one that leaves the weights
-and the optimizers alone leaves the run what it is, bit for bit. What it raises ends the run.
+`session.dataset`, `session.progress`, `session.evaluated`, the last step with an evaluation, and `session.write_row(…)`
+for a line of metrics.jsonl); one that leaves the weights and the optimizers alone leaves the run what it is, bit for
+bit. What it raises ends the run.
 Of several processes that train together each calls it; `session.world.first` is true in the one that writes.
 """
 

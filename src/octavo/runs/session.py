@@ -72,6 +72,7 @@ class Session:
             source.load_optimizers(self.optimizers)
             self.progress = Progress.of(source)
         self.earlier = self.progress.elapsed
+        self.evaluated: int | None = None  # the step after which it was last judged, in this session
         self.progress.finished = self.progress.step >= steps or self.out_of_patience
         self.crew = self._crew()
         self.board = (
@@ -241,6 +242,7 @@ class Session:
     def evaluate(self, info: StepInfo) -> None:
         """Judge on the validation split, note a new best, and end the run when patience does."""
         progress, result = self.progress, self.judged()
+        self.evaluated = info.step
         better = result.loss < progress.best_loss
         if better:
             progress.best_loss, progress.best_step, progress.evaluations_since_best = (
@@ -334,11 +336,7 @@ class Session:
 
     def diverged(self, what: str) -> DivergedError:
         """The error for an update that spoilt the model."""
-        return DivergedError(
-            f"Step {self.progress.step} diverged: {what} after its update. "
-            "Nothing of this step was kept; what was saved before it is whole.",
-            remedy=DIVERGED_REMEDY,
-        )
+        return DivergedError(self.progress.step, f"{what} after its update", remedy=DIVERGED_REMEDY)
 
 
 def write_samples(folder: Path, step: int, model: GPT, dataset: Dataset, recipe: Recipe) -> list[str]:

@@ -167,11 +167,9 @@ def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
     forbidden = [key for key in differing if key not in RESUMABLE and not key.startswith(RESUMABLE_TREES)]
     forbidden = [key for key in forbidden if key != "description"]
     if forbidden:
-        listed = "\n  · ".join(
-            f"{key}: {before.get(key)!r} in the run, {after.get(key)!r} now" for key in forbidden
-        )
         raise ConfigError(
-            f"{folder.path} was started with other settings, so going on would make another run:\n  · {listed}",
+            f"{folder.path} was started with other settings, so going on would make another run:",
+            problems=[f"{key}: {before.get(key)!r} in the run, {after.get(key)!r} now" for key in forbidden],
             remedy="use the run's own settings, or start a new run with another --out",
         )
     for key in differing:

@@ -1,72 +1,65 @@
-"""What a study hears of a run while it trains, and the early end of a run that is far behind the baseline's.
+"""The early end of a run that is far behind the baseline's.
 
 Whether a run is hopeless follows from the two curves alone, so it is the same in every repetition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from octavo.ground.console import Console
 from octavo.runs.folder import RunFolder
+from octavo.runs.hooks import Hook
+from octavo.runs.session import Session
+from octavo.training.loop import StepInfo
+
+Points = Sequence[tuple[int, float]]
+"""Steps and bits per byte of a run's evaluations."""
 
 
 class Hopeless(Exception):
-    """A run that is not worth its end; the message is a sentence."""
+    """A run that is not worth its end; the message is a sentence.
+
+    Attributes:
+        step, steps: where it stands, and its length.
+        bits, rival: bits per byte there, and the baseline's at the same share of its run.
+    """
+
+    def __init__(self, *, step: int, steps: int, bits: float, rival: float) -> None:
+        self.step, self.steps, self.bits, self.rival = step, steps, bits, rival
+        super().__init__(
+            f"Stopped as hopeless at step {step} of {steps}: {bits:.3f} bits per byte, where the "
+            f"baseline with the same seed had {rival:.3f}."
+        )
 
 
-class Watch(Console):
-    """A console that shows nothing: it passes steps on, and ends a hopeless run."""
+def hopeless_hook(rival: Path, *, after: float, worse_by: float) -> Hook:
+    """A hook that ends a run, by raising Hopeless, after an evaluation that finds it far behind the run in `rival`."""
+    there = evaluations(RunFolder(rival).rows())
 
-    def __init__(
-        self,
-        on_step: Callable[[int], None],
-        folder: RunFolder,
-        hopeless: Mapping[str, float] | None = None,
-        rival: str | None = None,
-    ) -> None:
-        super().__init__(quiet=True)
-        self.on_step, self.folder, self.rule = on_step, folder, hopeless
-        self.rival = Curve.of(RunFolder(Path(rival)).rows()) if rival and hopeless else None
+    def compare(session: Session, info: StepInfo) -> None:
+        if session.evaluated != info.step:
+            return
+        here = evaluations(session.folder.rows())
+        found = hopeless(here, there, after=after, worse_by=worse_by, steps=session.steps)
+        if found is not None:
+            raise found
 
-    def advance(self, done: float, note: str, *, first: bool = False) -> None:
-        """A finished step; judged by what the evaluations before it found."""
-        super().advance(done, note, first=first)
-        self.on_step(int(done))
-
-    def say(self, text: str) -> None:
-        """A sentence for the log; one comes after each evaluation, whose row is written by then."""
-        super().say(text)
-        if self.rule is not None and self.rival is not None:
-            sentence = hopeless(Curve.of(self.folder.rows()), self.rival, **self.rule)
-            if sentence:
-                raise Hopeless(sentence)
+    return Hook(1, compare)
 
 
-class Curve(list[tuple[int, float]]):
-    """Steps and bits per byte of a run's evaluations."""
-
-    @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Any]]) -> Curve:
-        """From the rows of metrics.jsonl."""
-        found = {row["step"]: row["bits_per_byte"] for row in rows if row.get("event") == "validation"}
-        return cls(sorted(found.items()))
+def evaluations(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+    """The points of a run's curve, from the rows of metrics.jsonl; of a step that was done again, the last."""
+    found = {row["step"]: row["bits_per_byte"] for row in rows if row.get("event") == "validation"}
+    return sorted(found.items())
 
 
-def hopeless(
-    run: Sequence[tuple[int, float]],
-    rival: Sequence[tuple[int, float]],
-    *,
-    after: float,
-    worse_by: float,
-    steps: float,
-) -> str | None:
-    """Why a run is hopeless after its newest evaluation, or None.
+def hopeless(run: Points, rival: Points, *, after: float, worse_by: float, steps: int) -> Hopeless | None:
+    """That a run is hopeless after its newest evaluation, or None.
 
     Args:
-        run, rival: step and bits per byte of each evaluation; the rival's is finished.
+        run, rival: the points of both curves; the rival's is finished.
         after, worse_by: see `StopHopeless`.
         steps: length of the run.
     """
@@ -79,7 +72,4 @@ def hopeless(
     reached = [value for at, value in rival if at <= share * end]
     if not reached or bits <= reached[-1] * (1 + worse_by):
         return None
-    return (
-        f"Stopped as hopeless at step {step} of {steps:.0f}: {bits:.3f} bits per byte, where the "
-        f"baseline with the same seed had {reached[-1]:.3f}."
-    )
+    return Hopeless(step=step, steps=steps, bits=bits, rival=reached[-1])

@@ -29,10 +29,11 @@ from octavo.model import accounting
 from octavo.model.build import build_model
 from octavo.runs.data import build_dataset
 from octavo.runs.folder import RunFolder
+from octavo.runs.hooks import Hook
 from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.train import train
-from octavo.studies.hopeless import Hopeless, Watch
+from octavo.studies.hopeless import Hopeless, hopeless_hook
 from octavo.studies.stored import Outcome
 from octavo.training.checkpoint_folder import follow, prune
 from octavo.training.runtime import Runtime, set_threads
@@ -103,8 +104,7 @@ def perform(job: Job, on_step: OnStep) -> dict[str, Any]:
         outcome = {"status": "stopped", "reason": str(note), "settled": True}
     except DivergedError as error:
         # Where a run ends is a figure; that nothing was lost is no news in a table.
-        reason = error.what.replace(" Nothing of this step was kept; what was saved before it is whole.", "")
-        outcome = {"status": "failed", "reason": reason, "settled": True}
+        outcome = {"status": "failed", "reason": error.event, "settled": True}
     except OctavoError as error:
         outcome = {"status": "failed", "reason": error.what, "settled": False}
     except Exception as error:
@@ -134,19 +134,17 @@ def write_outcome(job: Job, outcome: Mapping[str, Any]) -> dict[str, Any]:
 
 def _trained_and_judged(job: Job, folder: Path, on_step: OnStep) -> dict[str, Any]:
     wait_until_free(folder)
-    rule = {**job.hopeless, "steps": job.steps} if job.hopeless else None
-
-    def watch() -> Watch:
-        return Watch(on_step, RunFolder(folder), rule, job.rival)
-
+    hooks = [Hook(1, lambda session, info: on_step(info.step))]
+    if job.hopeless and job.rival:
+        hooks.append(hopeless_hook(Path(job.rival), **job.hopeless))
     begun = RunFolder(folder).config.is_file()
     try:
-        train(job.recipe, out=folder, resume=begun, console=watch())
+        train(job.recipe, out=folder, resume=begun, quiet=True, hooks=hooks)
     except CheckpointError:
         if not begun:
             raise
         put_away(folder, "damaged")  # no checkpoint of it is whole: it begins anew
-        train(job.recipe, out=folder, console=watch())
+        train(job.recipe, out=folder, quiet=True, hooks=hooks)
     return judged(folder, job.judge)
 
 

@@ -192,7 +192,7 @@ def _checked(tree: dict[str, Any], whose: str, problems: list[str]) -> Recipe | 
     try:
         return check(tree)
     except ConfigError as error:
-        problems += [f"{whose}: {line}" for line in error.what.split("\n  · ")[1:] or [error.what]]
+        problems += [f"{whose}: {problem}" for problem in error.problems]
     return None
 
 

@@ -136,6 +136,7 @@ def refuse_other_runs(planned: Study, known: Study | None, jobs: list[Job], fold
             problems.append(f"{job.change}, seed {job.seed} was run with {listed}")
     if problems:
         raise ConfigError(
-            "\n  · ".join([f"{folder} holds runs of another study:", *problems[:10]]),
+            f"{folder} holds runs of another study:",
+            problems=problems[:10],
             remedy="choose another --out, or take the study's own settings",
         )

@@ -220,7 +220,7 @@ def _without(tree: dict[str, Any], wrong: list[tuple[Any, ...]]) -> dict[str, An
 def problems_error(problems: list[str]) -> ConfigError:
     """One error that lists them all."""
     head = "One problem in the study:" if len(problems) == 1 else f"{len(problems)} problems in the study:"
-    return ConfigError("\n  · ".join([head, *problems]))
+    return ConfigError(head, problems=problems)
 
 
 def apply_study_override(tree: dict[str, Any], override: str) -> None:

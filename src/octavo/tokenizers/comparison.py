@@ -94,9 +94,9 @@ def tokenizers_of(names: Iterable[str]) -> dict[str, TokenizerConfig]:
         try:
             found[name] = tokenizer_of(name)
         except ConfigError as error:
-            problems.append(error.what.removeprefix("One problem in the config:\n  · "))
+            problems += error.problems
     if problems:
-        raise ConfigError("\n  · ".join(["These tokenizers cannot be compared:", *problems]))
+        raise ConfigError("These tokenizers cannot be compared:", problems=problems)
     return found
 
 

@@ -156,11 +156,8 @@ def diverged(step: int, loss: float, norm: float, factor: float) -> DivergedErro
     what = f"the loss is {loss}"
     if math.isfinite(loss):
         what = f"the gradient's length is {norm} (the loss is {loss:.4g})"
-    return DivergedError(
-        f"Step {step + 1} diverged: {what}, on batch {step} at {factor:.3g} of the full learning rate. "
-        "Nothing of this step was kept; what was saved before it is whole.",
-        remedy=DIVERGED_REMEDY,
-    )
+    why = f"{what}, on batch {step} at {factor:.3g} of the full learning rate"
+    return DivergedError(step + 1, why, remedy=DIVERGED_REMEDY)
 
 
 def _mix(seed: int, step: int) -> int:

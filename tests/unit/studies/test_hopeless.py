@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.runs.folder import RunFolder
-from octavo.studies.hopeless import Hopeless, Watch, hopeless
+from octavo.runs.train import train
+from octavo.studies.hopeless import Hopeless, evaluations, hopeless, hopeless_hook
+from octavo.training.checkpoint_folder import list_checkpoints
 
 RIVAL = [(10, 5.0), (20, 4.0), (30, 3.0), (40, 2.5)]
 RULE = {"after": 0.5, "worse_by": 0.1, "steps": 40}
@@ -32,7 +34,7 @@ def test_the_rule(step: int, bits: float, ended: bool) -> None:
 
 def test_runs_of_other_lengths_are_compared_at_the_same_share() -> None:
     said = hopeless([(60, 5.0)], RIVAL, **{**RULE, "steps": 80})
-    assert said and "step 60 of 80" in said and "3.000" in said
+    assert said and (said.step, said.steps, said.bits, said.rival) == (60, 80, 5.0, 3.0)
 
 
 def test_nothing_to_compare() -> None:
@@ -48,23 +50,35 @@ def test_a_run_that_is_never_behind_is_never_ended(curve: list[float]) -> None:
         assert hopeless(points[:end], points, after=0.1, worse_by=0.01, steps=points[-1][0]) is None
 
 
-def rows(folder: Path, *points: tuple[int, float]) -> None:
-    folder.mkdir(exist_ok=True)
-    text = "".join(
-        json.dumps({"event": "validation", "step": step, "loss": bits, "bits_per_byte": bits}) + "\n"
-        for step, bits in points
+RECIPE = {
+    "tokenizer": "char",
+    "model": {"layers": 1, "width": 8, "heads": 1, "context": 8},
+    "batches": "windows",
+    "training": {"steps": 8, "batch": 2, "patience": None, "checkpoint_every": 2},
+    "evaluation": {"every": 2},
+    "sampling": {"every": 0},
+}
+
+
+def test_a_run_is_ended_after_the_evaluation_that_finds_it_behind(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be, that is the question\n" * 30)
+    rival, folder = tmp_path / "rival", tmp_path / "run"
+    rival.mkdir()
+    lines = [
+        {"event": "validation", "step": step, "loss": 1.0, "bits_per_byte": 0.01} for step in (2, 4, 6, 8)
+    ]
+    (rival / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    hook = hopeless_hook(rival, after=0.5, worse_by=0.1)
+    with pytest.raises(Hopeless, match=r"at step 4 of 8: .* had 0\.010") as ended:
+        train(RECIPE, text, folder, quiet=True, hooks=[hook])
+    found = RunFolder(folder).rows()
+    assert (ended.value.step, ended.value.steps, ended.value.rival) == (4, 8, 0.01)
+    assert ended.value.bits == evaluations(found)[-1][1] and evaluations(found)[-1][0] == 4
+    assert [each.step for each in list_checkpoints(folder / "checkpoints")] == [2]  # none of where it ended
+    with pytest.raises(Hopeless, match="at step 4 of 8"):  # the same again, whenever it goes on
+        train(RECIPE, text, folder, resume=True, quiet=True, hooks=[hook])
+    (rival / "metrics.jsonl").write_text(json.dumps({**lines[-1], "bits_per_byte": 99.0}) + "\n")
+    train(
+        RECIPE, text, folder, resume=True, quiet=True, hooks=[hopeless_hook(rival, after=0.5, worse_by=0.1)]
     )
-    (folder / "metrics.jsonl").write_text(text)
-
-
-def test_the_watch_ends_a_run_after_an_evaluation(tmp_path: Path) -> None:
-    rows(tmp_path / "rival", *RIVAL)
-    rows(tmp_path / "run", (10, 5.0), (20, 4.1))
-    steps: list[int] = []
-    watch = Watch(steps.append, RunFolder(tmp_path / "run"), RULE, str(tmp_path / "rival"))
-    watch.advance(20, "")
-    watch.say("step 20/40 …")
-    rows(tmp_path / "run", (10, 5.0), (20, 4.1), (30, 4.0))
-    with pytest.raises(Hopeless, match="step 30 of 40"):
-        watch.say("step 30/40 …")
-    assert steps == [20]

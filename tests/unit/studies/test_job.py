@@ -94,6 +94,31 @@ def test_whatever_goes_wrong_is_an_outcome_that_can_be_tried_again(
     monkeypatch.undo()
 
 
+def test_a_run_far_behind_its_rival_is_stopped(template: Job, tmp_path: Path) -> None:
+    (tmp_path / "rival").mkdir()
+    line = {"event": "validation", "step": 1, "loss": 1.0, "bits_per_byte": 0.01}
+    (tmp_path / "rival" / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    line["step"] = template.steps
+    with (tmp_path / "rival" / "metrics.jsonl").open("a") as rows:
+        rows.write(json.dumps(line) + "\n")
+    rule = {"after": 0.01, "worse_by": 0.1}
+    job = at(template, tmp_path / "run", rival=str(tmp_path / "rival"), hopeless=rule)
+    outcome = perform(job, lambda step: None)
+    assert outcome["status"] == "stopped" and settled(job) == outcome
+    assert outcome["reason"].startswith("Stopped as hopeless at step ")
+    assert outcome["reason"].endswith(" where the baseline with the same seed had 0.010.")
+
+
+def test_a_run_that_diverges_says_where(template: Job, tmp_path: Path) -> None:
+    recipe = json.loads(json.dumps(template.recipe))
+    recipe["training"]["optimizer"] = {"kind": "sgd", "learning_rate": 1e30}
+    job = at(template, tmp_path / "run", recipe=recipe)
+    outcome = perform(job, lambda step: None)
+    assert outcome["status"] == "failed" and settled(job) == outcome
+    assert outcome["reason"].startswith("Step ") and " diverged: " in outcome["reason"]
+    assert "kept" not in outcome["reason"]  # that nothing was lost is no news in a table
+
+
 def test_a_run_without_a_whole_checkpoint_begins_anew(template: Job, tmp_path: Path) -> None:
     shutil.copytree(template.folder, tmp_path / "run", symlinks=True)
     (tmp_path / "run" / "outcome.json").unlink()

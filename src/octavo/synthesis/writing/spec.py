@@ -152,9 +152,8 @@ def check_spec(tree: dict[str, Any]) -> WritingSpec:
     except ValidationError as error:
         problems = [_sentence(dict(problem)) for problem in error.errors()]
         head = "One problem in the spec:" if len(problems) == 1 else f"{len(problems)} problems in the spec:"
-        raise ConfigError(
-            "\n  · ".join([head, *problems])
-        ) from None  # the original repeats what was given: a key?
+        # Without the original, which repeats what was given: a key?
+        raise ConfigError(head, problems=problems) from None
 
 
 def spec_yaml(spec: WritingSpec) -> str:
