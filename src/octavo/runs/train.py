@@ -331,7 +331,7 @@ def note_down(
 
 
 def compare_with(earlier: Mapping[str, Any], dataset: Dataset, console: Console) -> None:
-    """Raise CorpusError when the text is not the one that the run began with; say where the user's own parts changed."""
+    """Raise CorpusError when the text is not the one that the run began with; say which of the user's parts changed."""
     for path in changed_parts(earlier.get("parts", ())):
         console.say(f"warning: {path} has changed since the run began: results may differ")
     if earlier["data"].get("text") != dataset.manifest["text"]:
