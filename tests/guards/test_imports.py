@@ -111,6 +111,45 @@ def test_the_guard_sees_backward_imports(file: str, line: str, wrong: bool) -> N
     assert bool(list(backward(ast.parse(line), PACKAGE / file))) is wrong
 
 
+def edges() -> dict[str, set[str]]:
+    """Which files of the package each of them imports, by the modules' names; imports inside functions and for type
+    checking alone count too. `octavo` itself is left out: it hands out names of every room, lazily.
+    """
+    files = {module_of(path): path for path in python_files("src") if room_of(path) not in FRONT_DOOR}
+    found: dict[str, set[str]] = {}
+    for module, path in files.items():
+        asked = [
+            name
+            for node in ast.walk(tree(path))
+            for name in imported(node, module, path.name == "__init__.py")
+        ]
+        modules = {name if name in files else name.rpartition(".")[0] for name in asked}
+        found[module] = (modules & files.keys()) - {module}
+    return found
+
+
+def in_circles(edges: dict[str, set[str]]) -> set[str]:
+    """The nodes that lie on a circle, or on a way between two."""
+    left = {node: set(targets) for node, targets in edges.items()}
+    while True:
+        targets = set[str]().union(*left.values())
+        ends = {node for node in left if not left[node] or node not in targets}
+        if not ends:
+            return set(left)
+        left = {node: left[node] - ends for node in left.keys() - ends}
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert len(edges()) > 200
+    assert not in_circles(edges())
+
+
+def test_circles_are_seen() -> None:
+    chain = {"a": {"b", "c"}, "b": {"c"}, "c": set[str]()}
+    assert in_circles(chain) == set()
+    assert in_circles({**chain, "c": {"d"}, "d": {"b"}}) == {"b", "c", "d"}
+
+
 @pytest.mark.parametrize("room", LIGHT)
 def test_light_rooms_do_not_import_torch_at_their_top(room: str) -> None:
     found = [

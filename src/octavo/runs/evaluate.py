@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from octavo.ground.files import replace_text
 from octavo.ground.records import read_record
 from octavo.model.gpt import GPT
 from octavo.runs.data import absolute, build_dataset, cleaned
+from octavo.runs.folder import RunFolder
 from octavo.runs.judge import judge
 from octavo.runs.next_step import next_step
 from octavo.runs.written import Written, ended, judged, write
@@ -30,12 +31,25 @@ from octavo.synthesis.storyteller import Storyteller
 from octavo.tokenizers import Tokenizer
 from octavo.training.runtime import Runtime, set_threads
 
-if TYPE_CHECKING:
-    from octavo.runs.run import Run
+
+class Evaluable(Protocol):
+    """What of a run is looked at to judge it; `octavo.runs.run.Run` is one, and calls this file."""
+
+    config: Recipe
+    folder: RunFolder | None
+
+    @property
+    def model(self) -> GPT: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def metrics(self) -> list[dict[str, Any]]: ...
 
 
 def evaluate_run(
-    run: Run, text: str | Path | Sequence[str | Path] | None = None, console: Console | None = None
+    run: Evaluable, text: str | Path | Sequence[str | Path] | None = None, console: Console | None = None
 ) -> dict[str, Any]:
     """Judge a run's model on its own validation split, or on `text`, beside the baselines. On its own split what it
     writes is judged too (memorization, diversity), and how it learned; `findings` say what all of it means.
@@ -68,7 +82,7 @@ def evaluate_run(
     return with_next_step(found, run)
 
 
-def with_next_step(found: dict[str, Any], run: Run) -> dict[str, Any]:
+def with_next_step(found: dict[str, Any], run: Evaluable) -> dict[str, Any]:
     """The evaluation with the command that its verdict asks for; a checkpoint alone has none."""
     step = next_step(run.folder, run.config, found["findings"]) if run.folder else None
     return {**found, "next": step}
@@ -153,7 +167,7 @@ def with_findings(
     return {**found, "findings": [finding.as_dict() for finding in verdicts(facts)]}
 
 
-def last_step(run: Run) -> int:
+def last_step(run: Evaluable) -> int:
     """The step at which a run's training ended, as far as its folder tells."""
     return max((row["step"] for row in run.metrics), default=run.step)
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from octavo.runs.progress import Progress
 from octavo.training.loop import StepInfo
 
-if TYPE_CHECKING:
-    from octavo.runs.session import Session
+S = TypeVar("S")
+"""What a hook gets: a `Session`, whose file imports this one."""
 
 
 @dataclass(frozen=True)
-class Hook:
+class Hook(Generic[S]):
     """Work to do after every `every`-th step.
 
     Attributes:
@@ -34,7 +34,7 @@ class Hook:
     """
 
     every: int
-    work: Callable[[Session, StepInfo], None]
+    work: Callable[[S, StepInfo], None]
     first: bool = False
     last: bool = False
 
@@ -51,7 +51,7 @@ class Hook:
 
 
 @dataclass(frozen=True)
-class BestHook(Hook):
+class BestHook(Hook[S]):
     """Done after each new best as well."""
 
     def due(self, progress: Progress) -> bool:

@@ -57,7 +57,7 @@ class Session:
         console: Console,
         source: Checkpoint | None = None,
         teachers: Sequence[Run] = (),
-        hooks: Sequence[Hook] = (),
+        hooks: Sequence[Hook[Session]] = (),
     ) -> None:
         self.recipe, self.steps, self.folder, self.dataset = recipe, steps, folder, dataset
         self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
@@ -80,7 +80,7 @@ class Session:
         )
         periods = in_steps(recipe, batches, steps)
         self.checkpoint_every = int(periods.training.checkpoint_every)
-        self.hooks = [
+        self.hooks: list[Hook[Session]] = [
             Hook(recipe.logging.every, Session.log_step, first=True, last=True),
             Hook(1, Session.show),
             Hook(int(periods.evaluation.every), Session.evaluate, last=True),

@@ -85,7 +85,7 @@ def train(
     overwrite: bool = False,
     quiet: bool = False,
     console: Console | None = None,
-    hooks: Sequence[Hook] = (),
+    hooks: Sequence[Hook[Session]] = (),
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
@@ -243,7 +243,7 @@ def train_in(
     recipe: Recipe,
     console: Console,
     world: World,
-    hooks: Sequence[Hook] = (),
+    hooks: Sequence[Hook[Session]] = (),
     *,
     name: str = "",
 ) -> Run:

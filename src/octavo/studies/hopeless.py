@@ -34,7 +34,7 @@ class Hopeless(Exception):
         )
 
 
-def hopeless_hook(rival: Path, *, after: float, worse_by: float) -> Hook:
+def hopeless_hook(rival: Path, *, after: float, worse_by: float) -> Hook[Session]:
     """A hook that ends a run, by raising Hopeless, after an evaluation that finds it far behind the run in `rival`."""
     there = evaluations(RunFolder(rival).rows())
 
