@@ -24,10 +24,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from common import finish, print_table
 from octavo.runs import session
 from octavo.training import checkpoint_folder
-from unit.training.crash import Named, Reached, Synced, Tree, Written
+from unit.training.crash import ContentChanged, Named, Reached, Synced, Tree
 from unit.training.crashed import fsyncs, problem, record, resumed, states
 
-SAID = {Named: "names changed", Written: "files written", Synced: "fsyncs", Reached: "saves that returned"}
+SAID = {
+    Named: "names changed",
+    ContentChanged: "files written",
+    Synced: "fsyncs",
+    Reached: "saves that returned",
+}
 
 
 def main() -> int:

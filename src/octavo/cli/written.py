@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from octavo.evaluation.names import NameAnswer, Share
     from octavo.generation import Sample
     from octavo.ground.console import Console
-    from octavo.runs.prompts import Written
+    from octavo.runs.prompts import PromptSamples
     from octavo.runs.run import Run
 
 
@@ -77,9 +77,9 @@ def show_samples(
     how: dict[str, Any],
 ) -> None:
     """Write samples of one prompt and print them; what is generated is printed even where its correction fails."""
-    from octavo.runs.prompts import Written, correct_all
+    from octavo.runs.prompts import PromptSamples, correct_all
 
-    written = Written(prompt, run.samples(prompt, count=count, **how))
+    written = PromptSamples(prompt, run.samples(prompt, count=count, **how))
     failed = correct_all([written], corrector) if corrector else None
     if json:
         pairs = zip(written.as_dicts(), written.samples, strict=True)
@@ -110,7 +110,7 @@ def _tokens(run: Run, sample: Sample) -> list[dict[str, Any]]:
     ]
 
 
-def print_samples(written: Written) -> None:
+def print_samples(written: PromptSamples) -> None:
     """The samples of one prompt under each other, with their corrections as diffs."""
     for number, sample in enumerate(written.samples):
         if len(written.samples) > 1:
@@ -121,7 +121,7 @@ def print_samples(written: Written) -> None:
             show_text(written.prompt + sample.text)
 
 
-def print_prompts(prompts: Sequence[Written]) -> None:
+def print_prompts(prompts: Sequence[PromptSamples]) -> None:
     """A table with one row for each sample; corrections follow it."""
     from rich.box import ASCII
     from rich.console import Console

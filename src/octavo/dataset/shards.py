@@ -40,7 +40,7 @@ def starts_path(folder: Path, part: str) -> Path:
 
 
 @dataclass(frozen=True)
-class Written:
+class ShardSummary:
     """How many tokens a part has, and the SHA-256 of its files by name."""
 
     tokens: int
@@ -56,7 +56,7 @@ def write_shards(
     *,
     saved: Path,
     workers: int | None = None,
-) -> Written:
+) -> ShardSummary:
     """Encode a text into its two files, from where a journal says that they are whole.
 
     Args:
@@ -101,7 +101,7 @@ def write_shards(
             f"The {part} part ({text.total_characters:,} characters) has not one token.",
             remedy="Give more text.",
         )
-    return Written(files.tokens, dict(zip(files.names, files.hashes(), strict=True)))
+    return ShardSummary(files.tokens, dict(zip(files.names, files.hashes(), strict=True)))
 
 
 class _Files:

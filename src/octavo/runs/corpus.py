@@ -57,7 +57,7 @@ def corpus_recipe(
 
 
 @dataclass(frozen=True)
-class Written:
+class CleanedFile:
     """What cleaning wrote.
 
     Attributes:
@@ -88,7 +88,7 @@ def read_by(recipe: Recipe, *more: str | Path | None) -> list[str | Path]:
     return [*paths(recipe.model_dump()), *filter(None, more)]
 
 
-def write_cleaned(recipe: Recipe, out: Output, console: Console, *, lines: bool = False) -> Written:
+def write_cleaned(recipe: Recipe, out: Output, console: Console, *, lines: bool = False) -> CleanedFile:
     """Write a recipe's cleaned documents: `.jsonl` as one object on a line, with the `file` and the `text`, else as
     text with a line `<|endoftext|>` between documents, or with `lines` each document on a line of its own.
 
@@ -107,7 +107,7 @@ def write_cleaned(recipe: Recipe, out: Output, console: Console, *, lines: bool 
                 characters += len(text)
                 console.read(characters, source.total_bytes)
             documents += 1
-    return Written(out.path, documents, characters, time.monotonic() - started, source.cleaning())
+    return CleanedFile(out.path, documents, characters, time.monotonic() - started, source.cleaning())
 
 
 def written_pieces(document: Document, *, lines: bool, records: bool) -> Iterator[str]:

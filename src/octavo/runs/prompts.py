@@ -21,7 +21,7 @@ FOLDER = "prompts"
 
 
 @dataclass
-class Written:
+class PromptSamples:
     """What a model wrote after one prompt, as generated; and, where asked for, each sample's correction."""
 
     prompt: str
@@ -43,7 +43,7 @@ class Written:
 
 def write_all(
     run: Run, prompts: Sequence[str], *, count: int, console: Console | None = None, **how: Any
-) -> list[Written]:
+) -> list[PromptSamples]:
     """`count` samples for each prompt, each as `run.samples` would write them.
 
     Raises TokenizerError, before anything is written, that lists every prompt that the vocabulary does not cover.
@@ -63,13 +63,13 @@ def write_all(
     written = []
     with console.working("writing", len(prompts)):
         for number, prompt in enumerate(prompts, 1):
-            written.append(Written(prompt, run.samples(prompt, count=count, **how)))
+            written.append(PromptSamples(prompt, run.samples(prompt, count=count, **how)))
             console.advance(number, f"prompt {number} of {len(prompts)}")
     return written
 
 
 def correct_all(
-    written: Sequence[Written], corrector: Corrector, console: Console | None = None
+    written: Sequence[PromptSamples], corrector: Corrector, console: Console | None = None
 ) -> OctavoError | None:
     """Add each sample's correction. The prompt is left as it is, and so is a last word that the limit of tokens cut.
 
@@ -100,7 +100,7 @@ def last_whole_word(text: str) -> int:
     return len(text) if last is None or last.end() < len(text.rstrip("'’")) else last.start()
 
 
-def save_prompts(run: Run, name: str, written: Sequence[Written], about: dict[str, Any]) -> Path | None:
+def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: dict[str, Any]) -> Path | None:
     """Write prompts/NAME.json and prompts/NAME.md into the run folder, and its report anew, if it has one.
 
     Returns the Markdown's path; None for a checkpoint that stands alone. Raises StorageError.
@@ -126,7 +126,7 @@ def refresh_report(run: Run) -> None:
         write_report(run.folder.path, ReportData.from_run(run.folder.path))
 
 
-def markdown(name: str, written: Sequence[Written], about: dict[str, Any]) -> str:
+def markdown(name: str, written: Sequence[PromptSamples], about: dict[str, Any]) -> str:
     """The table of samples as Markdown."""
     said = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items() if value is not None)
     lines = [f"# Prompts: {cell(name)}", "", said, "", "| prompt | sample | text |", "| --- | --- | --- |"]

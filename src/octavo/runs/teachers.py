@@ -34,7 +34,7 @@ OPENING = 16  # tokens of the training text that a teacher goes on from
 
 
 @dataclass(frozen=True)
-class Written:
+class TeacherText:
     """What the teachers wrote: ids (N,), and where each text begins in them."""
 
     tokens: np.ndarray
@@ -173,7 +173,7 @@ def read_written(path: Path) -> dict[str, np.ndarray]:
     return held
 
 
-def keep(written: Written, path: Path) -> None:
+def keep(written: TeacherText, path: Path) -> None:
     """Save it whole or not at all."""
     with storage_errors(path.parent), written_aside(path) as aside:
         save_file({"tokens": written.tokens, "starts": written.starts}, aside)
@@ -188,7 +188,7 @@ def write(
     seed: int,
     console: Console,
     precision: Precision = "float32",
-) -> Written:
+) -> TeacherText:
     """At least so many tokens, the models in turn, each text going on from a piece of the training split.
 
     Where that has documents between marks, texts are documents and end like these. Otherwise each is a window, a
@@ -214,7 +214,7 @@ def write(
             count, turn = sum(map(len, texts)), turn + 1
     console.say(f"the teachers wrote {count:,} tokens in {len(texts):,} texts")
     starts = np.cumsum([0, *map(len, texts[:-1])])
-    return Written(np.concatenate(texts).astype(np.uint32), starts.astype(np.uint64))
+    return TeacherText(np.concatenate(texts).astype(np.uint32), starts.astype(np.uint64))
 
 
 def end_mark(dataset: Dataset) -> int | None:

@@ -27,7 +27,7 @@ KINDS = ("new", "lost", "torn", "zeros", "empty")
 
 
 @dataclass(frozen=True)
-class Written:
+class ContentChanged:
     """A file has another content."""
 
     inode: int
@@ -56,7 +56,7 @@ class Reached:
     step: int
 
 
-Event = Written | Named | Synced | Reached
+Event = ContentChanged | Named | Synced | Reached
 
 
 class Recorder:
@@ -135,7 +135,7 @@ class Recorder:
             self.events += [Named(tuple(group)) for group in groups]
         for inode, content in contents.items():
             if content != self._contents.get(inode, b""):
-                self.events.append(Written(inode, content))
+                self.events.append(ContentChanged(inode, content))
         self._inodes, self._names, self._contents = inodes, names, contents
 
 
@@ -166,7 +166,7 @@ class Disk:
         """Follow one event."""
         if isinstance(event, Named):
             self._pending.append(event)
-        elif isinstance(event, Written):
+        elif isinstance(event, ContentChanged):
             self._unsynced[event.inode] = event.content
         elif isinstance(event, Synced) and event.inode in self._files:
             if event.inode in self._unsynced:
