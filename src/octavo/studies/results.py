@@ -33,7 +33,7 @@ STUDY, RESULTS, TIMINGS = "study.yaml", "results.json", "timings.json"
 
 
 @dataclass(frozen=True)
-class Curve:
+class EvaluationCurve:
     """Evaluations of a run on its way, on the part of the validation split that evaluation.tokens names."""
 
     steps: tuple[int, ...] = ()
@@ -75,7 +75,7 @@ class RunResult:
     nats: tuple[float, ...] = ()
     bytes: tuple[int, ...] = ()
     tokens_scored: tuple[int, ...] = ()
-    curve: Curve = field(default_factory=Curve)
+    curve: EvaluationCurve = field(default_factory=EvaluationCurve)
     train_curve: tuple[tuple[int, float], ...] = ()
     sample: str = ""
     seconds: float | None = None
@@ -191,7 +191,7 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
     rows = RunFolder(path).rows()
     validation = list({row["step"]: row for row in rows if row["event"] == "validation"}.values())
     losses = {row["step"]: row for row in rows if row["event"] == "train"}
-    curve = Curve(
+    curve = EvaluationCurve(
         steps=tuple(row["step"] for row in validation),
         tokens=tokens_at([row["step"] for row in validation], list(losses.values())),
         losses=tuple(row["loss"] for row in validation),

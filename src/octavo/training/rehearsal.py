@@ -137,7 +137,7 @@ def rehearse(
         if accumulates:
             for parameter in parameters:
                 parameter.grad = torch.zeros_like(parameter)
-        part, update = Watch(), Watch()
+        part, update = OperationCounter(), OperationCounter()
         part.hold([*parameters, *model.buffers(), *_gradients(parameters)])
         with part:
             with arithmetic(precision, device):
@@ -190,7 +190,7 @@ def arithmetic(precision: str, device: torch.device) -> AbstractContextManager[A
     return torch.autocast("cpu", dtype=torch.bfloat16)
 
 
-class Watch(TorchDispatchMode):
+class OperationCounter(TorchDispatchMode):
     """Counts what the operations within hold at most, move and are."""
 
     def __init__(self) -> None:

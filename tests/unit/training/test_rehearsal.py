@@ -18,7 +18,7 @@ from octavo.training.fitting import bound
 from octavo.training.loop import loss_of
 from octavo.training.optimizers import AdamWConfig, SGDConfig
 from octavo.training.recompute import recompute_blocks
-from octavo.training.rehearsal import KEPT_BY_ALLOCATOR, Watch, rehearse
+from octavo.training.rehearsal import KEPT_BY_ALLOCATOR, OperationCounter, rehearse
 
 V, B = 19, 3
 SHAPES: dict[str, dict[str, object]] = {
@@ -60,9 +60,9 @@ def test_memory_is_that_of_a_real_step(config: ModelConfig, kind: str, recompute
     if recompute:
         recompute_blocks(model)
     optimizers = part.build(model)
-    inputs, watch = tokens(config), Watch()
-    watch.hold([*model.parameters(), *model.buffers()])
-    with watch:
+    inputs, counter = tokens(config), OperationCounter()
+    counter.hold([*model.parameters(), *model.buffers()])
+    with counter:
         loss_of(model, inputs, inputs, scored=inputs.numel()).backward()
     for optimizer in optimizers:
         optimizer.step()
@@ -71,7 +71,7 @@ def test_memory_is_that_of_a_real_step(config: ModelConfig, kind: str, recompute
     assert memory.gradients == sum(p.grad.numel() * p.grad.element_size() for p in model.parameters())
     states = optimizer_tensors(optimizers)
     assert memory.optimizer == sum(t.numel() * t.element_size() for t in states.values())
-    assert memory.gradients + memory.activations >= watch.peak - memory.weights
+    assert memory.gradients + memory.activations >= counter.peak - memory.weights
     assert memory.allocator == min(memory.activations, KEPT_BY_ALLOCATOR)
     together = memory.weights + memory.gradients + memory.optimizer + memory.activations + memory.allocator
     assert memory.total == together
@@ -80,12 +80,12 @@ def test_memory_is_that_of_a_real_step(config: ModelConfig, kind: str, recompute
 def test_the_peak_is_that_of_a_real_step(config: ModelConfig) -> None:
     """Without momentum the update adds nothing, so the passes alone decide."""
     model = build_model(config, vocab_size=V, seed=0).train()
-    inputs, watch = tokens(config), Watch()
-    watch.hold([*model.parameters(), *model.buffers()])
-    with watch:
+    inputs, counter = tokens(config), OperationCounter()
+    counter.hold([*model.parameters(), *model.buffers()])
+    with counter:
         loss_of(model, inputs, inputs, scored=inputs.numel()).backward()
     memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
-    assert memory.weights + memory.gradients + memory.activations == watch.peak
+    assert memory.weights + memory.gradients + memory.activations == counter.peak
 
 
 @pytest.mark.skipif(library("octavo.model", "attend") is None, reason="there is no C compiler here")
@@ -94,12 +94,12 @@ def test_with_the_kernel_a_step_needs_hardly_more(name: str) -> None:
     shape = {"layers": 3, "width": 64, "heads": 4, "context": 64} | SHAPES[name]
     config = ModelConfig.model_validate(shape)
     model = build_model(config, vocab_size=V, seed=0).train()
-    inputs, watch = tokens(config), Watch()
-    watch.hold([*model.parameters(), *model.buffers()])
-    with watch:
+    inputs, counter = tokens(config), OperationCounter()
+    counter.hold([*model.parameters(), *model.buffers()])
+    with counter:
         loss_of(model, inputs, inputs, scored=inputs.numel()).backward()
     memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
-    assert watch.peak <= 1.05 * (memory.weights + memory.gradients + memory.activations)
+    assert counter.peak <= 1.05 * (memory.weights + memory.gradients + memory.activations)
 
 
 def test_it_takes_no_memory() -> None:
@@ -138,10 +138,10 @@ def test_adamw_reads_four_arrays_and_may_write_all() -> None:
 
 
 def test_what_moves_by_hand() -> None:
-    watch, x, y = Watch(), torch.ones(10, 4), torch.ones(4, 5)
-    with watch:
+    counter, x, y = OperationCounter(), torch.ones(10, 4), torch.ones(4, 5)
+    with counter:
         z = x @ y  # a product: 2 · 10 · 4 · 5
         z.view(50)  # nothing
         F.relu(z)  # 50 numbers in, 50 out
         z.add_(1.0)  # the same
-    assert (watch.work.flops, watch.work.moved, watch.work.operations) == (400, 4 * 4 * 50, 3)
+    assert (counter.work.flops, counter.work.moved, counter.work.operations) == (400, 4 * 4 * 50, 3)
