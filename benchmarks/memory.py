@@ -51,6 +51,7 @@ def training(recipe: Recipe, vocab_size: int, steps: int) -> None:
     import numpy as np
     import torch
 
+    from octavo.dataset.batch import Batch
     from octavo.model.build import build_model
     from octavo.training.loop import training_steps
     from octavo.training.recompute import recompute_blocks
@@ -64,7 +65,7 @@ def training(recipe: Recipe, vocab_size: int, steps: int) -> None:
     taken = training_steps(
         model,
         settings.optimizer.build(model),
-        lambda step, micro: (window[:, :-1].copy(), window[:, 1:].copy()),
+        lambda step, micro: Batch(window[:, :-1].copy(), window[:, 1:].copy()),
         schedule=lambda step: 1e-3,
         seed=0,
         start=0,

@@ -41,6 +41,7 @@ def octavo(spec: dict[str, Any]) -> tuple[list[float], str]:
     """Seconds of each step of its training loop."""
     from octavo import __version__
     from octavo.config import load_recipe
+    from octavo.dataset.batch import Batch
     from octavo.model.build import build_model
     from octavo.training.loop import training_steps
     from octavo.training.precision import autocast
@@ -54,9 +55,9 @@ def octavo(spec: dict[str, Any]) -> tuple[list[float], str]:
     trained: Any = torch.compile(model.to(device)) if spec.get("compile") else model.to(device)
     rows = Windows(spec).tokens.numpy()
 
-    def batch(step: int, micro: int) -> tuple[Any, Any]:
+    def batch(step: int, micro: int) -> Batch[Any]:
         window = rows[step * spec["batch"] : (step + 1) * spec["batch"]]
-        return window, window
+        return Batch(window, window)
 
     steps = training_steps(
         trained,

@@ -55,11 +55,11 @@ def test_batches_are_pure_functions_of_seed_and_step(kind: str, marks: str) -> N
     one, other = build(kind, LENGTHS, marks, accumulation=2), build(kind, LENGTHS, marks, accumulation=2)
     forwards = [one.batch(step, micro) for step in range(20) for micro in range(2)]
     backwards = [other.batch(step, micro) for step in reversed(range(20)) for micro in reversed(range(2))]
-    for (a, b), (c, d) in zip(forwards, reversed(backwards), strict=True):
-        assert np.array_equal(a, c) and np.array_equal(b, d)
+    for a, b in zip(forwards, reversed(backwards), strict=True):
+        assert np.array_equal(a.inputs, b.inputs) and np.array_equal(a.targets, b.targets)
     different = build(kind, LENGTHS, marks, seed=8, accumulation=2)
-    assert any(not np.array_equal(one.batch(step)[0], different.batch(step)[0]) for step in range(5))
-    assert len({inputs.tobytes() for inputs, _ in forwards}) > 10
+    assert any(not np.array_equal(one.batch(step).inputs, different.batch(step).inputs) for step in range(5))
+    assert len({batch.inputs.tobytes() for batch in forwards}) > 10
 
 
 @pytest.mark.parametrize("marks", MARKS)
@@ -71,7 +71,8 @@ def test_shapes_and_targets(kind: str, marks: str) -> None:
     if marks == "shared":
         follows.add((1, int(tokens[0])))  # the mark before the first document is not in the tokens
     for step in range(30):
-        inputs, targets = batches.batch(step)
+        batch = batches.batch(step)
+        inputs, targets = batch.inputs, batch.targets
         for array in (inputs, targets):
             assert array.shape == (BATCH, CONTEXT) and array.dtype == np.int64
             assert array.flags.c_contiguous and array.flags.writeable
@@ -99,7 +100,8 @@ def test_evaluation_scores_everything_once(
     evaluated = config_of(kind).evaluation(
         tokens, starts, context=context, batch=batch, start_id=start, end_id=end
     )
-    for inputs, targets in evaluated:
+    for found in evaluated:
+        inputs, targets = found.inputs, found.targets
         assert inputs.shape == targets.shape and inputs.dtype == targets.dtype == np.int64
         seen.update(targets[targets >= 0].tolist())
         shapes.append(inputs.shape)
@@ -116,6 +118,31 @@ def test_evaluation_scores_everything_once(
     assert seen == +expected
 
 
+@pytest.mark.parametrize("marks", MARKS)
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=25),
+    context=st.integers(1, 12),
+    batch=st.integers(1, 5),
+)
+def test_evaluation_says_where_each_target_stands(
+    kind: str, marks: str, lengths: list[int], context: int, batch: int
+) -> None:
+    tokens, starts = documents(lengths, marks)
+    if len(tokens) < 2:
+        return
+    start, end = MARKS[marks]
+    options = {"context": context, "batch": batch, "start_id": start, "end_id": end}
+    seen: list[int] = []
+    for found in config_of(kind).evaluation(tokens, starts, **options):
+        there = found.targets >= 0
+        assert found.places.shape == found.targets.shape and found.places.dtype == np.int64
+        assert np.array_equal(tokens[found.places[there]], found.targets[there])
+        assert (found.places[~there] == -1).all()
+        seen += found.places[there].tolist()
+    assert len(set(seen)) == len(seen) and min(seen) >= 0 and max(seen) < len(tokens)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_evaluation_of_a_part(kind: str) -> None:
     tokens, starts = documents(LENGTHS, "shared")
@@ -124,8 +151,8 @@ def test_evaluation_of_a_part(kind: str) -> None:
         options = {"context": CONTEXT, "batch": BATCH, "start_id": 1, "end_id": 1, "limit": limit}
         return [
             int(target)
-            for _, targets in config_of(kind).evaluation(tokens, starts, **options)
-            for target in targets[targets >= 0]
+            for batch in config_of(kind).evaluation(tokens, starts, **options)
+            for target in batch.targets[batch.targets >= 0]
         ]
 
     for limit in (1, 8, 20, 50, 10_000):
@@ -147,8 +174,8 @@ def test_an_epoch_sees_everything_once(kind: str, accumulation: int) -> None:
     assert steps is not None
     for step in range(3 * steps):
         for micro in range(accumulation):
-            inputs, targets = batches.batch(step, micro)
-            rows += [np.stack(pair).tobytes() for pair in zip(inputs, targets, strict=True)]
+            batch = batches.batch(step, micro)
+            rows += [np.stack(pair).tobytes() for pair in zip(batch.inputs, batch.targets, strict=True)]
     n = len(set(rows))
     assert steps == -(-n // (BATCH * accumulation))
     epochs = [rows[at : at + n] for at in (0, n, 2 * n)]
@@ -156,7 +183,7 @@ def test_an_epoch_sees_everything_once(kind: str, accumulation: int) -> None:
     assert epochs[0] != epochs[1]
     if kind == "documents":
         evaluated = config_of(kind).evaluation(tokens, starts, batch=1, **options)
-        assert set(rows) == {np.stack([a[0], b[0]]).tobytes() for a, b in evaluated}
+        assert set(rows) == {np.stack([one.inputs[0], one.targets[0]]).tobytes() for one in evaluated}
 
 
 @pytest.mark.parametrize("stride", [None, 1, 3, 8, 11])
@@ -167,7 +194,7 @@ def test_sliding_windows_begin_every_stride(stride: int | None) -> None:
     batches = config.build(tokens, np.zeros(1, np.uint64), context=8, batch=1, seed=0, **none)
     starts = list(range(0, 60 - 8, stride or 8))
     assert batches.steps_per_epoch == len(starts)
-    assert [batches.batch(step)[0][0, 0] for step in range(len(starts) + 2)] == [*starts, *starts[:2]]
+    assert [batches.batch(step).inputs[0, 0] for step in range(len(starts) + 2)] == [*starts, *starts[:2]]
 
 
 @pytest.mark.parametrize("stride", [1, 5])
@@ -179,7 +206,8 @@ def test_prefixes_are_those_of_every_window_in_order(stride: int) -> None:
     step = 0
     for begin in range(0, 20 - 4, stride):
         for length in range(1, 5):
-            inputs, targets = batches.batch(step)
+            batch = batches.batch(step)
+            inputs, targets = batch.inputs, batch.targets
             assert inputs[0].tolist() == [*tokens[begin : begin + length], *[0] * (4 - length)]
             assert targets[0].tolist() == [
                 *[-1] * (length - 1),
@@ -195,14 +223,41 @@ def test_random_windows_begin_anywhere_alike() -> None:
     none = {"start_id": None, "end_id": None}
     batches = config_of("windows").build(tokens, np.zeros(1, np.uint64), context=8, batch=100, seed=0, **none)
     assert batches.steps_per_epoch is None
-    counts = np.bincount(np.concatenate([batches.batch(step)[0][:, 0] for step in range(100)]))
+    counts = np.bincount(np.concatenate([batches.batch(step).inputs[:, 0] for step in range(100)]))
     assert len(counts) == 4 and (np.abs(counts - 2500) < 6 * 44).all()  # 44 is a standard deviation
+
+
+@pytest.mark.parametrize("marks", MARKS)
+def test_documents_that_see_themselves_alone(marks: str) -> None:
+    """The same rows; their segments change where a document ends, and nowhere else."""
+    tokens, starts = documents(LENGTHS, marks)
+    begins = set((starts.astype(np.int64) - (marks == "shared")).tolist())
+    start, end = MARKS[marks]
+    options = {"context": CONTEXT, "batch": BATCH, "start_id": start, "end_id": end}
+    apart = config_of("documents", attention="document")
+    evaluated = apart.evaluation(tokens, starts, **options)
+    for found, plain in zip(
+        evaluated, config_of("documents").evaluation(tokens, starts, **options), strict=True
+    ):
+        assert plain.segments is None
+        assert np.array_equal(found.inputs, plain.inputs) and np.array_equal(found.targets, plain.targets)
+        for segments, places in zip(found.segments, found.places, strict=True):
+            assert segments[0] == 0 and (segments[places < 0] == -1).all()
+            for at in range(1, CONTEXT):
+                if places[at] >= 0:
+                    jumps = places[at] != places[at - 1] + 1 or places[at] - 1 in begins
+                    assert segments[at] == segments[at - 1] + jumps
+    plain, trained = build("documents", LENGTHS, marks), apart.build(tokens, starts, **options, seed=7)
+    for step in range(9):
+        assert plain.batch(step).segments is None
+        assert np.array_equal(trained.batch(step).inputs, plain.batch(step).inputs)
+        assert trained.batch(step).segments.shape == (BATCH, CONTEXT)
 
 
 def test_a_shared_mark_begins_every_row_of_documents() -> None:
     batches = build("documents", [3, 2, 4, 5, 1], "shared")
     for step in range(5):
-        assert (batches.batch(step)[0][:, 0] == 1).all()
+        assert (batches.batch(step).inputs[:, 0] == 1).all()
     assert batches.notes == ()
     assert build("documents", LENGTHS, "shared").notes == (
         "4 documents are longer than the context of 8 tokens, and cut into rows",
@@ -220,7 +275,8 @@ def test_too_little_text(kind: str) -> None:
     with pytest.raises(CorpusError, match="no token to predict"):
         list(config_of(kind).evaluation(short[:1], starts, context=8, batch=2, **none))
     exactly = np.arange(9, dtype=np.uint16)
-    inputs, targets = config_of(kind).build(exactly, starts, context=8, batch=2, seed=0, **none).batch(5)
+    batch = config_of(kind).build(exactly, starts, context=8, batch=2, seed=0, **none).batch(5)
+    inputs, targets = batch.inputs, batch.targets
     scored = targets >= 0  # `prefixes` scores one position of a row, and pads what comes after it
     assert scored.any(axis=1).all()
     assert (targets[scored] == inputs[scored] + 1).all()

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from octavo.config import ModelConfig, PartConfig
 from octavo.config.parts import parts
+from octavo.dataset.batch import Batch
 from octavo.model.accounting import block_matrix_parameters, parameters
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
@@ -53,10 +54,10 @@ def schedule(request: pytest.FixtureRequest) -> PartConfig:
     return SCHEDULES[request.param]
 
 
-def batch(step: int, micro: int) -> tuple[np.ndarray, np.ndarray]:
+def batch(step: int, micro: int) -> Batch[np.ndarray]:
     """Each token is followed by the next number."""
     inputs = np.random.default_rng([step, micro]).integers(V, size=(B, T))
-    return inputs, (inputs + 1) % V
+    return Batch(inputs, (inputs + 1) % V)
 
 
 def train(

@@ -5,6 +5,7 @@ The client is `Octavo`. Run as a script, this file is the server: JSON lines in,
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import json
 import os
@@ -276,8 +277,8 @@ def poison() -> None:
 
     def poisoned(model: Any, optimizers: Any, batch: Any, **options: Any) -> Iterable[Any]:
         def drawn(step: int, micro: int) -> Any:
-            inputs, targets = batch(step, micro)
-            return inputs, targets * 0 - 1 if step == 12 else targets
+            made = batch(step, micro)
+            return dataclasses.replace(made, targets=made.targets * 0 - 1) if step == 12 else made
 
         return train(model, optimizers, drawn, **options)
 

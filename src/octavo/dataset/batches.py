@@ -8,20 +8,19 @@ predicted.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from octavo.config.parts import MOST, PartConfig, register
+from octavo.dataset.batch import Batch
 from octavo.dataset.packing import Rows, gather, pack
 from octavo.dataset.permutation import draw
 from octavo.errors import CorpusError
-
-Batch = tuple[np.ndarray, np.ndarray]
-"""Inputs and targets, int64 (B, T) each."""
 
 
 class Batches(ABC):
@@ -38,7 +37,7 @@ class Batches(ABC):
     notes: tuple[str, ...] = ()
 
     @abstractmethod
-    def batch(self, step: int, micro: int = 0) -> Batch:
+    def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
         """The batch of a step, or its micro-th part where gradients are accumulated. The same for the same
         arguments.
         """
@@ -123,7 +122,7 @@ class RandomWindows(Batches):
         self._batch = stream.batch
         self._seed = seed
 
-    def batch(self, step: int, micro: int = 0) -> Batch:
+    def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
         # The step is part of the generator's counter, so no state is carried from one to the next.
         raw = np.random.Philox(key=self._seed, counter=(step << 128) | (micro << 64)).random_raw(self._batch)
         begins = ((raw >> np.uint64(11)) * 2.0**-53 * self._choices).astype(np.int64)
@@ -141,30 +140,29 @@ class SlidingWindows(Batches):
         self._order = order
         self.steps_per_epoch = order.steps_per_epoch
 
-    def batch(self, step: int, micro: int = 0) -> Batch:
+    def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
         return _windows(self._tokens, self._order(step, micro) * self._stride, self._columns)
 
 
 class Prefixes(SlidingWindows):
     """The prefixes of 1 to T tokens of such windows, each a row of its own, with only its last position scored."""
 
-    def batch(self, step: int, micro: int = 0) -> Batch:
+    def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
         context = len(self._columns) - 1
         windows, last = np.divmod(self._order(step, micro), context)
-        inputs, targets = _windows(self._tokens, windows * self._stride, self._columns)
+        whole = _windows(self._tokens, windows * self._stride, self._columns)
         positions, last = self._columns[:-1], last[:, None]
-        return np.where(positions <= last, inputs, 0), np.where(positions == last, targets, -1)
+        return Batch(
+            np.where(positions <= last, whole.inputs, 0), np.where(positions == last, whole.targets, -1)
+        )
 
 
 class PackedDocuments(Batches):
     """Rows of whole documents; each epoch all of them once, in an order of its own."""
 
-    def __init__(self, stream: Stream, rows: Rows, order: Order) -> None:
+    def __init__(self, stream: Stream, rows: Rows, order: Order, *, segments: bool) -> None:
         self.size = len(stream.tokens)
-        self._tokens = stream.array
-        self._rows = rows
-        self._context = stream.context
-        self._mark = stream.mark
+        self._gather = _gather_from(stream, rows, segments=segments)
         self._order = order
         self.steps_per_epoch = order.steps_per_epoch
         if rows.cut:
@@ -173,10 +171,8 @@ class PackedDocuments(Batches):
                 f"{rows.cut:,} {verb} longer than the context of {stream.context:,} tokens, and cut into rows",
             )
 
-    def batch(self, step: int, micro: int = 0) -> Batch:
-        return gather(
-            self._tokens, self._rows, self._order(step, micro), context=self._context, mark=self._mark
-        )
+    def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
+        return self._gather(self._order(step, micro))
 
 
 class Together(Batches):
@@ -186,17 +182,17 @@ class Together(Batches):
         self._both, self.size = (first, second), first.size
         self.steps_per_epoch, self.notes = first.steps_per_epoch, first.notes
 
-    def batch(self, step: int, micro: int = 0) -> Batch:
-        (one, two), (one_next, two_next) = (part.batch(step, micro) for part in self._both)
-        return np.concatenate((one, one_next)), np.concatenate((two, two_next))
+    def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
+        first, second = (part.batch(step, micro) for part in self._both)
+        return first.joined(second)
 
 
-def _windows(tokens: np.ndarray, begins: np.ndarray, columns: np.ndarray) -> Batch:
+def _windows(tokens: np.ndarray, begins: np.ndarray, columns: np.ndarray) -> Batch[np.ndarray]:
     block = tokens[begins[:, None] + columns]
-    return block[:, :-1].astype(np.int64), block[:, 1:].astype(np.int64)
+    return Batch(block[:, :-1].astype(np.int64), block[:, 1:].astype(np.int64))
 
 
-def _blocks(stream: Stream, limit: int | None) -> Iterator[Batch]:
+def _blocks(stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
     """Every token but the first predicted once, in blocks of T side by side; the last one is padded."""
     tokens, context, scored = stream.array, stream.context, len(stream.tokens) - 1
     if scored < 1:
@@ -206,10 +202,12 @@ def _blocks(stream: Stream, limit: int | None) -> Iterator[Batch]:
         begin, end = first * context, min(first + stream.batch, rows) * context
         inside = min(end, scored)
         inputs = np.zeros(end - begin, np.int64)
-        targets = np.full(end - begin, -1, np.int64)
+        targets, places = np.full((2, end - begin), -1, np.int64)
         inputs[: inside - begin] = tokens[begin:inside]
         targets[: inside - begin] = tokens[begin + 1 : inside + 1]
-        yield inputs.reshape(-1, context), targets.reshape(-1, context)
+        places[: inside - begin] = np.arange(begin + 1, inside + 1)
+        inputs, targets, places = (array.reshape(-1, context) for array in (inputs, targets, places))
+        yield Batch(inputs, targets, places=places)
 
 
 def _rows(stream: Stream) -> Rows:
@@ -220,6 +218,10 @@ def _rows(stream: Stream) -> Rows:
     if not len(rows):
         raise CorpusError("The text has no token to predict.", remedy="Give more text.")
     return rows
+
+
+def _gather_from(stream: Stream, rows: Rows, *, segments: bool) -> Callable[..., Batch[np.ndarray]]:
+    return partial(gather, stream.array, rows, context=stream.context, mark=stream.mark, segments=segments)
 
 
 class BatchesConfig(PartConfig):
@@ -262,8 +264,9 @@ class BatchesConfig(PartConfig):
         start_id: int | None,
         end_id: int | None,
         limit: int | None = None,
-    ) -> Iterator[Batch]:
-        """Batches that score everything in a split exactly once, in order; the last may have fewer rows.
+    ) -> Iterator[Batch[np.ndarray]]:
+        """Batches that score everything in a split exactly once, in order, and say where it stands (`Batch.places`);
+        the last may have fewer rows.
 
         Args:
             limit: stop after the first so many predictions, rounded up to whole rows.
@@ -281,7 +284,7 @@ class BatchesConfig(PartConfig):
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> Batches:
         """See `build`."""
 
-    def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch]:
+    def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """See `evaluation`; here every token but the very first is predicted once, from what stands before it
         in its block.
         """
@@ -362,6 +365,9 @@ class DocumentsConfig(BatchesConfig):
     kind: Literal["documents"] = "documents"
     shuffle: bool = True
     """Each epoch in another order."""
+    attention: Literal["row", "document"] = "row"
+    """What a position sees before it: `row`, the whole row, so the documents that stand there too; `document`, its own
+    document alone (slower: the kernel for training on CPUs knows whole rows only)."""
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PackedDocuments:
         """See the base class."""
@@ -369,9 +375,9 @@ class DocumentsConfig(BatchesConfig):
         order = Order(
             len(rows), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
         )
-        return PackedDocuments(stream, rows, order)
+        return PackedDocuments(stream, rows, order, segments=self.attention == "document")
 
-    def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch]:
+    def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """See the base class: every token and end of every document is predicted once, a start mark of its
         own never.
         """
@@ -381,4 +387,4 @@ class DocumentsConfig(BatchesConfig):
             count = min(count, int(np.searchsorted(np.cumsum(rows.predictions), limit)) + 1)
         for first in range(0, count, stream.batch):
             chosen = np.arange(first, min(first + stream.batch, count))
-            yield gather(stream.array, rows, chosen, context=stream.context, mark=stream.mark)
+            yield _gather_from(stream, rows, segments=self.attention == "document")(chosen, places=True)

@@ -14,6 +14,8 @@ from itertools import islice
 
 import numpy as np
 
+from octavo.dataset.batch import Batch
+
 _LOOK_AHEAD = 32  # documents that wait to fill a gap
 
 
@@ -91,9 +93,20 @@ def _fill(length: np.ndarray, context: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gather(
-    tokens: np.ndarray, rows: Rows, chosen: np.ndarray, *, context: int, mark: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and targets of some rows, int64 (B, T) each; padding is the mark as input and -1 as target."""
+    tokens: np.ndarray,
+    rows: Rows,
+    chosen: np.ndarray,
+    *,
+    context: int,
+    mark: int,
+    segments: bool = False,
+    places: bool = False,
+) -> Batch[np.ndarray]:
+    """A batch of some rows, int64; padding is the mark as input and -1 in all else.
+
+    Args:
+        segments, places: whether the batch has them. Each item of a row is a segment, counted from 0.
+    """
     # Items of the rows, then their predictions, one after another, and where each goes in the flat batch.
     per_row = rows.begins[chosen + 1] - rows.begins[chosen]
     until = np.cumsum(per_row)
@@ -105,9 +118,15 @@ def gather(
     flat = step + np.repeat(place - until + size, size)
     source = step + np.repeat(rows.first[item] - until + size, size)
 
-    inputs = np.full((len(chosen), context), mark, np.int64)
-    targets = np.full((len(chosen), context), -1, np.int64)
-    # An offset of -1 takes the last token, which is an end: the same mark.
-    inputs.reshape(-1)[flat] = tokens[source]
-    targets.reshape(-1)[flat] = tokens[source + 1]
-    return inputs, targets
+    def spread(values: np.ndarray, filling: int = -1) -> np.ndarray:
+        array = np.full((len(chosen), context), filling, np.int64)
+        array.reshape(-1)[flat] = values
+        return array
+
+    number = item - np.repeat(rows.begins[chosen], per_row)  # of each item in its row
+    return Batch(
+        spread(tokens[source], mark),  # an offset of -1 takes the last token, which is an end: the same mark
+        spread(tokens[source + 1]),
+        segments=spread(np.repeat(number, size)) if segments else None,
+        places=spread(source + 1) if places else None,
+    )

@@ -13,7 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from octavo.dataset.batch import Batch
 from octavo.evaluation.places import Places
+from octavo.training.objective import logits_of
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,12 @@ class Score:
 @torch.no_grad()
 def score(
     model: nn.Module,
-    batches: Iterable[tuple[np.ndarray, np.ndarray]],
+    batches: Iterable[Batch[np.ndarray]],
     *,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     places: Places | None = None,
 ) -> Score:
-    """Score a model on batches of inputs and targets (B, T), −1 where there is nothing to predict.
+    """Score a model on batches.
 
     `places`, if given, gathers where the predictions are good.
     """
@@ -61,14 +63,15 @@ def score(
     model.eval()
     nats, tokens, correct = 0.0, 0, 0
     for arrays in batches:
-        inputs, targets = (torch.from_numpy(part).to(device) for part in arrays)
+        batch = arrays.to(device)
+        targets = batch.targets
         with autocast():
-            logits = model(inputs).float()  # (B, T, V)
+            logits = logits_of(model, batch).float()  # (B, T, V)
         each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
         nats += each.sum().item()
         if places is not None:
             places.add(logits, targets, each.view_as(targets))
-        tokens += int((targets >= 0).sum())
+        tokens += batch.scored
         correct += int((logits.argmax(dim=-1) == targets).sum())
     model.train(was_training)
     return Score(nats=nats, tokens=tokens, correct=correct)

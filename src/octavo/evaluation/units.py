@@ -6,7 +6,7 @@ into stretches of equal bytes instead. A token belongs to the unit that it begin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +21,7 @@ from octavo.config import PartConfig
 from octavo.dataset import Split
 from octavo.evaluation.score import Score
 from octavo.tokenizers import Tokenizer
+from octavo.training.objective import logits_of
 
 FEW = 30  # documents; below that, they are too unlike each other to stand for the text
 MOST = 1000
@@ -72,12 +73,20 @@ def unit_scores(
     model.eval()
     nats = np.zeros(len(sizes))
     tokens, correct = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64)
-    for arrays, places in _with_places(split, tokenizer, batches, context=context, batch=batch):
-        inputs, targets = (torch.from_numpy(part).to(device) for part in arrays)
+    made = batches.evaluation(
+        split.tokens,
+        split.starts,
+        context=context,
+        batch=batch,
+        start_id=tokenizer.start,
+        end_id=tokenizer.end,
+    )
+    for arrays in made:
+        here, places = arrays.to(device), arrays.places.reshape(-1)
         with autocast():
-            logits = model(inputs).float().flatten(0, 1)  # (B·T, V)
+            logits = logits_of(model, here).float().flatten(0, 1)  # (B·T, V)
         scored = places >= 0
-        flat = targets.flatten()
+        flat = here.targets.flatten()
         loss = F.cross_entropy(logits, flat, ignore_index=-1, reduction="none").double().cpu().numpy()
         right = (logits.argmax(dim=-1) == flat).cpu().numpy()
         unit = owner[places[scored]]
@@ -86,26 +95,6 @@ def unit_scores(
         np.add.at(correct, unit, right[scored])
     model.train(was_training)
     return UnitScores(nats=nats, bytes=sizes, tokens=tokens, correct=correct)
-
-
-def _with_places(
-    split: Split, tokenizer: Tokenizer, batches: PartConfig, *, context: int, batch: int
-) -> Iterable[tuple[tuple[np.ndarray, np.ndarray], np.ndarray]]:
-    """The evaluation's batches, each with the places in the split of its targets, flat, −1 where there is none.
-
-    The places come from the same batches, made once more of numbers that say where they stand.
-    """
-    size = {"context": context, "batch": batch}
-    last = len(split.tokens) - 1
-    shared = tokenizer.start is not None and tokenizer.start == tokenizer.end
-    # One mark that starts and ends documents is known by standing at the very end, here as there.
-    mark = last if shared and int(split.tokens[-1]) == tokenizer.end else None
-    scored = batches.evaluation(
-        split.tokens, split.starts, start_id=tokenizer.start, end_id=tokenizer.end, **size
-    )
-    numbered = batches.evaluation(np.arange(last + 1), split.starts, start_id=mark, end_id=mark, **size)
-    for arrays, (_, places) in zip(scored, numbered, strict=True):
-        yield arrays, places.reshape(-1)
 
 
 def units_of(split: Split, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:

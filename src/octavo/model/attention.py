@@ -46,15 +46,16 @@ class FusedAttend(nn.Module):
         self.scale = scale
         self.dropout = dropout
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         length, seen = q.size(2), k.size(2)
         dropout = self.dropout if self.training else 0.0
         grouped = q.size(1) != k.size(1)
-        if length == seen:
+        if mask is None and length == seen:
             return F.scaled_dot_product_attention(
                 q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale, enable_gqa=grouped
             )
-        mask = None if length == 1 else causal_mask(length, seen, q.device)
+        if mask is None and length > 1:
+            mask = causal_mask(length, seen, q.device)
         return F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, dropout_p=dropout, scale=self.scale, enable_gqa=grouped
         )
@@ -72,17 +73,24 @@ class ExplicitAttend(nn.Module):
         self.dropout = dropout
         self.drop = Dropout(dropout)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, S, D)
         v = v.repeat_interleave(q.size(1) // v.size(1), dim=1)
         scores = q @ k.transpose(-2, -1) * self.scale  # (B, H, T, S)
-        scores = scores.masked_fill(~causal_mask(q.size(2), k.size(2), q.device), -math.inf)
+        mask = causal_mask(q.size(2), k.size(2), q.device) if mask is None else mask
+        scores = scores.masked_fill(~mask, -math.inf)
         return self.drop(self.weights(scores.softmax(dim=-1))) @ v  # (B, H, T, D)
 
 
 def causal_mask(length: int, seen: int, device: torch.device) -> Tensor:
     """(T, S), true where the query may look: the T queries are the last of the S positions."""
     return torch.ones(length, seen, dtype=torch.bool, device=device).tril(diagonal=seen - length)
+
+
+def segment_mask(segments: Tensor) -> Tensor:
+    """(B, 1, T, T), true where the query may look: what stands before it in its own of `segments` (B, T)."""
+    same = segments[:, :, None] == segments[:, None, :]
+    return (same & causal_mask(segments.size(1), segments.size(1), segments.device))[:, None]
 
 
 class Attention(nn.Module):
@@ -114,14 +122,19 @@ class Attention(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None
+        self,
+        x: Tensor,
+        rotation: Rotation | None = None,
+        cache: KeyValueCache | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
+        """`mask` (B or 1, 1, T, S), true where a query may look, for what is not all that stands before it."""
         qkv = self.qkv(x)  # (B, T, (H+2G)·D)
-        if cache is None and self.attend.fused and fits(qkv, self.head_width):
+        if cache is None and mask is None and self.attend.fused and fits(qkv, self.head_width):
             y = attend(qkv, self.described(), rotation)  # (B, T, H·D)
         else:
             qkv = qkv.to(x.dtype) if x.device.type == "cpu" else qkv
-            y = self.in_parts(qkv, rotation, cache)
+            y = self.in_parts(qkv, rotation, cache, mask)
         return self.dropout(self.project(y))  # (B, T, C)
 
     def described(self) -> Heads:
@@ -130,7 +143,13 @@ class Attention(nn.Module):
         dropout = self.attend.dropout if self.training else 0.0
         return Heads(self.heads, self.kv_heads, self.head_width, self.attend.scale, qk_eps, dropout)
 
-    def in_parts(self, qkv: Tensor, rotation: Rotation | None, cache: KeyValueCache | None) -> Tensor:
+    def in_parts(
+        self,
+        qkv: Tensor,
+        rotation: Rotation | None,
+        cache: KeyValueCache | None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         """Joined heads (B, T, H·D), operation by operation."""
         batch, length, _ = qkv.shape
         heads = qkv.view(batch, length, -1, self.head_width).transpose(1, 2)  # (B, H+2G, T, D)
@@ -142,5 +161,5 @@ class Attention(nn.Module):
         q, k = qk.split((self.heads, self.kv_heads), dim=1)  # (B, H, T, D), (B, G, T, D)
         if cache is not None:
             k, v = cache.append(k, v)
-        y = self.attend(q, k, v)  # (B, H, T, D)
+        y = self.attend(q, k, v, mask)  # (B, H, T, D)
         return y.transpose(1, 2).reshape(batch, length, self.heads * self.head_width)

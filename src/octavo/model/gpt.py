@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from octavo.model.attention import Attention, KeyValueCache
+from octavo.model.attention import Attention, KeyValueCache, segment_mask
 from octavo.model.dropout import Dropout
 from octavo.model.ngrams import NGrams
 from octavo.model.positions import Positions, Rotation
@@ -39,9 +39,13 @@ class Block(nn.Module):
         return x + y if self.residual else y
 
     def forward(
-        self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None
+        self,
+        x: Tensor,
+        rotation: Rotation | None = None,
+        cache: KeyValueCache | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
-        x = self.join(x, self.attention(self.attention_norm(x), rotation, cache))  # (B, T, C)
+        x = self.join(x, self.attention(self.attention_norm(x), rotation, cache, mask))  # (B, T, C)
         if self.feed_forward is not None:
             x = self.join(x, self.feed_forward(self.feed_forward_norm(x)))  # (B, T, C)
         return x
@@ -51,9 +55,13 @@ class PostNormBlock(Block):
     """norm(x + f(x)) for attention and then feed-forward (Vaswani et al. 2017; written down in report E)."""
 
     def forward(
-        self, x: Tensor, rotation: Rotation | None = None, cache: KeyValueCache | None = None
+        self,
+        x: Tensor,
+        rotation: Rotation | None = None,
+        cache: KeyValueCache | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
-        x = self.attention_norm(self.join(x, self.attention(x, rotation, cache)))  # (B, T, C)
+        x = self.attention_norm(self.join(x, self.attention(x, rotation, cache, mask)))  # (B, T, C)
         if self.feed_forward is not None:
             x = self.feed_forward_norm(self.join(x, self.feed_forward(x)))  # (B, T, C)
         return x
@@ -117,22 +125,29 @@ class GPT(nn.Module):
         self.context = context
         self.logit_softcap = logit_softcap
 
-    def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, cache: Cache | None = None, *, segments: Tensor | None = None
+    ) -> Tensor:
         """Logits (B, T, V) of the token after each of `tokens` (B, T).
 
-        With a cache (see `new_cache`) the tokens go on from what it holds, and it takes them in.
+        With a cache (see `new_cache`) the tokens go on from what it holds, and it takes them in. With `segments`, a
+        number (B, T) for each position, none sees beyond its own segment; positions stay those in the row. The two do
+        not go together.
         """
+        assert cache is None or segments is None, "a cache holds whole rows"
         start = cache.length if cache else 0
         assert start + tokens.size(1) <= self.context, (
             f"{start + tokens.size(1)} tokens, but {self.context} positions"
         )
         x = self.embedding(tokens)  # (B, T, C)
-        x = self.ngrams(x, tokens, cache.append(tokens) if cache else None)
+        earlier = cache.append(tokens) if cache else None
+        x = self.ngrams(x, tokens, earlier) if segments is None else self.ngrams(x, tokens, segments=segments)
         x = self.positions(x, start)
         x = self.dropout(self.embedding_norm(x))
         rotation = self.positions.rotation(start, tokens.size(1))
+        mask = None if segments is None else segment_mask(segments)
         for index, block in enumerate(self.blocks):
-            x = block(x, rotation, cache.layers[index] if cache else None)  # (B, T, C)
+            x = block(x, rotation, cache.layers[index] if cache else None, mask)  # (B, T, C)
         logits = self.head(self.norm(x))  # (B, T, V)
         if self.logit_softcap is not None:
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()

@@ -33,8 +33,13 @@ class NGrams(nn.Module):
         """See `model.tables`."""
         return list(self.parameters())
 
-    def forward(self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
-        """Add to the embeddings x (B, T, C) of `tokens` (B, T); `earlier` (B, ≤ before) stand before them."""
+    def forward(
+        self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
+        """Add to the embeddings x (B, T, C) of `tokens` (B, T); `earlier` (B, ≤ before) stand before them.
+
+        With `segments` (B, T) nothing of another segment is looked at, and nothing is earlier.
+        """
         return x
 
 
@@ -55,20 +60,30 @@ class HashedNGrams(NGrams):
         """Give dense gradients: what processes add up has to have the same shape everywhere."""
         self.sparse = False
 
-    def rows(self, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
-        """(B, T, n − 1): for each n the row of the table; what stands before the first token counts as nothing."""
+    def rows(self, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        """(B, T, n − 1): for each n the row of the table; what stands before the first token, or in another segment,
+        counts as nothing.
+        """
         held = tokens if earlier is None else torch.cat((earlier, tokens), dim=1)
         held = F.pad(held + 1, (self.before, 0))  # 0: nothing
         length = tokens.size(1)
         hashed, found = held[:, -length:], []
         for back in range(1, self.before + 1):
             end = held.size(1) - back
-            hashed = hashed * _STEP + held[:, end - length : end]
+            before = held[:, end - length : end]
+            if segments is not None:
+                own = (
+                    F.pad(segments, (back, 0))[:, :length] == segments
+                )  # before the row stands nothing anyway
+                before = before * own
+            hashed = hashed * _STEP + before
             found.append(((hashed * _MIX >> 32) % self.buckets) + (back - 1) * self.buckets)
         return torch.stack(found, dim=-1)
 
-    def forward(self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None) -> Tensor:
-        rows = self.rows(tokens, earlier)
+    def forward(
+        self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
+        rows = self.rows(tokens, earlier, segments)
         return x + F.embedding(rows, self.weight, sparse=self.sparse).sum(dim=-2)
 
 

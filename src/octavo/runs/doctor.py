@@ -12,6 +12,7 @@ import torch
 
 from octavo.config import load_recipe
 from octavo.dataset import default_cache
+from octavo.dataset.batch import Batch
 from octavo.ground.memory import available_memory
 from octavo.model.build import build_model
 from octavo.runs.manifest import machine, versions
@@ -64,11 +65,11 @@ def _disk(free: int) -> dict[str, Any]:
     )
 
 
-def _probe() -> tuple[torch.nn.Module, tuple[torch.Tensor, torch.Tensor]]:
+def _probe() -> tuple[torch.nn.Module, Batch[torch.Tensor]]:
     recipe = load_recipe({"model": {"layers": 2, "width": 128, "heads": 4, "context": 64}})
     model = build_model(recipe.model, vocab_size=64, seed=0)
     window = torch.arange(16 * 65).remainder(61).view(16, 65)
-    return model, (window[:, :-1].contiguous(), window[:, 1:].contiguous())
+    return model, Batch(window[:, :-1].contiguous(), window[:, 1:].contiguous())
 
 
 def _accelerator() -> dict[str, Any]:

@@ -16,6 +16,7 @@ import torch
 
 from octavo.config import DEFAULT_RECIPE, Recipe
 from octavo.config.parts import LARGEST, MOST
+from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.ground.console import Console
@@ -29,7 +30,7 @@ from octavo.runs.run import Run
 from octavo.runs.teachers import teachers_of, to_ask
 from octavo.runs.train import resolve
 from octavo.training.fitting import WHOLE, Fit, open_ways, refuse_beyond_memory_of, rehearsed
-from octavo.training.loop import Batch, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.recompute import recompute_blocks
 from octavo.training.rehearsal import CPU
 from octavo.training.runtime import (
@@ -218,27 +219,25 @@ def timed(
     whole = training.accumulation * training.batch
     keep_memory()
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
-    inputs, targets = made_up(recipe, vocab_size)
-    probe = torch.from_numpy(inputs[:2, :64]), torch.from_numpy(targets[:2, :64])
-    device = choose_device(training.device, model, probe, console.say)
-    probe = torch.from_numpy(inputs), torch.from_numpy(targets)
+    batch = made_up(recipe, vocab_size)
+    probe = batch.to("cpu")
+    device = choose_device(training.device, model, probe.corner(2, 64), console.say)
     threads = choose_threads(training.threads, model, probe, device, note)
     way = open_ways(model, recipe.model, training, decided={}, device=device, report=note)[0]
     if way.recompute:
         recompute_blocks(model)
     rows = min(way.micro_batch or training.batch, training.batch)
-    parts, inputs, targets = math.ceil(whole / rows), inputs[:rows], targets[:rows]
+    parts = math.ceil(whole / rows)
     operations = whole * context * accounting.training_flops(recipe.model, vocab_size=vocab_size)
     if device.type == "cpu" and operations > LONG_STEP:
         rows, parts, repeats = min(rows, max(1, int(whole * LONG_STEP / operations))), 1, 1
-        inputs, targets = inputs[:rows], targets[:rows]
-    probe = torch.from_numpy(inputs), torch.from_numpy(targets)
-    precision = choose_precision(training.precision, model, probe, device, console.say)
+    batch = batch.rows_at(slice(rows))
+    precision = choose_precision(training.precision, model, batch.to("cpu"), device, console.say)
     model.to(device)
     steps = training_steps(
         model,
         training.optimizer.build(model),
-        lambda step, micro: (inputs, targets),
+        lambda step, micro: batch,
         schedule=lambda step: 0.0,  # weights stay, so that a recipe that would diverge can be timed too
         seed=recipe.seed,
         start=0,
@@ -262,11 +261,11 @@ def timed(
     }
 
 
-def made_up(recipe: Recipe, vocab_size: int) -> Batch:
+def made_up(recipe: Recipe, vocab_size: int) -> Batch[np.ndarray]:
     """A batch of random tokens."""
     random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
     window = random.integers(0, vocab_size, (recipe.training.batch, recipe.model.context + 1))
-    return np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
+    return Batch(np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:]))
 
 
 def warnings(facts: Mapping[str, Any]) -> list[str]:

@@ -105,8 +105,7 @@ class Session:
             return None
 
         def timing(threads: int) -> float:
-            inputs, targets = map(torch.from_numpy, self.batches.batch(0, 0))
-            return pass_timing(self.model, (inputs, targets), runtime.most)(threads)
+            return pass_timing(self.model, self.batches.batch(0, 0).to("cpu"), runtime.most)(threads)
 
         crew = Crew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)
         set_threads(crew.threads)

@@ -195,8 +195,8 @@ def choose_runtime(
         console.say(
             f"the run began with {decided['threads']} threads, now {threads}: results may differ in the last bits"
         )
-    inputs, targets = map(torch.from_numpy, batches.batch(0, 0))
-    small = inputs[:2, :64], targets[:2, :64]
+    first = batches.batch(0, 0).to("cpu")
+    small = first.corner(2, 64)
     wanted = decided.get("device", "auto") if training.device == "auto" else training.device
     if wanted == "auto":
         wanted = accelerator() or "cpu"
@@ -207,14 +207,14 @@ def choose_runtime(
         )
     world.connect(device)
     if world.size == 1:
-        threads = choose_threads(asked, model, (inputs, targets), device, console.say)
+        threads = choose_threads(asked, model, first, device, console.say)
     rows = -(-training.batch // world.size)
     training = training.model_copy(update={"batch": rows})  # of this process
 
     def attempt(way: Fit) -> Runtime:
         if way.recompute:
             recompute_blocks(model)
-        probe = inputs[: min(way.micro_batch or rows, rows)], targets[: min(way.micro_batch or rows, rows)]
+        probe = first.rows_at(slice(min(way.micro_batch or rows, rows)))
         wanted = decided.get("precision", training.precision)
         precision = choose_precision(wanted, model, probe, device, console.say)
         runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute, world, most)

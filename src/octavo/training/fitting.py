@@ -1,6 +1,6 @@
 """Training where memory is short: how many sequences of a batch are computed at once, and whether blocks recompute.
 
-Decided once, before the first step, and never where memory suffices; the step stays the same (see `loop.in_parts`).
+Decided once, before the first step, and never where memory suffices; the step stays the same (see `Batch.parts`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from octavo.config import ModelConfig, PartConfig, Recipe
 from octavo.config.schema import TrainingConfig
+from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.ground.memory import available_memory, refuse_beyond_memory
 from octavo.model import accounting
@@ -140,7 +141,7 @@ def attempted(open_ways: Sequence[Fit], attempt: Callable[[Fit], T], report: Rep
     raise AssertionError("there is always a way")
 
 
-def try_out(model: GPT, training: TrainingConfig, batch: tuple[Tensor, Tensor], runtime: Runtime) -> None:
+def try_out(model: GPT, training: TrainingConfig, batch: Batch[Tensor], runtime: Runtime) -> None:
     """A step on the real device, with room kept for what the optimizer will remember; no weight changes.
 
     Raises torch.OutOfMemoryError.
@@ -154,12 +155,12 @@ def try_out(model: GPT, training: TrainingConfig, batch: tuple[Tensor, Tensor], 
     state = training.optimizer.state_size(parameters=count, matrices=matrices)
     accumulates = training.accumulation > 1 or runtime.micro_batch is not None
     model.to(runtime.device).train()
-    inputs, targets = (part.to(runtime.device) for part in batch)
+    batch = batch.to(runtime.device)
     try:
         kept = torch.empty(state, dtype=torch.float32, device=runtime.device)
         for _ in range(1 + accumulates):
             with runtime.autocast():
-                loss = loss_of(model, inputs, targets, scored=targets.numel())
+                loss = loss_of(model, batch, scored=batch.targets.numel())
             loss.backward()
         del kept
     finally:

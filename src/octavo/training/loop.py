@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
+from octavo.dataset.batch import Batch
 from octavo.errors import DivergedError
+from octavo.training.objective import logits_of
 from octavo.training.parallel import gradients_sent
 from octavo.training.sharding import held, is_part
 from octavo.training.teaching import Lesson, Teachers
 from octavo.training.world import ALONE, World
-
-Batch = tuple[np.ndarray, np.ndarray]
 
 DIVERGED_REMEDY = (
     "start a new run with a third of training.optimizer.learning_rate, or a longer training.schedule.warmup"
@@ -41,27 +41,29 @@ class StepInfo:
     tokens: int  # scored in this step
 
 
-def loss_of(
-    model: nn.Module, inputs: Tensor, targets: Tensor, *, scored: float, lesson: Lesson | None = None
-) -> Tensor:
-    """Cross-entropy (nats) summed over the targets that are not −1, divided by `scored`.
+def loss_of(model: nn.Module, batch: Batch[Tensor], *, scored: float, lesson: Lesson | None = None) -> Tensor:
+    """Cross-entropy (nats) summed over the targets that are not −1, each with its weight, divided by `scored`.
 
     Of a `lesson` its share: that much is cross-entropy with what the teacher predicts instead.
     """
-    logits = model(inputs)  # (B, T, V)
+    logits = logits_of(model, batch)  # (B, T, V)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, 1)
-    targets = targets.flatten()
-    nats = F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
+    targets, weights = batch.targets.flatten(), None if batch.weights is None else batch.weights.flatten()
+    if weights is None:
+        nats = F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
+    else:
+        nats = (F.cross_entropy(logits, targets, ignore_index=-1, reduction="none") * weights).sum()
     if lesson is not None:
         taught = F.cross_entropy(logits, lesson.predicted.flatten(0, 1), reduction="none")
-        nats = torch.lerp(nats, (taught * (targets >= 0)).sum(), lesson.weight)
+        counted = targets >= 0 if weights is None else weights * (targets >= 0)
+        nats = torch.lerp(nats, (taught * counted).sum(), lesson.weight)
     return nats / scored
 
 
 def training_steps(
     model: nn.Module,
     optimizers: Sequence[Optimizer],
-    batch: Callable[[int, int], Batch],
+    batch: Callable[[int, int], Batch[np.ndarray]],
     *,
     schedule: Callable[[int], float],
     seed: int,
@@ -76,9 +78,9 @@ def training_steps(
 ) -> Iterator[StepInfo]:
     """Train from finished step `start` to `steps`, yielding after every update.
 
-    `batch(step, micro)` gives inputs and targets, (B, T) each, of all processes of the `world` together; each takes
-    its rows of them, and computes `micro_batch` of these at once. With `teachers` it learns from these too. Raises
-    DivergedError, before any weight is touched, when the loss or a gradient is not finite.
+    `batch(step, micro)` gives the batch of all processes of the `world` together; each takes its rows of it, and
+    computes `micro_batch` of these at once. With `teachers` it learns from these too. Raises DivergedError, before any
+    weight is touched, when the loss or a gradient is not finite.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     device = parameters[0].device
@@ -91,15 +93,18 @@ def training_steps(
                 group["lr"] = group["base_lr"] * factor
         model.train()
         batches = [batch(step, micro) for micro in range(accumulation)]
-        tokens = sum(int((targets >= 0).sum()) for _, targets in batches)  # every one of them weighs the same
-        parts = [part for whole in batches for part in in_parts(world.share(whole), micro_batch)]
+        tokens = sum(whole.scored for whole in batches)
+        weight = sum(
+            whole.weight for whole in batches
+        )  # of the step: in which part a token stands is nothing to it
+        parts = [part for whole in batches for part in world.share(whole).parts(micro_batch)]
         loss = 0.0
         for number, part in enumerate(parts, start=1):
-            inputs, targets = (torch.from_numpy(array).to(device) for array in part)
+            here = part.to(device)
             with gradients_sent(model, now=number == len(parts)):
                 with autocast():
-                    lesson = teachers.lesson(step, inputs) if teachers else None
-                    part_loss = loss_of(model, inputs, targets, scored=tokens / world.size, lesson=lesson)
+                    lesson = teachers.lesson(step, here) if teachers else None
+                    part_loss = loss_of(model, here, scored=weight / world.size, lesson=lesson)
                 world.beat()
                 part_loss.backward()
             loss += part_loss.item()
@@ -114,13 +119,6 @@ def training_steps(
             optimizer.zero_grad(set_to_none=True)
         rate = optimizers[0].param_groups[0]["lr"]
         yield StepInfo(step=step + 1, loss=loss, gradient_norm=norm, learning_rate=rate, tokens=tokens)
-
-
-def in_parts(batch: Batch, rows: int | None) -> list[Batch]:
-    """A batch as batches of at most `rows` sequences each; without a number, as it is."""
-    inputs, targets = batch
-    rows = rows or len(inputs)
-    return [(inputs[at : at + rows], targets[at : at + rows]) for at in range(0, len(inputs), rows)]
 
 
 def seed_dropout(device: torch.device, seed: int) -> None:

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from octavo.config import ModelConfig, PartConfig
+from octavo.dataset.batch import Batch
 from octavo.model.accounting import FLOAT_BYTES
 from octavo.model.attend import reaches
 from octavo.model.build import assemble
@@ -141,7 +142,7 @@ def rehearse(
         part.hold([*parameters, *model.buffers(), *_gradients(parameters)])
         with part:
             with arithmetic(precision, device):
-                loss = loss_of(model, tokens, tokens, scored=tokens.numel())
+                loss = loss_of(model, Batch(tokens, tokens), scored=tokens.numel())
             loss.backward()
         del loss
         gradients = _gradients(parameters)

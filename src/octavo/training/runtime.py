@@ -16,8 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.training.loop import loss_of
+from octavo.training.objective import logits_of
 from octavo.training.precision import autocast, fast_bfloat16
 from octavo.training.threads import Timing, faster
 from octavo.training.world import ALONE, World
@@ -73,7 +75,7 @@ def set_threads(wanted: int | None) -> int:
 
 
 def choose_threads(
-    wanted: int | None, model: nn.Module, probe: tuple[Tensor, Tensor], device: torch.device, report: Report
+    wanted: int | None, model: nn.Module, probe: Batch[Tensor], device: torch.device, report: Report
 ) -> int:
     """So many CPU threads as wanted; without a wish all that torch uses, or one where others use the machine so much
     that it is faster by far. Returns the number, which is then in force.
@@ -90,13 +92,12 @@ def choose_threads(
     return set_threads(chosen)
 
 
-def pass_timing(model: nn.Module, probe: tuple[Tensor, Tensor], most: int) -> Timing:
+def pass_timing(model: nn.Module, probe: Batch[Tensor], most: int) -> Timing:
     """Times passes in float32 over a part of the probe that is short for one thread too; changes nothing."""
-    inputs, targets = probe
-    rows = max(1, len(inputs) // most)
+    rows = max(1, probe.rows // most)
     weights = sum(weight.numel() for weight in model.parameters())
     positions = max(8, int(SHORT_PASS / (6 * weights * rows)))
-    part = inputs[:rows, :positions], targets[:rows, :positions]
+    part = probe.corner(rows, positions)
 
     def seconds(threads: int) -> float:
         before = torch.get_num_threads()
@@ -130,9 +131,7 @@ def accelerator() -> str | None:
     return None
 
 
-def choose_device(
-    wanted: str, model: nn.Module, probe: tuple[Tensor, Tensor], report: Report
-) -> torch.device:
+def choose_device(wanted: str, model: nn.Module, probe: Batch[Tensor], report: Report) -> torch.device:
     """The device for `wanted` (auto, cpu, cuda, …), after the truth test; an accelerator that fails it is not used.
 
     Raises InputError for a device that does not exist here.
@@ -157,7 +156,7 @@ def choose_device(
 
 def truth_test(
     model: nn.Module,
-    probe: tuple[Tensor, Tensor],
+    probe: Batch[Tensor],
     device: torch.device,
     *,
     transform: Callable[[nn.Module], nn.Module] = lambda module: module,
@@ -166,17 +165,16 @@ def truth_test(
 
     Returns None when logits, gradients and greedy tokens agree, else what does not.
     """
-    inputs, targets = probe
     reference = copy.deepcopy(model).eval()
     tested = copy.deepcopy(model).to(device).eval()
     results = []
     for module, place in ((reference, torch.device("cpu")), (transform(tested), device)):
-        x, y = inputs.to(place), targets.to(place)
-        logits = module(x)
-        loss_of(module, x, y, scored=y.numel()).backward()
-        greedy = x[:1, :1]
+        here = probe.to(place)
+        logits = logits_of(module, here)
+        loss_of(module, here, scored=here.targets.numel()).backward()
+        greedy = here.inputs[:1, :1]
         with torch.no_grad():
-            for _ in range(min(20, inputs.size(1) - 1)):
+            for _ in range(min(20, here.inputs.size(1) - 1)):
                 greedy = torch.cat((greedy, module(greedy)[:, -1:].argmax(dim=-1)), dim=1)
         results.append((logits.detach().cpu(), greedy.cpu()))
     if relative_error(results[0][0], results[1][0]) > 1e-3:
@@ -202,7 +200,7 @@ def relative_error(expected: Tensor, found: Tensor) -> float:
 
 
 def choose_precision(
-    wanted: str, model: nn.Module, probe: tuple[Tensor, Tensor], device: torch.device, report: Report
+    wanted: str, model: nn.Module, probe: Batch[Tensor], device: torch.device, report: Report
 ) -> str:
     """float32 or bfloat16; `auto` times a training pass in both where the hardware has bfloat16 arithmetic."""
     if wanted != "auto":
@@ -220,17 +218,15 @@ def choose_precision(
     return chosen
 
 
-def step_seconds(
-    model: nn.Module, probe: tuple[Tensor, Tensor], runtime: Runtime, *, repeats: int = 2
-) -> float:
+def step_seconds(model: nn.Module, probe: Batch[Tensor], runtime: Runtime, *, repeats: int = 2) -> float:
     """Shortest time of a forward and backward pass over the probe, after a warm-up; gradients are cleared."""
-    inputs, targets = (part.to(runtime.device) for part in probe)
+    probe = probe.to(runtime.device)
     tested = model.to(runtime.device)
     times = []
     for _ in range(repeats + 1):
         begin = time.perf_counter()
         with runtime.autocast():
-            loss = loss_of(tested, inputs, targets, scored=targets.numel())
+            loss = loss_of(tested, probe, scored=probe.targets.numel())
         loss.backward()
         loss.item()  # waits for the device
         times.append(time.perf_counter() - begin)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from octavo.dataset.batch import Batch
+from octavo.training.objective import logits_of
+
 
 @dataclass(frozen=True)
 class Lesson:
@@ -31,7 +34,7 @@ class Teachers:
         self.models, self.weight = [model.eval().requires_grad_(False) for model in models], weight
 
     @torch.no_grad()
-    def lesson(self, step: int, inputs: Tensor) -> Lesson:
-        """The lesson of a step on inputs (B, T)."""
-        logits = self.models[step % len(self.models)](inputs)
+    def lesson(self, step: int, batch: Batch[Tensor]) -> Lesson:
+        """The lesson of a step on a batch."""
+        logits = logits_of(self.models[step % len(self.models)], batch)
         return Lesson(logits.float().softmax(dim=-1), self.weight)

@@ -19,10 +19,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from octavo.dataset.batch import Batch
 from octavo.errors import ConfigError, EndedElsewhere, InputError, LostError, OctavoError
 from octavo.training.watch import Pulse, Watch
-
-Batch = tuple[np.ndarray, np.ndarray]
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MEETING = 600.0  # seconds for all processes to come
@@ -115,16 +114,12 @@ class World:
             device_id=device if cuda else None,
         )
 
-    def share(self, batch: Batch) -> Batch:
+    def share(self, batch: Batch[np.ndarray]) -> Batch[np.ndarray]:
         """This process's rows of a batch; where they do not suffice for all, rows without a target fill up."""
         if self.size == 1:
             return batch
         self.beat()
-        rows = -(-len(batch[0]) // self.size)
-        mine = slice(self.rank * rows, (self.rank + 1) * rows)
-        inputs, targets = (array[mine] for array in batch)
-        missing = ((0, rows - len(inputs)), (0, 0))
-        return np.pad(inputs, missing), np.pad(targets, missing, constant_values=-1)
+        return batch.share(self.rank, self.size)
 
     def sums(self, *values: float) -> list[float]:
         """Each value added up over all processes."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config import ModelConfig
+from octavo.dataset.batch import Batch
 from octavo.evaluation.score import Score, score
 from octavo.model.build import build_model
 
@@ -30,9 +31,9 @@ class Fixed(nn.Module):
         return self.logits.expand(*tokens.shape, -1)
 
 
-def batch(targets: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+def batch(targets: list[list[int]]) -> Batch[np.ndarray]:
     array = np.array(targets, dtype=np.int64)
-    return np.zeros_like(array), array
+    return Batch(np.zeros_like(array), array)
 
 
 def test_sums_over_all_batches() -> None:
@@ -57,8 +58,8 @@ def test_how_batches_are_cut_does_not_matter() -> None:
     config = ModelConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": 8, "dropout": 0.5})
     model = build_model(config, vocab_size=V, seed=0)
     rows = np.random.default_rng(0).integers(V, size=(12, 9))
-    one = score(model, [(rows[:, :-1], rows[:, 1:])])
-    many = score(model, [(rows[i : i + 5, :-1], rows[i : i + 5, 1:]) for i in (0, 5, 10)])
+    one = score(model, [Batch(rows[:, :-1], rows[:, 1:])])
+    many = score(model, [Batch(rows[i : i + 5, :-1], rows[i : i + 5, 1:]) for i in (0, 5, 10)])
     assert many.nats == pytest.approx(one.nats, rel=1e-6)
     assert (many.tokens, many.correct) == (one.tokens, one.correct) == (96, one.correct)
 

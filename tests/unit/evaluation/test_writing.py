@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config import check
+from octavo.dataset.batch import Batch
 from octavo.evaluation.finding import Facts, Finding
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import score
@@ -124,7 +125,7 @@ def test_places_sum_what_the_batches_hold() -> None:
     targets[1, 3] = 1
     targets[2, 5:] = -1  # not whole: left out of the positions
     places = Places(context=8, end=1)
-    total = score(ByPosition(chances), [(np.zeros_like(targets), targets)], places=places)
+    total = score(ByPosition(chances), [Batch(np.zeros_like(targets), targets)], places=places)
     assert total.tokens == 21
     positions, document_ends = places.positions(), places.document_ends()
     assert positions is not None and document_ends is not None
@@ -154,5 +155,7 @@ def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
 
 def test_places_without_documents_or_whole_windows_are_none() -> None:
     places = Places(context=8, end=None)
-    score(ByPosition([0.5] * 4), [(np.zeros((1, 4), np.int64), np.zeros((1, 4), np.int64))], places=places)
+    score(
+        ByPosition([0.5] * 4), [Batch(np.zeros((1, 4), np.int64), np.zeros((1, 4), np.int64))], places=places
+    )
     assert places.positions() is None and places.document_ends() is None

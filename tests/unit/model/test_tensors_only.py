@@ -15,6 +15,7 @@ from torch import Tensor
 
 from octavo.config import Recipe, load_recipe
 from octavo.config.parts import parts
+from octavo.dataset.batch import Batch
 from octavo.generation import Sampling, Writer
 from octavo.model import tensors_only as twin
 from octavo.model.build import build_model
@@ -101,7 +102,7 @@ def test_equal_logits_loss_and_gradients(dtype: torch.dtype, length: int) -> Non
     scale = expected.abs().max().item() if dtype == torch.float32 else 1.0
     torch.testing.assert_close(found, expected, atol=1e-5 * scale, rtol=0)
     loss = twin.cross_entropy(found, targets).mean()
-    ours = loss_of(gpt, inputs[None], targets[None], scored=length)
+    ours = loss_of(gpt, Batch(inputs[None], targets[None]), scored=length)
     assert loss.item() == pytest.approx(ours.item(), rel=1e-5)
     loss.backward()
     ours.backward()

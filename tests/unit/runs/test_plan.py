@@ -11,6 +11,7 @@ from torch import Tensor
 
 import octavo
 from octavo.config import load_recipe
+from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.ground.console import Console
 from octavo.runs import plan as module
@@ -92,7 +93,7 @@ def test_of_a_long_step_a_part_is_timed(monkeypatch: pytest.MonkeyPatch) -> None
     timed_rows = []
 
     def steps(model: object, optimizer: object, batch: Callable, **how: int) -> Iterator[int]:
-        timed_rows.append((len(batch(0, 0)[0]), how["accumulation"]))
+        timed_rows.append((batch(0, 0).rows, how["accumulation"]))
         yield from range(how["steps"])
 
     monkeypatch.setattr(module, "training_steps", steps)
@@ -115,9 +116,9 @@ def test_a_taught_run_is_planned_with_its_teachers(tmp_path: Path, monkeypatch: 
     asked: list[int] = []
     lesson = Teachers.lesson
 
-    def counted(self: Teachers, step: int, inputs: Tensor) -> Lesson:
+    def counted(self: Teachers, step: int, batch: Batch[Tensor]) -> Lesson:
         asked.append(step)
-        return lesson(self, step, inputs)
+        return lesson(self, step, batch)
 
     monkeypatch.setattr(Teachers, "lesson", counted)
     alone = plan(SMALL, tmp_path / "text.txt")

@@ -254,9 +254,10 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
         plain, [octavo.Run.open(place / "teacher-1")], recipe, text, path, QUIET, octavo.training.world.ALONE
     )
     for step in range(3):
-        inputs, targets = mixed.batch(step)
+        batch = mixed.batch(step)
+        inputs, targets = batch.inputs, batch.targets
         assert inputs.shape == targets.shape == (5, 16)
-        assert np.array_equal(inputs[:3], plain.batch(step)[0])
+        assert np.array_equal(inputs[:3], plain.batch(step).inputs)
         assert np.array_equal(targets[:, :-1], inputs[:, 1:])
     texts = load_file(path)["tokens"].reshape(-1, 17)
     assert {tuple(row) for row in np.concatenate((inputs, targets[:, -1:]), axis=1)[3:]} <= {

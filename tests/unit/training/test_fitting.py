@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from octavo.config import load_recipe
+from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.model.build import build_model
 from octavo.training import fitting
@@ -92,7 +93,7 @@ def test_trying_out_changes_no_weight() -> None:
     model = build_model(recipe.model, vocab_size=50, seed=0)
     before = [p.detach().clone() for p in model.parameters()]
     tokens = torch.zeros(3, 32, dtype=torch.long)
-    fitting.try_out(model, recipe.training, (tokens, tokens), Runtime(CPU, "float32", 1, micro_batch=3))
+    fitting.try_out(model, recipe.training, Batch(tokens, tokens), Runtime(CPU, "float32", 1, micro_batch=3))
     assert all(map(torch.equal, model.parameters(), before))
     assert all(p.grad is None for p in model.parameters())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 
@@ -13,9 +14,10 @@ from torch.nn import functional as F
 from torch.optim import SGD, Optimizer
 
 from octavo.config import ModelConfig
+from octavo.dataset.batch import Batch
 from octavo.errors import DivergedError
 from octavo.model.build import build_model
-from octavo.training.loop import Batch, StepInfo, gradient_norm, loss_of, training_steps
+from octavo.training.loop import StepInfo, gradient_norm, loss_of, training_steps
 from octavo.training.optimizers import AdamWConfig, SGDConfig
 
 V, T = 7, 6
@@ -34,7 +36,7 @@ def rows(step: int, count: int = 8) -> np.ndarray:
 
 
 def whole(step: int, micro: int) -> Batch:
-    return rows(step)[:, :-1], rows(step)[:, 1:]
+    return Batch(rows(step)[:, :-1], rows(step)[:, 1:])
 
 
 def run(
@@ -61,8 +63,8 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
 def test_one_step_by_hand() -> None:
     trained, twin = model(), model()
     info = next(run(trained))
-    inputs, targets = map(torch.from_numpy, whole(0, 0))
-    loss = F.cross_entropy(twin(inputs).flatten(0, 1), targets.flatten())
+    batch = whole(0, 0).to("cpu")
+    loss = F.cross_entropy(twin(batch.inputs).flatten(0, 1), batch.targets.flatten())
     loss.backward()
     norm = torch.cat([p.grad.flatten() for p in twin.parameters()]).norm()
     assert info.step == 1 and info.tokens == 8 * T
@@ -75,7 +77,7 @@ def test_one_step_by_hand() -> None:
 def test_accumulated_batches_are_one_batch() -> None:
     def part(step: int, micro: int) -> Batch:
         piece = rows(step)[2 * micro : 2 * micro + 2]
-        return piece[:, :-1], piece[:, 1:]
+        return Batch(piece[:, :-1], piece[:, 1:])
 
     one, four = model(), model()
     options = AdamWConfig(learning_rate=1e-2, eps=1e-3)  # a larger eps, for Adam divides rounding by itself
@@ -112,10 +114,9 @@ def test_nothing_happens_before_it_is_asked_for() -> None:
 
 def test_targets_of_minus_one_are_ignored() -> None:
     def marked(step: int, micro: int) -> Batch:
-        inputs, targets = whole(step, micro)
-        inputs, targets = np.concatenate([inputs, inputs]), np.concatenate([targets, targets])
-        targets[8:] = -1
-        return inputs, targets
+        twice = whole(step, micro).joined(whole(step, micro))
+        twice.targets[8:] = -1
+        return twice
 
     one, other = model(), model()
     expected, found = list(run(one)), list(run(other, marked))
@@ -131,7 +132,7 @@ def test_loss_of_counts_what_is_scored() -> None:
             return torch.tensor([0.5, 0.25, 0.25]).log().expand(*tokens.shape, -1)
 
     targets = torch.tensor([[0, 1, -1], [-1, -1, -1]])
-    loss = loss_of(Fixed(), torch.zeros_like(targets), targets, scored=2)
+    loss = loss_of(Fixed(), Batch(torch.zeros_like(targets), targets), scored=2)
     assert loss.item() == pytest.approx(1.5 * math.log(2))
 
 
@@ -141,7 +142,7 @@ def test_the_loss_is_summed_in_float32_whatever_the_logits_are() -> None:
     short, double = logits.bfloat16(), logits.bfloat16().double()
     exact = F.cross_entropy(double.flatten(0, 1), targets.flatten()).item()
     for given, digits in ((short, 1e-6), (double, 1e-12)):
-        found = loss_of(lambda inputs, given=given: given, targets, targets, scored=targets.numel())
+        found = loss_of(lambda inputs, given=given: given, Batch(targets, targets), scored=targets.numel())
         assert found.item() == pytest.approx(exact, rel=digits)
 
 
@@ -153,7 +154,7 @@ def test_accumulation_weighs_every_token_the_same() -> None:
     for parts in (1, 4):
         trained = model()
         cut = [
-            (np.ascontiguousarray(x), np.ascontiguousarray(y))
+            Batch(np.ascontiguousarray(x), np.ascontiguousarray(y))
             for x, y in zip(np.split(inputs, parts), np.split(targets, parts), strict=True)
         ]
         (info,) = training_steps(
@@ -172,6 +173,54 @@ def test_accumulation_weighs_every_token_the_same() -> None:
     assert part.loss == pytest.approx(whole.loss, abs=1e-6)
     for name, weight in one.items():
         torch.testing.assert_close(other[name], weight, atol=1e-6, rtol=0)
+
+
+def test_a_weight_of_zero_is_no_target_and_of_two_the_token_twice() -> None:
+    none, twice = np.ones((8, T), np.float32), np.ones((8, T), np.float32)
+    none[:3, 2:], twice[5] = 0, 2
+
+    def with_weights(weights: np.ndarray) -> Callable[[int, int], Batch]:
+        return lambda step, micro: dataclasses.replace(whole(step, micro), weights=weights)
+
+    def without_targets(step: int, micro: int) -> Batch:
+        targets = whole(step, micro).targets.copy()
+        targets[:3, 2:] = -1
+        return Batch(whole(step, micro).inputs, targets)
+
+    def row_twice(step: int, micro: int) -> Batch:
+        return whole(step, micro).joined(whole(step, micro).rows_at(slice(5, 6)))
+
+    for weights_given, plain in ((none, without_targets), (twice, row_twice)):
+        one, other, parted = model(), model(), model()
+        expected = list(run(one, plain))
+        found = list(run(other, with_weights(weights_given)))
+        in_parts = list(run(parted, with_weights(weights_given), micro_batch=3))
+        for infos, trained in ((found, other), (in_parts, parted)):
+            assert [info.loss for info in infos] == pytest.approx([info.loss for info in expected], abs=1e-6)
+            for a, b in zip(weights(trained), weights(one), strict=True):
+                assert (a - b).abs().max() <= 1e-6
+    assert next(run(model(), with_weights(np.ones((8, T), np.float32)))).tokens == 8 * T
+
+
+def test_segments_reach_the_model() -> None:
+    """Documents side by side, each alone, are documents in rows of their own: with positions that know no place."""
+    config = ModelConfig.model_validate(
+        {"layers": 1, "width": 16, "heads": 2, "context": T, "positions": "rotary"}
+    )
+    segments = np.arange(T)[None].repeat(8, 0) // 3
+
+    def packed(step: int, micro: int) -> Batch:
+        return dataclasses.replace(whole(step, micro), segments=segments)
+
+    def alone(step: int, micro: int) -> Batch:
+        rows = whole(step, micro)
+        return Batch(rows.inputs.reshape(-1, 3), rows.targets.reshape(-1, 3))
+
+    one, other = (build_model(config, vocab_size=V, seed=0) for _ in range(2))
+    expected, found = list(run(one, alone)), list(run(other, packed))
+    assert [info.loss for info in found] == pytest.approx([info.loss for info in expected], abs=1e-5)
+    for a, b in zip(weights(other), weights(one), strict=True):
+        assert (a - b).abs().max() <= 1e-5
 
 
 # Rates and clipping
@@ -302,10 +351,10 @@ def test_a_batch_in_parts_is_the_same_step(rows_at_once: int) -> None:
     """Also where parts have different numbers of scored targets, or none."""
 
     def some(step: int, micro: int) -> Batch:
-        inputs, targets = whole(step, micro)
-        targets = targets.copy()
+        batch = whole(step, micro)
+        targets = batch.targets.copy()
         targets[:3, 2:], targets[5] = -1, -1
-        return inputs, targets
+        return Batch(batch.inputs, targets)
 
     one, parted = model(), model()
     expected = list(run(one, some, optimizers=AdamWConfig().build(one), steps=5, clip=0.5))

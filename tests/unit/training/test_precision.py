@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from octavo.config import load_recipe
+from octavo.dataset.batch import Batch
 from octavo.model import attention
 from octavo.model.build import build_model
 from octavo.training.loop import loss_of
@@ -94,7 +95,7 @@ def test_what_stays_short_between_two_products_changes_no_bit(
             weight.short_output = False  # pyrefly: ignore
         torch.manual_seed(5)
         with Bfloat16Products():
-            loss = loss_of(model, tokens, tokens, scored=tokens.numel())
+            loss = loss_of(model, Batch(tokens, tokens), scored=tokens.numel())
         loss.backward()
         results.append([loss.detach(), *(weight.grad for weight in model.parameters())])
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from octavo.config import ModelConfig
 from octavo.config.parts import parts
+from octavo.dataset.batch import Batch
 from octavo.model import accounting, attention
 from octavo.model.build import build_model
 from octavo.model.native import library
@@ -63,7 +64,7 @@ def test_memory_is_that_of_a_real_step(config: ModelConfig, kind: str, recompute
     inputs, counter = tokens(config), OperationCounter()
     counter.hold([*model.parameters(), *model.buffers()])
     with counter:
-        loss_of(model, inputs, inputs, scored=inputs.numel()).backward()
+        loss_of(model, Batch(inputs, inputs), scored=inputs.numel()).backward()
     for optimizer in optimizers:
         optimizer.step()
     memory = rehearse(config, part, vocab_size=V, rows=B, recompute=recompute).memory
@@ -83,7 +84,7 @@ def test_the_peak_is_that_of_a_real_step(config: ModelConfig) -> None:
     inputs, counter = tokens(config), OperationCounter()
     counter.hold([*model.parameters(), *model.buffers()])
     with counter:
-        loss_of(model, inputs, inputs, scored=inputs.numel()).backward()
+        loss_of(model, Batch(inputs, inputs), scored=inputs.numel()).backward()
     memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
     assert memory.weights + memory.gradients + memory.activations == counter.peak
 
@@ -97,7 +98,7 @@ def test_with_the_kernel_a_step_needs_hardly_more(name: str) -> None:
     inputs, counter = tokens(config), OperationCounter()
     counter.hold([*model.parameters(), *model.buffers()])
     with counter:
-        loss_of(model, inputs, inputs, scored=inputs.numel()).backward()
+        loss_of(model, Batch(inputs, inputs), scored=inputs.numel()).backward()
     memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
     assert counter.peak <= 1.05 * (memory.weights + memory.gradients + memory.activations)
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config import load_recipe
+from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
@@ -35,9 +36,9 @@ def model(dropout: float = 0.0) -> GPT:
     return build_model(recipe.model, vocab_size=11, seed=3)
 
 
-def probe() -> tuple[Tensor, Tensor]:
+def probe() -> Batch[Tensor]:
     window = torch.arange(2 * 17).mul(7).remainder(11).view(2, 17)
-    return window[:, :-1].contiguous(), window[:, 1:].contiguous()
+    return Batch(window[:, :-1].contiguous(), window[:, 1:].contiguous())
 
 
 class Around(nn.Module):

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from octavo.config import ModelConfig
+from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
-from octavo.training.loop import Batch, loss_of, training_steps
+from octavo.training.loop import loss_of, training_steps
 from octavo.training.optimizers import SGDConfig
 from octavo.training.teaching import Lesson, Teachers
 
@@ -26,45 +27,42 @@ def model(seed: int, dropout: float = 0.0) -> nn.Module:
 
 def batch(step: int, micro: int = 0) -> Batch:
     rows = np.random.default_rng(step).integers(V, size=(8, T + 1))
-    return rows[:, :-1], rows[:, 1:]
+    return Batch(rows[:, :-1], rows[:, 1:])
 
 
-def tensors() -> tuple[torch.Tensor, torch.Tensor]:
-    inputs, targets = map(torch.from_numpy, batch(0))
-    targets = targets.clone()
+def tensors() -> Batch[torch.Tensor]:
+    found = batch(0).to("cpu")
+    targets = found.targets.clone()
     targets[3, 2:] = -1
-    return inputs, targets
+    return Batch(found.inputs, targets)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_the_loss_by_hand(weight: float) -> None:
-    student, (inputs, targets) = model(0), tensors()
+    student, given = model(0), tensors()
     predicted = torch.rand(8, T, V, generator=torch.Generator().manual_seed(1)).softmax(-1)
     expected = 0.0
     for row in range(8):
         for place in range(T):
-            known = student(inputs)[row, place].double().log_softmax(-1)
-            if targets[row, place] >= 0:
+            known = student(given.inputs)[row, place].double().log_softmax(-1)
+            if given.targets[row, place] >= 0:
                 taught = -(predicted[row, place].double() * known).sum()
-                expected += (weight * taught - (1 - weight) * known[targets[row, place]]).item()
-    found = loss_of(student, inputs, targets, scored=5.0, lesson=Lesson(predicted, weight))
+                expected += (weight * taught - (1 - weight) * known[given.targets[row, place]]).item()
+    found = loss_of(student, given, scored=5.0, lesson=Lesson(predicted, weight))
     assert found.item() == pytest.approx(expected / 5.0, rel=1e-6)
 
 
 def test_in_turn_they_teach_their_mean() -> None:
     """The fast way, one teacher a step, beside the slow one: all of them every time."""
     teachers = [model(seed) for seed in (1, 2, 3)]
-    student, (inputs, targets) = model(0), tensors()
+    student, given = model(0), tensors()
     lessons = Teachers(teachers, weight=0.7)
-    turns = [
-        loss_of(student, inputs, targets, scored=1.0, lesson=lessons.lesson(step, inputs))
-        for step in range(3)
-    ]
-    mean = torch.stack([teacher(inputs).softmax(-1) for teacher in teachers]).mean(0)
-    together = loss_of(student, inputs, targets, scored=1.0, lesson=Lesson(mean, 0.7))
+    turns = [loss_of(student, given, scored=1.0, lesson=lessons.lesson(step, given)) for step in range(3)]
+    mean = torch.stack([teacher(given.inputs).softmax(-1) for teacher in teachers]).mean(0)
+    together = loss_of(student, given, scored=1.0, lesson=Lesson(mean, 0.7))
     assert torch.stack(turns).mean().item() == pytest.approx(together.item(), rel=1e-6)
     assert len({turn.item() for turn in turns}) == 3
-    again = loss_of(student, inputs, targets, scored=1.0, lesson=lessons.lesson(3, inputs))
+    again = loss_of(student, given, scored=1.0, lesson=lessons.lesson(3, given))
     assert again.item() == turns[0].item()
 
 
@@ -72,8 +70,8 @@ def test_teachers_have_no_dropout_and_stay_as_they_are() -> None:
     teacher = model(1, dropout=0.5)
     before = [parameter.clone() for parameter in teacher.parameters()]
     teachers, student = Teachers([teacher], weight=1.0), model(0)
-    inputs, _ = tensors()
-    assert torch.equal(teachers.lesson(0, inputs).predicted, teachers.lesson(0, inputs).predicted)
+    given = tensors()
+    assert torch.equal(teachers.lesson(0, given).predicted, teachers.lesson(0, given).predicted)
     list(steps(student, teachers, 3))
     after = list(teacher.parameters())
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
@@ -101,7 +99,7 @@ def test_a_student_comes_to_predict_what_its_teacher_does() -> None:
     with torch.no_grad():
         for parameter in teacher.parameters():
             parameter.mul_(3.0)
-    inputs = torch.from_numpy(batch(1000)[0])
+    inputs = torch.from_numpy(batch(1000).inputs)
 
     def distance(student: nn.Module) -> float:
         with torch.no_grad():

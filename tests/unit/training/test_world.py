@@ -5,23 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from octavo.dataset.batch import Batch
 from octavo.errors import ConfigError, InputError
 from octavo.training.watch import Pulse, Seen, to_blame
 from octavo.training.world import World, launched
 
 
-def rows(count: int) -> tuple[np.ndarray, np.ndarray]:
+def rows(count: int) -> Batch[np.ndarray]:
     inputs = np.arange(3 * count).reshape(count, 3)
-    return inputs, inputs + 1
+    return Batch(inputs, inputs + 1)
 
 
 @pytest.mark.parametrize(("count", "size"), [(8, 1), (8, 2), (8, 4), (7, 4), (1, 3), (5, 2)])
 def test_the_shares_are_the_batch_in_order(count: int, size: int) -> None:
     shares = [World(rank=rank, size=size).share(rows(count)) for rank in range(size)]
-    assert len({len(inputs) for inputs, _ in shares}) == 1, "all compute equally often on equally much"
-    inputs, targets = (np.concatenate(parts) for parts in zip(*shares, strict=True))
-    assert np.array_equal(inputs[:count], rows(count)[0])
-    assert np.array_equal(targets[:count], rows(count)[1])
+    assert len({share.rows for share in shares}) == 1, "all compute equally often on equally much"
+    inputs, targets = (
+        np.concatenate([getattr(share, name) for share in shares]) for name in ("inputs", "targets")
+    )
+    assert np.array_equal(inputs[:count], rows(count).inputs)
+    assert np.array_equal(targets[:count], rows(count).targets)
     assert (targets[count:] == -1).all()
 
 

@@ -19,6 +19,7 @@ import torch
 
 from octavo.config import ModelConfig, check
 from octavo.config.parts import parts
+from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.training import optimizers
 from octavo.training.checkpoint import model_tensors, optimizer_tensors
@@ -30,12 +31,12 @@ from octavo.training.world import World, launched
 V, T, B = 17, 16, 8
 
 
-def batch(step: int, micro: int) -> tuple[np.ndarray, np.ndarray]:
+def batch(step: int, micro: int) -> Batch[np.ndarray]:
     """Each token is followed by the next number; the second half of the first rows is not scored."""
     inputs = np.random.default_rng([step, micro]).integers(V, size=(B, T))
     targets = (inputs + 1) % V
     targets[:3, T // 2 :] = -1
-    return inputs, targets
+    return Batch(inputs, targets)
 
 
 def config(**model: Any) -> ModelConfig:
@@ -79,9 +80,9 @@ def gradients(case: dict[str, Any], world: World) -> dict[str, Any]:
     trained = parts("parallel")[case["kind"]]().build(model, world)
     found = {}
     for now in (False, True):
-        inputs, targets = (torch.from_numpy(array) for array in world.share(batch(0, int(now))))
+        mine = world.share(batch(0, int(now))).to("cpu")
         with gradients_sent(trained, now=now):
-            loss_of(trained, inputs, targets, scored=100).backward()
+            loss_of(trained, mine, scored=100).backward()
         there = [whole(p.grad) for p in model.parameters() if p.grad is not None]
         norm = sum(float(gradient.norm()) for gradient in there)
         found["sent" if now else "kept"] = [bool(there), abs(norm - world.mean(norm)) < 1e-9]

@@ -1,0 +1,119 @@
+"""A batch: what a model reads, what it is to predict, and what else is known of each position.
+
+B sequences, T positions, S positions of what an encoder reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+A = TypeVar("A")
+"""numpy arrays, as batches are made, or torch tensors, as models take them."""
+
+NO_ROW = {"inputs": 0, "targets": -1, "weights": 0, "segments": 0, "source": 0, "places": -1}
+"""What a row holds that is there for its shape alone."""
+UNSAID = {"weights": 1, "segments": 0, "places": -1}
+"""What a field means that is not there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(Generic[A]):
+    """B sequences. The first axis of every field is B.
+
+    Attributes:
+        inputs: ids (B, T).
+        targets: what is to be predicted at each position, (B, T); −1 where nothing is.
+        weights: how much each target counts, float32 (B, T); None: each counts 1.
+        segments: the document of each position, (B, T): attention stays inside one; None: a row is one.
+        source: what an encoder reads, (B, S).
+        places: where in its split each target stands, (B, T); −1 where there is none. Batches that score have them.
+    """
+
+    inputs: A
+    targets: A
+    weights: A | None = None
+    segments: A | None = None
+    source: A | None = None
+    places: A | None = None
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """The fields that are there, by name."""
+        for field in fields(self):
+            if (value := getattr(self, field.name)) is not None:
+                yield field.name, value
+
+    @property
+    def rows(self) -> int:
+        """B."""
+        inputs: Any = self.inputs
+        return len(inputs)
+
+    @property
+    def scored(self) -> int:
+        """How many targets are predicted."""
+        targets: Any = self.targets
+        return int((targets >= 0).sum())
+
+    @property
+    def weight(self) -> float:
+        """What all predicted targets count together: what a sum over them is divided by for their mean."""
+        targets: Any = self.targets
+        weights: Any = self.weights
+        return float(self.scored) if weights is None else float((weights * (targets >= 0)).sum())
+
+    def rows_at(self, rows: slice) -> Batch[A]:
+        """Some of the sequences."""
+        return Batch(**{name: value[rows] for name, value in self.items()})
+
+    def corner(self, rows: int, positions: int) -> Batch[A]:
+        """At most so many sequences, and of each at most so many positions; an encoder reads the whole."""
+        cut = {name: value if name == "source" else value[:, :positions] for name, value in self.items()}
+        return Batch(**cut).rows_at(slice(rows))
+
+    def parts(self, rows: int | None) -> list[Batch[A]]:
+        """Batches of at most `rows` sequences each; without a number, this one."""
+        if rows is None or rows >= self.rows:
+            return [self]
+        return [self.rows_at(slice(at, at + rows)) for at in range(0, self.rows, rows)]
+
+    def share(self: Batch[np.ndarray], rank: int, size: int) -> Batch[np.ndarray]:
+        """The rows of one process of several, of an array batch; all get equally many, the last ones perhaps rows
+        without a target.
+        """
+        rows = -(-self.rows // size)
+        mine = self.rows_at(slice(rank * rows, (rank + 1) * rows))
+        missing = rows - mine.rows
+        filled = {
+            name: np.pad(value, ((0, missing), *[(0, 0)] * (value.ndim - 1)), constant_values=NO_ROW[name])
+            for name, value in mine.items()
+        }
+        return Batch(**filled)
+
+    def joined(self: Batch[np.ndarray], other: Batch[np.ndarray]) -> Batch[np.ndarray]:
+        """The rows of this array batch, then those of another. Weights, segments and places that only one of the two
+        has are filled in.
+        """
+        both = (dict(self.items()), dict(other.items()))
+        together = {}
+        for name in both[0] | both[1]:
+            like = both[name not in both[0]][name]
+            together[name] = np.concatenate(
+                [
+                    has[name] if name in has else np.full_like(like, UNSAID[name], shape=has["targets"].shape)
+                    for has in both
+                ]
+            )
+        return Batch(**together)
+
+    def to(self, device: torch.device | str) -> Batch[torch.Tensor]:
+        """The same as tensors on a device."""
+        import torch
+
+        return Batch(**{name: torch.as_tensor(value).to(device) for name, value in self.items()})
