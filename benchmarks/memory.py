@@ -53,7 +53,7 @@ def training(recipe: Recipe, vocab_size: int, steps: int) -> None:
 
     from octavo.dataset.batch import Batch
     from octavo.model.build import build_model
-    from octavo.training.loop import training_steps
+    from octavo.training.loop import StepOptions, training_steps
     from octavo.training.recompute import recompute_blocks
 
     settings, context = recipe.training, recipe.model.context
@@ -66,13 +66,14 @@ def training(recipe: Recipe, vocab_size: int, steps: int) -> None:
         model,
         settings.optimizer.build(model),
         lambda step, micro: Batch(window[:, :-1].copy(), window[:, 1:].copy()),
-        schedule=lambda step: 1e-3,
+        steps=range(steps),
         seed=0,
-        start=0,
-        steps=steps,
-        accumulation=settings.accumulation,
-        micro_batch=settings.micro_batch if isinstance(settings.micro_batch, int) else None,
-        clip=settings.clip,
+        schedule=lambda step: 1e-3,
+        options=StepOptions(
+            accumulation=settings.accumulation,
+            micro_batch=settings.micro_batch if isinstance(settings.micro_batch, int) else None,
+            clip=settings.clip,
+        ),
     )
     for _ in taken:
         pass

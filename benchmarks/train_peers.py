@@ -43,7 +43,7 @@ def octavo(spec: dict[str, Any]) -> tuple[list[float], str]:
     from octavo.config import load_recipe
     from octavo.dataset.batch import Batch
     from octavo.model.build import build_model
-    from octavo.training.loop import training_steps
+    from octavo.training.loop import StepOptions, training_steps
     from octavo.training.precision import autocast
     from octavo.training.runtime import keep_memory
 
@@ -63,12 +63,10 @@ def octavo(spec: dict[str, Any]) -> tuple[list[float], str]:
         trained,
         recipe.training.optimizer.build(model),
         batch,
-        schedule=lambda step: 1.0,
+        steps=range(spec["steps"]),
         seed=1,
-        start=0,
-        steps=spec["steps"],
-        clip=1.0,
-        autocast=lambda: autocast(spec["precision"], device),
+        schedule=lambda step: 1.0,
+        options=StepOptions(clip=1.0, autocast=lambda: autocast(spec["precision"], device)),
     )
     ends = []
     for _ in steps:

@@ -65,7 +65,7 @@ def train(
 ) -> Iterator[StepInfo]:
     """Steps start … stop of a run of `steps`."""
     factor = schedule.build(steps=steps)
-    return training_steps(model, built, batch, schedule=factor, seed=7, start=start, steps=stop)
+    return training_steps(model, built, batch, steps=range(start, stop), seed=7, schedule=factor)
 
 
 def test_the_loss_falls(optimizer: PartConfig, schedule: PartConfig) -> None:

@@ -37,6 +37,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "norm": "octavo.model.norms",
     "feed_forward": "octavo.model.feedforward",
     "initialization": "octavo.model.initialization",
+    "objective": "octavo.training.objective",
     "optimizer": "octavo.training.optimizers",
     "schedule": "octavo.training.schedules",
     "parallel": "octavo.training.parallel",

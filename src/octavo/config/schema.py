@@ -317,6 +317,10 @@ class Recipe(Strict):
     )
     """How tokens become batches."""
     model: ModelConfig = Field({}, validate_default=True)
+    objective: Annotated[PartConfig, PartOf("objective", "next-token")] = Field(
+        {"kind": "next-token"}, validate_default=True
+    )
+    """What the model learns, and is judged by."""
     training: TrainingConfig = Field({}, validate_default=True)
     parallel: Annotated[PartConfig, PartOf("parallel", "none")] = Field(
         {"kind": "none"}, validate_default=True

@@ -10,6 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
+from octavo.dataset.batch import Batch
+from octavo.training.objective import Judged
+
 
 class Places:
     """Sums over the scored batches; `end` is the id that ends a document, if there is one."""
@@ -20,10 +23,11 @@ class Places:
         self.difference, self.square = 0.0, 0.0
         self.tokens, self.ends, self.probability, self.elsewhere = 0, 0, 0.0, 0.0
 
-    def add(self, logits: Tensor, targets: Tensor, nats: Tensor) -> None:
-        """One batch: logits (B, T, V), targets (B, T; −1: not scored), nats (B, T)."""
+    def add(self, found: Judged, batch: Batch[Tensor]) -> None:
+        """What each position of a batch was judged by."""
+        losses, targets, logits = found.losses, batch.targets, found.logits
         quarter = self.context // 4
-        whole = nats[(targets >= 0).all(dim=1)].double() if targets.size(1) == self.context else nats[:0]
+        whole = losses[(targets >= 0).all(dim=1)].double() if targets.size(1) == self.context else losses[:0]
         if quarter and len(whole):
             last = whole[:, -quarter:].mean(dim=1)
             third = whole[:, -2 * quarter : -quarter].mean(dim=1)
@@ -32,7 +36,7 @@ class Places:
             self.last += last.sum().item()
             self.difference += (third - last).sum().item()
             self.square += (third - last).square().sum().item()
-        if self.end is not None:
+        if self.end is not None and logits is not None:
             given = (logits[..., self.end] - logits.logsumexp(dim=-1)).exp()
             there, other = targets == self.end, (targets >= 0) & (targets != self.end)
             self.ends += int(there.sum())

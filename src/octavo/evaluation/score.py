@@ -3,47 +3,62 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from octavo.dataset.batch import Batch
 from octavo.evaluation.places import Places
-from octavo.training.objective import logits_of
+from octavo.training.objective import NEXT_TOKEN, TEXT, Objective, Unit
 
 
 @dataclass(frozen=True)
 class Score:
-    """Sums over the scored tokens."""
+    """Sums over the scored tokens.
 
-    nats: float
+    Attributes:
+        total: of the losses, each with its weight.
+        weight: what the tokens count together; without weights as many as there are.
+        tokens: how many there are.
+        sums: of the objective's figures, by name.
+        unit: of the loss.
+    """
+
+    total: float
+    weight: float
     tokens: int
-    correct: int
+    sums: Mapping[str, float]
+    unit: Unit = TEXT
 
     @property
     def loss(self) -> float:
-        """Nats per token."""
-        return self.nats / self.tokens
+        """Mean loss, in its unit: nats per token, as a rule."""
+        return self.total / self.weight
 
     @property
-    def perplexity(self) -> float:
-        """exp(loss) (report D)."""
-        return math.exp(min(self.loss, 700.0))
+    def figures(self) -> dict[str, float]:
+        """The objective's figures: means over the tokens."""
+        return {name: value / self.tokens for name, value in self.sums.items()}
 
     @property
-    def accuracy(self) -> float:
-        """Share of tokens that the model held most probable."""
-        return self.correct / self.tokens
+    def perplexity(self) -> float | None:
+        """exp(loss) (report D), where the loss is one of text."""
+        return math.exp(min(self.loss, 700.0)) if self.of_text else None
 
-    def bits_per_byte(self, text_bytes: float) -> float:
-        """Bits that the model needs for one byte of the scored text: comparable across tokenizers."""
-        return self.nats / math.log(2) / text_bytes
+    @property
+    def of_text(self) -> bool:
+        """Whether the total is −ln of the text's probability: not where some tokens count more than others."""
+        return self.unit.text and self.weight == self.tokens
+
+    def bits_per_byte(self, text_bytes: float) -> float | None:
+        """Bits that the model needs for one byte of the scored text: comparable across tokenizers. None where the loss
+        is not one of text.
+        """
+        return self.total / math.log(2) / text_bytes if self.of_text else None
 
 
 @torch.no_grad()
@@ -51,7 +66,8 @@ def score(
     model: nn.Module,
     batches: Iterable[Batch[np.ndarray]],
     *,
-    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    objective: Objective = NEXT_TOKEN,
+    autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
     places: Places | None = None,
 ) -> Score:
     """Score a model on batches.
@@ -61,17 +77,18 @@ def score(
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
-    nats, tokens, correct = 0.0, 0, 0
+    total, weight, tokens = 0.0, 0.0, 0
+    sums = dict.fromkeys((figure.name for figure in objective.figures), 0.0)
     for arrays in batches:
         batch = arrays.to(device)
-        targets = batch.targets
         with autocast():
-            logits = logits_of(model, batch).float()  # (B, T, V)
-        each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
-        nats += each.sum().item()
+            found = objective.judge(model, batch)
+        losses = found.losses if batch.weights is None else found.losses * batch.weights
+        total += losses.sum().item()
         if places is not None:
-            places.add(logits, targets, each.view_as(targets))
-        tokens += batch.scored
-        correct += int((logits.argmax(dim=-1) == targets).sum())
+            places.add(found, batch)
+        weight, tokens = weight + arrays.weight, tokens + arrays.scored
+        for name in sums:
+            sums[name] += found.figures[name].sum().item()
     model.train(was_training)
-    return Score(nats=nats, tokens=tokens, correct=correct)
+    return Score(total, weight, tokens, sums, objective.unit)

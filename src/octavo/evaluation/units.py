@@ -6,7 +6,7 @@ into stretches of equal bytes instead. A token belongs to the unit that it begin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 from octavo.config import PartConfig
 from octavo.dataset import Split
 from octavo.evaluation.score import Score
 from octavo.tokenizers import Tokenizer
-from octavo.training.objective import logits_of
+from octavo.training.objective import NEXT_TOKEN, TEXT, Objective, Unit
 
 FEW = 30  # documents; below that, they are too unlike each other to stand for the text
 MOST = 1000
@@ -31,23 +30,33 @@ SHORTEST = 64  # bytes of a stretch
 
 @dataclass(frozen=True)
 class UnitScores:
-    """Sums over the tokens of each unit, float64 and int64 (units,) each."""
+    """Sums over the tokens of each unit, (units,) each: losses with their weights, bytes, tokens and what they count
+    together, and the objective's figures by name.
+    """
 
-    nats: np.ndarray
+    losses: np.ndarray
     bytes: np.ndarray
     tokens: np.ndarray
-    correct: np.ndarray
+    weights: np.ndarray
+    sums: Mapping[str, np.ndarray]
+    unit: Unit = TEXT
 
     @property
     def total(self) -> Score:
         """All units together: the score of the whole split."""
+        sums = {name: float(found.sum()) for name, found in self.sums.items()}
         return Score(
-            nats=float(self.nats.sum()), tokens=int(self.tokens.sum()), correct=int(self.correct.sum())
+            float(self.losses.sum()), float(self.weights.sum()), int(self.tokens.sum()), sums, self.unit
         )
 
     def as_dict(self) -> dict[str, list[float] | list[int]]:
-        """As plain data."""
-        return {name: getattr(self, name).tolist() for name in ("nats", "bytes", "tokens", "correct")}
+        """As plain data. `nats`: the sums of losses."""
+        return {
+            "nats": self.losses.tolist(),
+            "bytes": self.bytes.tolist(),
+            "tokens": self.tokens.tolist(),
+            **{name: found.tolist() for name, found in self.sums.items()},
+        }
 
 
 @torch.no_grad()
@@ -59,6 +68,7 @@ def unit_scores(
     *,
     context: int,
     batch: int,
+    objective: Objective = NEXT_TOKEN,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> UnitScores:
     """Score a model on a whole split, as `score` does, unit by unit.
@@ -71,8 +81,8 @@ def unit_scores(
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
-    nats = np.zeros(len(sizes))
-    tokens, correct = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64)
+    losses, weights, tokens = np.zeros(len(sizes)), np.zeros(len(sizes)), np.zeros(len(sizes), np.int64)
+    sums = {figure.name: np.zeros(len(sizes)) for figure in objective.figures}
     made = batches.evaluation(
         split.tokens,
         split.starts,
@@ -82,19 +92,22 @@ def unit_scores(
         end_id=tokenizer.end,
     )
     for arrays in made:
-        here, places = arrays.to(device), arrays.places.reshape(-1)
+        here = arrays.to(device)
         with autocast():
-            logits = logits_of(model, here).float().flatten(0, 1)  # (B·T, V)
-        scored = places >= 0
-        flat = here.targets.flatten()
-        loss = F.cross_entropy(logits, flat, ignore_index=-1, reduction="none").double().cpu().numpy()
-        right = (logits.argmax(dim=-1) == flat).cpu().numpy()
-        unit = owner[places[scored]]
-        np.add.at(nats, unit, loss[scored])
+            judged = objective.judge(model, here)
+
+        def scored(values: Tensor, there: np.ndarray = arrays.places >= 0) -> np.ndarray:
+            return values.double().cpu().numpy()[there]
+
+        unit = owner[arrays.places[arrays.places >= 0]]
+        weight = np.ones(len(unit)) if here.weights is None else scored(here.weights)
+        np.add.at(losses, unit, scored(judged.losses) * weight)
+        np.add.at(weights, unit, weight)
         np.add.at(tokens, unit, 1)
-        np.add.at(correct, unit, right[scored])
+        for name, found in sums.items():
+            np.add.at(found, unit, scored(judged.figures[name]))
     model.train(was_training)
-    return UnitScores(nats=nats, bytes=sizes, tokens=tokens, correct=correct)
+    return UnitScores(losses, sizes, tokens, weights, sums, objective.unit)
 
 
 def units_of(split: Split, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:

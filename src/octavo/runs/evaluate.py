@@ -76,7 +76,7 @@ def evaluate_run(
         console.say("the training text is gone: baselines that learn from it are left out")
         learned_on = None
     facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
-    facts["baselines"] = baselines_beside(learned_on, split, run.tokenizer, console)
+    facts["baselines"] = baselines_beside(learned_on, split, run.tokenizer, recipe, console)
     tokens = len(learned_on.tokens) if learned_on else 0
     found = with_findings(facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run))
     return with_next_step(found, run)
@@ -107,7 +107,7 @@ def evaluation(
 ) -> dict[str, Any]:
     """The whole evaluation on a dataset's validation split."""
     facts = figures(model, dataset.validation, recipe, dataset.tokenizer, runtime, step=step)
-    facts["baselines"] = cached_baselines(dataset, console)
+    facts["baselines"] = cached_baselines(dataset, recipe, console)
     entropy = source_entropy(recipe, dataset)
     return facts if entropy is None else {**facts, "source_entropy": entropy}
 
@@ -119,14 +119,11 @@ def figures(
     if len(split.tokens) < 2:
         raise InputError(f"The text has {len(split.tokens)} tokens; judging needs at least 2.")
     places = Places(context=recipe.model.context, end=tokenizer.end if split.documents > 1 else None)
-    score = judge(model, split, recipe, tokenizer, runtime, places)
+    found = judge(model, split, recipe, tokenizer, runtime, places).as_dict()
     starts = np.append(split.starts.astype(np.int64), len(split.tokens))
     return {
-        "val_loss": score.loss,
-        "perplexity": score.perplexity,
-        "bits_per_byte": score.bits_per_byte,
-        "accuracy": score.accuracy,
-        "tokens": score.tokens,
+        "val_loss": found.pop("loss"),
+        **found,
         "bytes": split.bytes,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "step": step,
@@ -172,22 +169,32 @@ def last_step(run: Evaluable) -> int:
     return max((row["step"] for row in run.metrics), default=run.step)
 
 
-def cached_baselines(dataset: Dataset, console: Console) -> dict[str, Any]:
-    """The baselines of a dataset, computed once and kept beside it."""
-    path = dataset.folder / "baselines.json"
+def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> dict[str, Any]:
+    """The baselines of a dataset; those of a loss in nats of text are computed once and kept beside it."""
+    path, sides = dataset.folder / "baselines.json", (dataset.train, dataset.validation)
+    if not recipe.objective.build().unit.text:
+        return baselines_beside(*sides, dataset.tokenizer, recipe, console)
     try:
         return read_record(path, Baselines)
     except CheckpointError:
-        found = baselines_beside(dataset.train, dataset.validation, dataset.tokenizer, console)
+        found = baselines_beside(*sides, dataset.tokenizer, recipe, console)
     with suppress(StorageError):  # a cache is not worth failing for
         replace_text(path, json.dumps(found))
     return found
 
 
 def baselines_beside(
-    train: Split | None, split: Split, tokenizer: Tokenizer, console: Console
+    train: Split | None, split: Split, tokenizer: Tokenizer, recipe: Recipe, console: Console
 ) -> dict[str, Any]:
-    """Baselines for one split, as plain data; without a training split only those that need none."""
+    """Baselines for one split, as plain data; without a training split only those that need none. Where the loss is
+    not one of text they are the objective's own.
+    """
+    objective = recipe.objective.build()
+    if not objective.unit.text:
+        own = objective.baselines(
+            None if train is None else train.tokens, split.tokens, vocab_size=tokenizer.vocab_size
+        )
+        return {name: {"loss": loss, "bits_per_byte": None} for name, loss in own.items()}
     learned = train or split
     found = baselines(
         learned.tokens,
@@ -205,6 +212,8 @@ def baselines_beside(
 def source_entropy(recipe: Recipe, dataset: Dataset) -> float | None:
     """Nats per token of the storyteller's own held-out stories, which no model can beat. None for other texts."""
     if recipe.corpus.kind != "storyteller" or recipe.cleaning:  # cleaned stories are no longer the teller's
+        return None
+    if not recipe.objective.build().unit.text:
         return None
     teller = Storyteller(recipe.corpus.seed)
     numbers = range(recipe.corpus.first, recipe.corpus.first + recipe.corpus.stories)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,22 +16,32 @@ from octavo.evaluation.score import Score, score
 from octavo.generation import Sampling
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
+from octavo.training.objective import Unit
 from octavo.training.runtime import Runtime
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Loss in nats per token, and what follows from it."""
+    """Mean loss, what follows from it where it is one of text, and the objective's figures."""
 
     loss: float
-    perplexity: float
-    bits_per_byte: float
-    accuracy: float
+    perplexity: float | None
+    bits_per_byte: float | None
+    figures: Mapping[str, float]
     tokens: int
+    unit: Unit
 
     def as_dict(self) -> dict[str, Any]:
-        """For metrics.jsonl."""
-        return asdict(self)
+        """For metrics.jsonl: without what there is not, and with the unit where it is not that of text."""
+        text = {"perplexity": self.perplexity, "bits_per_byte": self.bits_per_byte}
+        if self.bits_per_byte is None:
+            text = {"unit": str(self.unit)}
+        return {"loss": self.loss, **text, **self.figures, "tokens": self.tokens}
+
+    def __str__(self) -> str:
+        if self.bits_per_byte is None:
+            return f"{self.loss:.4f} {self.unit}"
+        return f"{self.loss:.4f}  {self.bits_per_byte:.3f} bits/byte"
 
 
 def judge(
@@ -52,10 +63,13 @@ def judge(
         end_id=tokenizer.end,
         limit=limit,
     )
-    world = runtime.world
-    scored = score(model, map(world.share, batches), autocast=runtime.autocast, places=places)
-    nats, tokens, correct = world.sums(scored.nats, scored.tokens, scored.correct)
-    result = Score(nats=nats, tokens=int(tokens), correct=int(correct))
+    world, objective = runtime.world, recipe.objective.build()
+    own = score(
+        model, map(world.share, batches), objective=objective, autocast=runtime.autocast, places=places
+    )
+    total, weight, tokens, *sums = world.sums(own.total, own.weight, own.tokens, *own.sums.values())
+    figures = dict(zip(own.sums, sums, strict=True))
+    result = Score(total, weight, int(tokens), figures, objective.unit)
     # A part is taken to have its share of the split's bytes.
     whole = limit is None or limit >= len(split.tokens)
     scored_bytes = split.bytes if whole else split.bytes * result.tokens / len(split.tokens)
@@ -63,8 +77,9 @@ def judge(
         loss=result.loss,
         perplexity=result.perplexity,
         bits_per_byte=result.bits_per_byte(scored_bytes),
-        accuracy=result.accuracy,
+        figures=result.figures,
         tokens=result.tokens,
+        unit=result.unit,
     )
 
 

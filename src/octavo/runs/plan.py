@@ -27,10 +27,10 @@ from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
 from octavo.runs.machines import Machine, find_machine, here
 from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
-from octavo.runs.teachers import teachers_of, to_ask
+from octavo.runs.teachers import objective_of, teachers_of
 from octavo.runs.train import resolve
 from octavo.training.fitting import WHOLE, Fit, open_ways, refuse_beyond_memory_of, rehearsed
-from octavo.training.loop import training_steps
+from octavo.training.loop import StepOptions, training_steps
 from octavo.training.recompute import recompute_blocks
 from octavo.training.rehearsal import CPU
 from octavo.training.runtime import (
@@ -182,7 +182,15 @@ def counted(
 ) -> dict[str, Any]:
     """What follows from the config alone, for steps that are computed in a `way`."""
     model, training = recipe.model, recipe.training
-    step = rehearsed(model, training, way, vocab_size=vocab_size, precision=precision, device=device)
+    step = rehearsed(
+        model,
+        training,
+        way,
+        vocab_size=vocab_size,
+        precision=precision,
+        device=device,
+        objective=recipe.objective.build(),
+    )
     memory = step.memory
     count = accounting.parameters(model, vocab_size=vocab_size)
     return {
@@ -221,9 +229,12 @@ def timed(
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
     batch = made_up(recipe, vocab_size)
     probe = batch.to("cpu")
-    device = choose_device(training.device, model, probe.corner(2, 64), console.say)
-    threads = choose_threads(training.threads, model, probe, device, note)
-    way = open_ways(model, recipe.model, training, decided={}, device=device, report=note)[0]
+    objective = recipe.objective.build()
+    device = choose_device(training.device, model, probe.corner(2, 64), console.say, objective=objective)
+    threads = choose_threads(training.threads, model, probe, device, note, objective=objective)
+    way, *_ = open_ways(
+        model, recipe.model, training, decided={}, device=device, report=note, objective=objective
+    )
     if way.recompute:
         recompute_blocks(model)
     rows = min(way.micro_batch or training.batch, training.batch)
@@ -232,20 +243,20 @@ def timed(
     if device.type == "cpu" and operations > LONG_STEP:
         rows, parts, repeats = min(rows, max(1, int(whole * LONG_STEP / operations))), 1, 1
     batch = batch.rows_at(slice(rows))
-    precision = choose_precision(training.precision, model, batch.to("cpu"), device, console.say)
+    probe = batch.to("cpu")
+    precision = choose_precision(training.precision, model, probe, device, console.say, objective=objective)
     model.to(device)
     steps = training_steps(
         model,
         training.optimizer.build(model),
         lambda step, micro: batch,
-        schedule=lambda step: 0.0,  # weights stay, so that a recipe that would diverge can be timed too
+        steps=range(repeats + 1),
         seed=recipe.seed,
-        start=0,
-        steps=repeats + 1,
-        accumulation=parts,
-        clip=training.clip,
-        autocast=Runtime(device, precision, threads).autocast,
-        teachers=to_ask(teachers, recipe, device),
+        schedule=lambda step: 0.0,  # weights stay, so that a recipe that would diverge can be timed too
+        objective=objective_of(recipe, teachers, device),
+        options=StepOptions(
+            accumulation=parts, clip=training.clip, autocast=Runtime(device, precision, threads).autocast
+        ),
     )
     marks = [time.perf_counter(), *(time.perf_counter() for _ in steps)]
     took = statistics.median(after - before for before, after in pairwise(marks[1:]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -142,9 +143,12 @@ def predict(
     rows = math.ceil(share / min(training.accumulation, share))
     settings = training.model_copy(update={"batch": rows, "accumulation": math.ceil(share / rows)})
     room = USABLE * machine.memory
+    device, own = torch.device(machine.device), recipe.objective.build()
+    rehearsal = partial(
+        rehearsed, model, settings, vocab_size=vocab_size, precision=precision, device=device, objective=own
+    )
     for way in ways(rows, micro_batch=training.micro_batch, recompute=training.recompute):
-        device = torch.device(machine.device)
-        step = rehearsed(model, settings, way, vocab_size=vocab_size, precision=precision, device=device)
+        step = rehearsal(way)
         memory = device_memory(step.memory, parallel=parallel, devices=machine.devices, layers=model.layers)
         if memory.total <= room:
             break

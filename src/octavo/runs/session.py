@@ -29,11 +29,11 @@ from octavo.runs.judge import Judgement, judge, sampling_of
 from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.signals import stop_requests
-from octavo.runs.teachers import to_ask
+from octavo.runs.teachers import objective_of
 from octavo.runs.tensorboard import TensorBoard
 from octavo.training.checkpoint import Checkpoint, model_tensors, optimizer_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, point, prune
-from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
+from octavo.training.loop import DIVERGED_REMEDY, StepInfo, StepOptions, training_steps
 from octavo.training.runtime import Runtime, pass_timing, set_threads
 from octavo.training.sharding import held, is_part
 from octavo.training.threads import Crew
@@ -65,7 +65,7 @@ class Session:
             source.load_model(model)
         self.model = model.to(runtime.device)
         self.trained = recipe.parallel.build(self.model, self.world)
-        self.teachers = to_ask(teachers, recipe, runtime.device)
+        self.objective = objective_of(recipe, teachers, runtime.device)
         self.optimizers = recipe.training.optimizer.build(self.model)
         self.progress = Progress()
         if source is not None:
@@ -105,7 +105,8 @@ class Session:
             return None
 
         def timing(threads: int) -> float:
-            return pass_timing(self.model, self.batches.batch(0, 0).to("cpu"), runtime.most)(threads)
+            batch, objective = self.batches.batch(0, 0).to("cpu"), self.recipe.objective.build()
+            return pass_timing(self.model, batch, runtime.most, objective=objective)(threads)
 
         crew = Crew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)
         set_threads(crew.threads)
@@ -121,16 +122,17 @@ class Session:
             model,
             self.optimizers,
             self.batches.batch,
-            schedule=recipe.training.schedule.build(steps=self.steps),
+            steps=range(first, self.steps),
             seed=recipe.seed,
-            start=first,
-            steps=self.steps,
-            accumulation=recipe.training.accumulation,
-            micro_batch=self.runtime.micro_batch,
-            clip=recipe.training.clip,
-            autocast=self.runtime.autocast,
-            teachers=self.teachers,
-            world=self.world,
+            schedule=recipe.training.schedule.build(steps=self.steps),
+            objective=self.objective,
+            options=StepOptions(
+                accumulation=recipe.training.accumulation,
+                micro_batch=self.runtime.micro_batch,
+                clip=recipe.training.clip,
+                autocast=self.runtime.autocast,
+                world=self.world,
+            ),
         )
         with stop_requests() as stop, self.console.working("training", self.steps):
             for info in loop:
@@ -212,6 +214,7 @@ class Session:
                 "event": "train",
                 "step": info.step,
                 "loss": info.loss,
+                **info.figures,
                 "learning_rate": info.learning_rate,
                 "gradient_norm": info.gradient_norm,
                 "tokens": self.progress.tokens,
@@ -254,8 +257,8 @@ class Session:
         row = {"event": "validation", "step": info.step, **result.as_dict(), "best": better}
         self.write_row({**row, "seconds": round(progress.seconds, 3)})
         self.console.say(
-            f"step {info.step}/{self.steps}  training {info.loss:.4f}  validation {result.loss:.4f}  "
-            f"{result.bits_per_byte:.3f} bits/byte" + ("  (best)" if better else "")
+            f"step {info.step}/{self.steps}  training {info.loss:.4f}  validation {result}"
+            + ("  (best)" if better else "")
         )
         if self.out_of_patience:
             progress.finished = True
@@ -267,9 +270,7 @@ class Session:
         result = self.judged()
         row = {"event": "validation", "step": 0, **result.as_dict(), "best": False}
         self.write_row({**row, "seconds": 0.0})
-        self.console.say(
-            f"step 0/{self.steps}  untrained  validation {result.loss:.4f}  {result.bits_per_byte:.3f} bits/byte"
-        )
+        self.console.say(f"step 0/{self.steps}  untrained  validation {result}")
 
     def sample(self, info: StepInfo) -> None:
         """Write the sample files of this step."""

@@ -24,8 +24,9 @@ from octavo.ground.files import file_hash, storage_errors, written_aside
 from octavo.model.gpt import GPT
 from octavo.runs.data import batches_over
 from octavo.runs.run import Run
+from octavo.training.distillation import Distillation
+from octavo.training.objective import Objective
 from octavo.training.precision import fast_bfloat16
-from octavo.training.teaching import Teachers
 from octavo.training.world import World
 
 STREAMS = 64  # written side by side
@@ -92,10 +93,13 @@ def read_same_text(run: Run, dataset: Dataset) -> bool:
     return all(data.get(key) == dataset.manifest.get(key) for key in ("text", "split", "validation"))
 
 
-def to_ask(runs: Sequence[Run], recipe: Recipe, device: torch.device) -> Teachers | None:
-    """The runs' models on a device, ready to be asked by the recipe's training."""
+def objective_of(recipe: Recipe, runs: Sequence[Run], device: torch.device) -> Objective:
+    """What a recipe's model learns, from the runs too that teach it, whose models then lie on the device."""
+    own = recipe.objective.build()
+    if not runs:
+        return own
     models = [run.model.to(device) for run in runs]
-    return Teachers(models, weight=recipe.training.teachers.weight) if models else None
+    return Distillation(own, models, weight=recipe.training.teachers.weight)
 
 
 def described(runs: Sequence[Run], written: Path) -> dict[str, Any]:

@@ -200,14 +200,15 @@ def choose_runtime(
     wanted = decided.get("device", "auto") if training.device == "auto" else training.device
     if wanted == "auto":
         wanted = accelerator() or "cpu"
-    device = choose_device(world.place(wanted), model, small, console.say)
+    objective = recipe.objective.build()
+    device = choose_device(world.place(wanted), model, small, console.say, objective=objective)
     if decided and device.type != decided["device"].partition(":")[0]:
         console.say(
             f"the run began on {decided['device']}, now {device}: results will differ in the last bits"
         )
     world.connect(device)
     if world.size == 1:
-        threads = choose_threads(asked, model, first, device, console.say)
+        threads = choose_threads(asked, model, first, device, console.say, objective=objective)
     rows = -(-training.batch // world.size)
     training = training.model_copy(update={"batch": rows})  # of this process
 
@@ -216,15 +217,12 @@ def choose_runtime(
             recompute_blocks(model)
         probe = first.rows_at(slice(min(way.micro_batch or rows, rows)))
         wanted = decided.get("precision", training.precision)
-        precision = choose_precision(wanted, model, probe, device, console.say)
+        precision = choose_precision(wanted, model, probe, device, console.say, objective=objective)
         runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute, world, most)
         if device.type == "cuda" and len(left) > 1:
-            try_out(model, training, probe, runtime)
-        if training.compile and (way.recompute, device.type, precision) == (True, "cpu", "bfloat16"):
-            raise ConfigError(
-                "torch cannot compile blocks that recompute in bfloat16 on a CPU.",
-                remedy="training.compile=false, or training.precision=float32",
-            )
+            try_out(model, training, probe, runtime, objective=objective)
+        if training.compile:
+            refuse_to_compile(runtime)
         return runtime
 
     if not world.first:
@@ -232,10 +230,21 @@ def choose_runtime(
         if recompute:
             recompute_blocks(model)
         return Runtime(device, precision, threads, micro_batch, recompute, world)
-    left = open_ways(model, recipe.model, training, decided=decided, device=device, report=console.say)
+    left = open_ways(
+        model, recipe.model, training, decided=decided, device=device, report=console.say, objective=objective
+    )
     runtime = attempted(left, attempt, console.say)
     world.tell([runtime.precision, runtime.micro_batch, runtime.recompute])
     return runtime
+
+
+def refuse_to_compile(runtime: Runtime) -> None:
+    """Raise ConfigError for what torch cannot compile."""
+    if (runtime.recompute, runtime.device.type, runtime.precision) == (True, "cpu", "bfloat16"):
+        raise ConfigError(
+            "torch cannot compile blocks that recompute in bfloat16 on a CPU.",
+            remedy="training.compile=false, or training.precision=float32",
+        )
 
 
 def train_in(

@@ -183,6 +183,7 @@ def judged(folder: Path, which: str) -> dict[str, Any]:
             recipe.batches,
             context=recipe.model.context,
             batch=recipe.evaluation.batch,
+            objective=recipe.objective.build(),
             autocast=runtime.autocast,
         )
 
@@ -201,7 +202,7 @@ def judged(folder: Path, which: str) -> dict[str, Any]:
         "settled": True,
         "val_loss": total.loss,
         "bits_per_byte": total.bits_per_byte(dataset.validation.bytes),
-        "accuracy": total.accuracy,
+        "accuracy": total.figures.get("accuracy"),
         "perplexity": total.perplexity,
         "initial_loss": initial.loss,
         "step": run.step,

@@ -12,7 +12,7 @@ from typing import Any
 
 from octavo.config import Recipe, apply_value, check
 from octavo.dataset import Dataset
-from octavo.errors import OctavoError
+from octavo.errors import InputError, OctavoError
 from octavo.generation import Writer
 from octavo.ground.console import Console
 from octavo.ground.memory import available_memory
@@ -97,6 +97,13 @@ def pinned(study: Study) -> Study:
 
 def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Facts:
     """Build a variant's dataset (each once) and batches, and try its model and prompt."""
+    objective = recipe.objective.build()
+    if not objective.unit.text or "accuracy" not in {figure.name for figure in objective.figures}:
+        raise InputError(
+            f"objective={recipe.objective.kind} is judged in {objective.unit}; a study compares runs by the "
+            "probability of their text and the next tokens guessed first.",
+            remedy="octavo compare RUN RUN",
+        )
     deciding = ("corpus", "cleaning", "split", "validation", "tokenizer")
     tree = recipe.model_dump(mode="json")
     key = json.dumps([tree.get(name) for name in deciding], sort_keys=True)
@@ -206,7 +213,7 @@ def prepare_baselines(facts: dict[str, Facts], console: Console) -> None:
     for fact in facts.values():
         if fact.dataset.folder not in seen:
             seen.add(fact.dataset.folder)
-            cached_baselines(fact.dataset, console)
+            cached_baselines(fact.dataset, fact.recipe, console)
 
 
 def memory_of(fact: Facts) -> int:

@@ -21,7 +21,7 @@ from octavo.ground.memory import available_memory, refuse_beyond_memory
 from octavo.model import accounting
 from octavo.model.gpt import GPT
 from octavo.model.tables import table_parameters
-from octavo.training.loop import loss_of
+from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.precision import fast_bfloat16
 from octavo.training.rehearsal import CPU, KEPT_BY_ALLOCATOR, Rehearsal, rehearse
 from octavo.training.runtime import Report, Runtime, accelerator
@@ -93,6 +93,7 @@ def open_ways(
     decided: Mapping[str, Any],
     device: torch.device,
     report: Report,
+    objective: Objective = NEXT_TOKEN,
 ) -> list[Fit]:
     """The ways to compute a step that settings, an earlier session's decision and free memory leave open."""
     left = ways(
@@ -113,7 +114,15 @@ def open_ways(
         precision = "bfloat16" if device.type != "cpu" and fast_bfloat16(device) else "float32"
 
     def need(way: Fit) -> int:
-        step = rehearsed(config, training, way, vocab_size=vocab_size, precision=precision, device=device)
+        step = rehearsed(
+            config,
+            training,
+            way,
+            vocab_size=vocab_size,
+            precision=precision,
+            device=device,
+            objective=objective,
+        )
         return step.memory.total
 
     found = from_the_first_that_fits(left, need, free, report)
@@ -141,7 +150,14 @@ def attempted(open_ways: Sequence[Fit], attempt: Callable[[Fit], T], report: Rep
     raise AssertionError("there is always a way")
 
 
-def try_out(model: GPT, training: TrainingConfig, batch: Batch[Tensor], runtime: Runtime) -> None:
+def try_out(
+    model: GPT,
+    training: TrainingConfig,
+    batch: Batch[Tensor],
+    runtime: Runtime,
+    *,
+    objective: Objective = NEXT_TOKEN,
+) -> None:
     """A step on the real device, with room kept for what the optimizer will remember; no weight changes.
 
     Raises torch.OutOfMemoryError.
@@ -160,7 +176,7 @@ def try_out(model: GPT, training: TrainingConfig, batch: Batch[Tensor], runtime:
         kept = torch.empty(state, dtype=torch.float32, device=runtime.device)
         for _ in range(1 + accumulates):
             with runtime.autocast():
-                loss = loss_of(model, batch, scored=batch.targets.numel())
+                loss = objective.loss(model, batch).total / batch.targets.numel()
             loss.backward()
         del kept
     finally:
@@ -175,6 +191,7 @@ def rehearsed(
     vocab_size: int,
     precision: str = "float32",
     device: torch.device = CPU,
+    objective: Objective = NEXT_TOKEN,
 ) -> Rehearsal:
     """What one of a step's parts takes, and its end, when it is computed so."""
     rows = min(way.micro_batch or training.batch, training.batch)
@@ -187,6 +204,7 @@ def rehearsed(
         recompute=way.recompute,
         precision=precision,
         device=device,
+        objective=objective,
     )
 
 

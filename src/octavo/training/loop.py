@@ -6,24 +6,24 @@ Everything random in a step follows from (seed, step), so a run that stops after
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from octavo.dataset.batch import Batch
 from octavo.errors import DivergedError
-from octavo.training.objective import logits_of
+from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.parallel import gradients_sent
 from octavo.training.sharding import held, is_part
-from octavo.training.teaching import Lesson, Teachers
 from octavo.training.world import ALONE, World
+
+LOSS = "loss"
 
 DIVERGED_REMEDY = (
     "start a new run with a third of training.optimizer.learning_rate, or a longer training.schedule.warmup"
@@ -35,29 +35,30 @@ class StepInfo:
     """What one step did. `step` counts finished steps: the first is 1."""
 
     step: int
-    loss: float  # nats per token, before the update
+    loss: float  # in the objective's unit, before the update
     gradient_norm: float  # before clipping
     learning_rate: float
     tokens: int  # scored in this step
+    figures: Mapping[str, float] = field(default_factory=dict)  # the objective's own
 
 
-def loss_of(model: nn.Module, batch: Batch[Tensor], *, scored: float, lesson: Lesson | None = None) -> Tensor:
-    """Cross-entropy (nats) summed over the targets that are not −1, each with its weight, divided by `scored`.
+@dataclass(frozen=True)
+class StepOptions:
+    """How a step is computed.
 
-    Of a `lesson` its share: that much is cross-entropy with what the teacher predicts instead.
+    Attributes:
+        accumulation: batches of a step.
+        micro_batch: sequences of a batch at once; None: all of them. The step is the same.
+        clip: length to which a longer gradient is shortened; None: it is not.
+        autocast: the arithmetic of the forward pass.
+        world: the processes that share each batch.
     """
-    logits = logits_of(model, batch)  # (B, T, V)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).flatten(0, 1)
-    targets, weights = batch.targets.flatten(), None if batch.weights is None else batch.weights.flatten()
-    if weights is None:
-        nats = F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
-    else:
-        nats = (F.cross_entropy(logits, targets, ignore_index=-1, reduction="none") * weights).sum()
-    if lesson is not None:
-        taught = F.cross_entropy(logits, lesson.predicted.flatten(0, 1), reduction="none")
-        counted = targets >= 0 if weights is None else weights * (targets >= 0)
-        nats = torch.lerp(nats, (taught * counted).sum(), lesson.weight)
-    return nats / scored
+
+    accumulation: int = 1
+    micro_batch: int | None = None
+    clip: float | None = None
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+    world: World = ALONE
 
 
 def training_steps(
@@ -65,26 +66,21 @@ def training_steps(
     optimizers: Sequence[Optimizer],
     batch: Callable[[int, int], Batch[np.ndarray]],
     *,
-    schedule: Callable[[int], float],
+    steps: range,
     seed: int,
-    start: int,
-    steps: int,
-    accumulation: int = 1,
-    micro_batch: int | None = None,
-    clip: float | None = None,
-    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    teachers: Teachers | None = None,
-    world: World = ALONE,
+    schedule: Callable[[int], float],
+    objective: Objective = NEXT_TOKEN,
+    options: StepOptions = StepOptions(),
 ) -> Iterator[StepInfo]:
-    """Train from finished step `start` to `steps`, yielding after every update.
+    """Train through `steps`, counted from 0, yielding after every update.
 
-    `batch(step, micro)` gives the batch of all processes of the `world` together; each takes its rows of it, and
-    computes `micro_batch` of these at once. With `teachers` it learns from these too. Raises DivergedError, before any
-    weight is touched, when the loss or a gradient is not finite.
+    `batch(step, micro)` gives the batch of all processes of the world together; each takes its rows of it. The device
+    is waited for once a step. Raises DivergedError, before any weight is touched, when the loss or a gradient is not
+    finite.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
-    device = parameters[0].device
-    for step in range(start, steps):
+    device, world = parameters[0].device, options.world
+    for step in steps:
         world.beat(f"step {step + 1}")
         seed_dropout(device, _mix(seed, step) + world.rank)
         factor = schedule(step)
@@ -92,33 +88,48 @@ def training_steps(
             for group in optimizer.param_groups:
                 group["lr"] = group["base_lr"] * factor
         model.train()
-        batches = [batch(step, micro) for micro in range(accumulation)]
+        batches = [batch(step, micro) for micro in range(options.accumulation)]
         tokens = sum(whole.scored for whole in batches)
         weight = sum(
             whole.weight for whole in batches
         )  # of the step: in which part a token stands is nothing to it
-        parts = [part for whole in batches for part in world.share(whole).parts(micro_batch)]
-        loss = 0.0
+        parts = [part for whole in batches for part in world.share(whole).parts(options.micro_batch)]
+        found = []
         for number, part in enumerate(parts, start=1):
             here = part.to(device)
             with gradients_sent(model, now=number == len(parts)):
-                with autocast():
-                    lesson = teachers.lesson(step, here) if teachers else None
-                    part_loss = loss_of(model, here, scored=weight / world.size, lesson=lesson)
+                with options.autocast():
+                    loss = objective.loss(model, here, step=step)
+                    mean = loss.total / (weight / world.size)
                 world.beat()
-                part_loss.backward()
-            loss += part_loss.item()
-        loss = world.mean(loss)
-        norm = gradient_norm(parameters, world)
+                mean.backward()
+            found.append({LOSS: mean.detach()} | {name: each.detach() for name, each in loss.figures.items()})
+        loss, norm, figures = told(found, parameters, world)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise diverged(step, loss, norm, factor)
-        if clip is not None and norm > clip:
-            torch._foreach_mul_(gradients(parameters), clip / norm)
+        if options.clip is not None and norm > options.clip:
+            torch._foreach_mul_(gradients(parameters), options.clip / norm)
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         rate = optimizers[0].param_groups[0]["lr"]
-        yield StepInfo(step=step + 1, loss=loss, gradient_norm=norm, learning_rate=rate, tokens=tokens)
+        means = {name: figure / tokens for name, figure in figures.items()}
+        yield StepInfo(step + 1, loss, norm, learning_rate=rate, tokens=tokens, figures=means)
+
+
+def told(
+    found: Sequence[Mapping[str, Tensor]], parameters: Sequence[nn.Parameter], world: World
+) -> tuple[float, float, dict[str, float]]:
+    """A step's loss, the length of its gradient, and its figures, of all processes; waits for the device once."""
+    tensors = [tensor.reshape(1) for part in found for tensor in part.values()]
+    *values, norm = torch.cat([*tensors, gradient_norm(parameters).reshape(1)]).tolist()
+    sums = dict.fromkeys(found[0], 0.0)
+    for name, value in zip((name for part in found for name in part), values, strict=True):
+        sums[name] += value  # as double numbers, in the parts' order
+    loss = world.mean(sums.pop(LOSS))
+    if any(map(is_part, parameters)):  # each process holds a part of the gradient
+        norm = math.sqrt(world.sums(norm * norm)[0])
+    return loss, norm, dict(zip(sums, world.sums(*sums.values()), strict=True)) if sums else {}
 
 
 def seed_dropout(device: torch.device, seed: int) -> None:
@@ -143,10 +154,9 @@ def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     return found
 
 
-def gradient_norm(parameters: Sequence[nn.Parameter], world: World = ALONE) -> float:
-    """Euclidean length of all gradients together, over all processes that hold a part of them."""
-    norm = torch.stack(torch._foreach_norm(gradients(parameters))).norm().item()
-    return math.sqrt(world.sums(norm * norm)[0]) if any(map(is_part, parameters)) else norm
+def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """Euclidean length of all gradients that this process holds."""
+    return torch.stack(torch._foreach_norm(gradients(parameters))).norm()
 
 
 def diverged(step: int, loss: float, norm: float, factor: float) -> DivergedError:

@@ -26,7 +26,7 @@ from octavo.model.accounting import FLOAT_BYTES
 from octavo.model.attend import reaches
 from octavo.model.build import assemble
 from octavo.model.tables import table_parameters, table_parts, without_tables
-from octavo.training.loop import loss_of
+from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
 
@@ -116,6 +116,7 @@ def rehearse(
     recompute: bool = False,
     precision: str = "float32",
     device: torch.device = CPU,
+    objective: Objective = NEXT_TOKEN,
 ) -> Rehearsal:
     """One step, with `rows` sequences of T positions at once; `accumulates` where a step has more than one such part.
 
@@ -131,9 +132,8 @@ def rehearse(
         model = assemble(config, vocab_size=vocab_size).train()
         if recompute:
             recompute_blocks(model)
-        optimizers = optimizer.build(model)
         tokens = torch.zeros(rows, config.context, dtype=torch.long)
-        parameters = list(model.parameters())
+        parameters, optimizers = list(model.parameters()), optimizer.build(model)
         weights = _bytes(parameters)
         if accumulates:
             for parameter in parameters:
@@ -142,7 +142,7 @@ def rehearse(
         part.hold([*parameters, *model.buffers(), *_gradients(parameters)])
         with part:
             with arithmetic(precision, device):
-                loss = loss_of(model, Batch(tokens, tokens), scored=tokens.numel())
+                loss = objective.loss(model, Batch(tokens, tokens)).total / tokens.numel()
             loss.backward()
         del loss
         gradients = _gradients(parameters)

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from octavo.dataset.batch import Batch
 from octavo.errors import InputError
-from octavo.training.loop import loss_of
-from octavo.training.objective import logits_of
+from octavo.training.objective import NEXT_TOKEN, Objective, logits_of
 from octavo.training.precision import autocast, fast_bfloat16
 from octavo.training.threads import Timing, faster
 from octavo.training.world import ALONE, World
@@ -75,7 +74,13 @@ def set_threads(wanted: int | None) -> int:
 
 
 def choose_threads(
-    wanted: int | None, model: nn.Module, probe: Batch[Tensor], device: torch.device, report: Report
+    wanted: int | None,
+    model: nn.Module,
+    probe: Batch[Tensor],
+    device: torch.device,
+    report: Report,
+    *,
+    objective: Objective = NEXT_TOKEN,
 ) -> int:
     """So many CPU threads as wanted; without a wish all that torch uses, or one where others use the machine so much
     that it is faster by far. Returns the number, which is then in force.
@@ -83,7 +88,7 @@ def choose_threads(
     most = set_threads(wanted)
     if wanted is not None or most == 1 or device.type != "cpu":
         return most
-    chosen, ratio = faster(most, pass_timing(model, probe, most))
+    chosen, ratio = faster(most, pass_timing(model, probe, most, objective=objective))
     if chosen != most:
         report(
             f"threads: {chosen}, because other programs use the cores ({most} take {ratio:.0f} times as long). "
@@ -92,7 +97,9 @@ def choose_threads(
     return set_threads(chosen)
 
 
-def pass_timing(model: nn.Module, probe: Batch[Tensor], most: int) -> Timing:
+def pass_timing(
+    model: nn.Module, probe: Batch[Tensor], most: int, *, objective: Objective = NEXT_TOKEN
+) -> Timing:
     """Times passes in float32 over a part of the probe that is short for one thread too; changes nothing."""
     rows = max(1, probe.rows // most)
     weights = sum(weight.numel() for weight in model.parameters())
@@ -103,7 +110,8 @@ def pass_timing(model: nn.Module, probe: Batch[Tensor], most: int) -> Timing:
         before = torch.get_num_threads()
         set_threads(threads)
         try:
-            return step_seconds(model, part, Runtime(torch.device("cpu"), "float32", threads), repeats=1)
+            runtime = Runtime(torch.device("cpu"), "float32", threads)
+            return step_seconds(model, part, runtime, objective=objective, repeats=1)
         finally:
             set_threads(before)
 
@@ -131,7 +139,14 @@ def accelerator() -> str | None:
     return None
 
 
-def choose_device(wanted: str, model: nn.Module, probe: Batch[Tensor], report: Report) -> torch.device:
+def choose_device(
+    wanted: str,
+    model: nn.Module,
+    probe: Batch[Tensor],
+    report: Report,
+    *,
+    objective: Objective = NEXT_TOKEN,
+) -> torch.device:
     """The device for `wanted` (auto, cpu, cuda, …), after the truth test; an accelerator that fails it is not used.
 
     Raises InputError for a device that does not exist here.
@@ -146,7 +161,7 @@ def choose_device(wanted: str, model: nn.Module, probe: Batch[Tensor], report: R
         ) from error
     if device.type == "cpu":
         return device
-    complaint = truth_test(model, probe, device)
+    complaint = truth_test(model, probe, device, objective=objective)
     if complaint:
         report(f"{name} gives other results than the CPU ({complaint}); training on the CPU instead.")
         return torch.device("cpu")
@@ -159,6 +174,7 @@ def truth_test(
     probe: Batch[Tensor],
     device: torch.device,
     *,
+    objective: Objective = NEXT_TOKEN,
     transform: Callable[[nn.Module], nn.Module] = lambda module: module,
 ) -> str | None:
     """Compare a model on the CPU with the same weights on `device` (through `transform`, for example torch.compile).
@@ -171,7 +187,7 @@ def truth_test(
     for module, place in ((reference, torch.device("cpu")), (transform(tested), device)):
         here = probe.to(place)
         logits = logits_of(module, here)
-        loss_of(module, here, scored=here.targets.numel()).backward()
+        (objective.loss(module, here).total / here.targets.numel()).backward()
         greedy = here.inputs[:1, :1]
         with torch.no_grad():
             for _ in range(min(20, here.inputs.size(1) - 1)):
@@ -200,7 +216,13 @@ def relative_error(expected: Tensor, found: Tensor) -> float:
 
 
 def choose_precision(
-    wanted: str, model: nn.Module, probe: Batch[Tensor], device: torch.device, report: Report
+    wanted: str,
+    model: nn.Module,
+    probe: Batch[Tensor],
+    device: torch.device,
+    report: Report,
+    *,
+    objective: Objective = NEXT_TOKEN,
 ) -> str:
     """float32 or bfloat16; `auto` times a training pass in both where the hardware has bfloat16 arithmetic."""
     if wanted != "auto":
@@ -208,7 +230,10 @@ def choose_precision(
     if not fast_bfloat16(device):
         return "float32"
     rounds = [  # in turn, and the best of each: other work on the machine must not decide
-        {name: step_seconds(model, probe, Runtime(device, name, 0)) for name in ("float32", "bfloat16")}
+        {
+            name: step_seconds(model, probe, Runtime(device, name, 0), objective=objective)
+            for name in ("float32", "bfloat16")
+        }
         for _ in range(3)
     ]
     seconds = {name: min(found[name] for found in rounds) for name in rounds[0]}
@@ -218,7 +243,14 @@ def choose_precision(
     return chosen
 
 
-def step_seconds(model: nn.Module, probe: Batch[Tensor], runtime: Runtime, *, repeats: int = 2) -> float:
+def step_seconds(
+    model: nn.Module,
+    probe: Batch[Tensor],
+    runtime: Runtime,
+    *,
+    objective: Objective = NEXT_TOKEN,
+    repeats: int = 2,
+) -> float:
     """Shortest time of a forward and backward pass over the probe, after a warm-up; gradients are cleared."""
     probe = probe.to(runtime.device)
     tested = model.to(runtime.device)
@@ -226,7 +258,7 @@ def step_seconds(model: nn.Module, probe: Batch[Tensor], runtime: Runtime, *, re
     for _ in range(repeats + 1):
         begin = time.perf_counter()
         with runtime.autocast():
-            loss = loss_of(tested, probe, scored=probe.targets.numel())
+            loss = objective.loss(tested, probe).total / probe.targets.numel()
         loss.backward()
         loss.item()  # waits for the device
         times.append(time.perf_counter() - begin)

@@ -40,11 +40,11 @@ def test_sums_over_all_batches() -> None:
     model = Fixed([math.log(p) for p in (0.5, 0.25, 0.125, 0.125)])
     found = score(model, [batch([[0, 1], [2, 0]]), batch([[3]])])
     assert found.tokens == 5
-    assert found.correct == 2
-    assert found.nats == pytest.approx((1 + 2 + 3 + 1 + 3) * math.log(2), rel=1e-6)
+    assert found.sums == {"accuracy": 2}
+    assert found.total == pytest.approx((1 + 2 + 3 + 1 + 3) * math.log(2), rel=1e-6)
     assert found.loss == pytest.approx(2 * math.log(2), rel=1e-6)
     assert found.perplexity == pytest.approx(4, rel=1e-6)
-    assert found.accuracy == 0.4
+    assert found.figures == {"accuracy": 0.4}
     assert found.bits_per_byte(20) == pytest.approx(0.5, rel=1e-6)
 
 
@@ -60,8 +60,8 @@ def test_how_batches_are_cut_does_not_matter() -> None:
     rows = np.random.default_rng(0).integers(V, size=(12, 9))
     one = score(model, [Batch(rows[:, :-1], rows[:, 1:])])
     many = score(model, [Batch(rows[i : i + 5, :-1], rows[i : i + 5, 1:]) for i in (0, 5, 10)])
-    assert many.nats == pytest.approx(one.nats, rel=1e-6)
-    assert (many.tokens, many.correct) == (one.tokens, one.correct) == (96, one.correct)
+    assert many.total == pytest.approx(one.total, rel=1e-6)
+    assert (many.tokens, many.sums) == (one.tokens, one.sums) == (96, one.sums)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -93,4 +93,4 @@ def test_every_forward_pass_lies_in_the_context_given() -> None:
 
 
 def test_a_hopeless_model_has_a_perplexity_all_the_same() -> None:
-    assert math.isfinite(Score(nats=1e6, tokens=1, correct=0).perplexity)
+    assert math.isfinite(Score(1e6, 1, 1, {}).perplexity)

@@ -60,10 +60,10 @@ def test_sums_are_the_score_of_the_split(tmp_path: Path, tokenizer: Any, batches
         split.tokens, split.starts, context=12, batch=64, start_id=marks.start, end_id=marks.end
     )
     whole = score(model, scored)
-    assert found.total.nats == pytest.approx(whole.nats, rel=1e-5)
-    assert (found.total.tokens, found.total.correct) == (whole.tokens, whole.correct)
+    assert found.total.total == pytest.approx(whole.total, rel=1e-5)
+    assert (found.total.tokens, found.total.sums) == (whole.tokens, whole.sums)
     assert found.bytes.sum() == split.bytes
-    assert len(found.nats) == len(found.tokens) > 30 and (found.tokens > 0).all()
+    assert len(found.losses) == len(found.tokens) > 30 and (found.tokens > 0).all()
 
 
 def test_units_are_the_same_text_for_every_tokenizer(tmp_path: Path) -> None:

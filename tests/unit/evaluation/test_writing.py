@@ -16,6 +16,7 @@ from octavo.evaluation.finding import Facts, Finding
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import score
 from octavo.evaluation.verdict import verdicts
+from octavo.training.objective import Judged
 
 
 def found(recipe: dict[str, Any] | None = None, **evaluation: Any) -> dict[str, Finding]:
@@ -145,7 +146,7 @@ def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
     places = Places(context=12, end=None)
     zeros = torch.zeros(9, 12, dtype=torch.int64)
     for part in (slice(0, 4), slice(4, 9)):
-        places.add(torch.zeros(1), zeros[part], torch.from_numpy(nats[part]))
+        places.add(Judged(torch.from_numpy(nats[part]), {}), Batch(zeros[part], zeros[part]))
     gains = nats[:, 6:9].mean(axis=1) - nats[:, 9:].mean(axis=1)
     found = places.positions()
     assert found is not None and found["rows"] == 9

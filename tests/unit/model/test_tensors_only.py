@@ -21,7 +21,8 @@ from octavo.model import tensors_only as twin
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
-from octavo.training.loop import loss_of, training_steps
+from octavo.training.loop import StepOptions, training_steps
+from octavo.training.objective import NEXT_TOKEN
 
 TEXT = "To be or not to be, that is the question: whether 'tis nobler in the mind to suffer. " * 4
 HEADS, CONTEXT, RATE = 5, 10, 0.001
@@ -102,7 +103,7 @@ def test_equal_logits_loss_and_gradients(dtype: torch.dtype, length: int) -> Non
     scale = expected.abs().max().item() if dtype == torch.float32 else 1.0
     torch.testing.assert_close(found, expected, atol=1e-5 * scale, rtol=0)
     loss = twin.cross_entropy(found, targets).mean()
-    ours = loss_of(gpt, Batch(inputs[None], targets[None]), scored=length)
+    ours = NEXT_TOKEN.loss(gpt, Batch(inputs[None], targets[None])).total / length
     assert loss.item() == pytest.approx(ours.item(), rel=1e-5)
     loss.backward()
     ours.backward()
@@ -128,11 +129,10 @@ def trained(gpt: GPT, kind: str, *, rate: float, steps: int) -> list[float]:
         gpt,
         optimizer.build(gpt),
         stream.batch,
-        schedule=settings.training.schedule.build(steps=steps),
+        steps=range(steps),
         seed=0,
-        start=0,
-        steps=steps,
-        clip=settings.training.clip,
+        schedule=settings.training.schedule.build(steps=steps),
+        options=StepOptions(clip=settings.training.clip),
     )
     return [info.loss for info in taken]
 

@@ -47,7 +47,7 @@ def test_short_memory_is_decided_once(tmp_path: Path, monkeypatch: pytest.Monkey
     original = octavo.runs.session.training_steps
 
     def watched(*arguments: object, **settings: object) -> object:
-        seen.append(settings["micro_batch"])
+        seen.append(settings["options"].micro_batch)
         return original(*arguments, **settings)
 
     monkeypatch.setattr("octavo.runs.session.training_steps", watched)

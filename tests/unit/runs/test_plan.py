@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -16,7 +17,7 @@ from octavo.errors import InputError
 from octavo.ground.console import Console
 from octavo.runs import plan as module
 from octavo.runs.plan import plan, step_tokens, timed, warnings
-from octavo.training.teaching import Lesson, Teachers
+from octavo.training.distillation import Distillation
 
 SMALL = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
@@ -92,9 +93,9 @@ def test_a_prefix_teaches_one_token() -> None:
 def test_of_a_long_step_a_part_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     timed_rows = []
 
-    def steps(model: object, optimizer: object, batch: Callable, **how: int) -> Iterator[int]:
-        timed_rows.append((batch(0, 0).rows, how["accumulation"]))
-        yield from range(how["steps"])
+    def steps(model: object, optimizer: object, batch: Callable, **how: Any) -> Iterator[int]:
+        timed_rows.append((batch(0, 0).rows, how["options"].accumulation))
+        yield from how["steps"]
 
     monkeypatch.setattr(module, "training_steps", steps)
     monkeypatch.setattr(module.time, "perf_counter", itertools.count().__next__)  # each step takes a second
@@ -114,13 +115,13 @@ def test_a_taught_run_is_planned_with_its_teachers(tmp_path: Path, monkeypatch: 
     (tmp_path / "text.txt").write_text("a fox and a dog. " * 60)
     octavo.train(SMALL, tmp_path / "text.txt", tmp_path / "run", overrides={"training.steps": 2})
     asked: list[int] = []
-    lesson = Teachers.lesson
+    soft_targets = Distillation.soft_targets
 
-    def counted(self: Teachers, step: int, batch: Batch[Tensor]) -> Lesson:
+    def counted(self: Distillation, batch: Batch[Tensor], *, step: int) -> Tensor:
         asked.append(step)
-        return lesson(self, step, batch)
+        return soft_targets(self, batch, step=step)
 
-    monkeypatch.setattr(Teachers, "lesson", counted)
+    monkeypatch.setattr(Distillation, "soft_targets", counted)
     alone = plan(SMALL, tmp_path / "text.txt")
     assert asked == []
     taught = {"training.teachers.runs": [str(tmp_path / "run")], "training.teachers.written": 500}

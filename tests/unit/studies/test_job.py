@@ -49,7 +49,7 @@ def test_the_outcome_is_the_judgement_of_the_last_weights(template: Job) -> None
     assert outcome["bits_per_byte"] == pytest.approx(whole.bits_per_byte(split.bytes), rel=1e-5)
     assert outcome["initial_loss"] > outcome["val_loss"]
     units = json.loads((Path(template.folder) / "units.json").read_text())
-    assert sum(units["nats"]) == pytest.approx(whole.nats, rel=1e-5)
+    assert sum(units["nats"]) == pytest.approx(whole.total, rel=1e-5)
     assert sum(units["bytes"]) == split.bytes and sum(units["tokens"]) == whole.tokens
 
 

@@ -17,7 +17,8 @@ from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.errors import DivergedError
 from octavo.model.build import build_model
-from octavo.training.loop import StepInfo, gradient_norm, loss_of, training_steps
+from octavo.training.loop import StepInfo, StepOptions, gradient_norm, training_steps
+from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.optimizers import AdamWConfig, SGDConfig
 
 V, T = 7, 6
@@ -44,12 +45,24 @@ def run(
     batch: Callable[[int, int], Batch] = whole,
     *,
     optimizers: list[Optimizer] | None = None,
+    start: int = 0,
     steps: int = 3,
+    seed: int = 1,
+    schedule: Callable[[int], float] = lambda step: 1.0,
+    objective: Objective = NEXT_TOKEN,
     **options,
 ) -> Iterator[StepInfo]:
-    optimizers = optimizers or SGDConfig(learning_rate=0.1).build(trained)
-    options = {"schedule": lambda step: 1.0, "seed": 1, "start": 0} | options
-    return training_steps(trained, optimizers, batch, steps=steps, **options)
+    """Steps `start` to `steps`; `options` are `StepOptions`."""
+    return training_steps(
+        trained,
+        optimizers or SGDConfig(learning_rate=0.1).build(trained),
+        batch,
+        steps=range(start, steps),
+        seed=seed,
+        schedule=schedule,
+        objective=objective,
+        options=StepOptions(**options),
+    )
 
 
 def weights(trained: nn.Module) -> list[Tensor]:
@@ -126,13 +139,13 @@ def test_targets_of_minus_one_are_ignored() -> None:
         assert (a - b).abs().max() <= 1e-6
 
 
-def test_loss_of_counts_what_is_scored() -> None:
+def test_the_loss_counts_what_is_scored() -> None:
     class Fixed(nn.Module):
         def forward(self, tokens: Tensor) -> Tensor:
             return torch.tensor([0.5, 0.25, 0.25]).log().expand(*tokens.shape, -1)
 
     targets = torch.tensor([[0, 1, -1], [-1, -1, -1]])
-    loss = loss_of(Fixed(), Batch(torch.zeros_like(targets), targets), scored=2)
+    loss = NEXT_TOKEN.loss(Fixed(), Batch(torch.zeros_like(targets), targets)).total / 2
     assert loss.item() == pytest.approx(1.5 * math.log(2))
 
 
@@ -142,7 +155,10 @@ def test_the_loss_is_summed_in_float32_whatever_the_logits_are() -> None:
     short, double = logits.bfloat16(), logits.bfloat16().double()
     exact = F.cross_entropy(double.flatten(0, 1), targets.flatten()).item()
     for given, digits in ((short, 1e-6), (double, 1e-12)):
-        found = loss_of(lambda inputs, given=given: given, Batch(targets, targets), scored=targets.numel())
+        found = (
+            NEXT_TOKEN.loss(lambda inputs, given=given: given, Batch(targets, targets)).total
+            / targets.numel()
+        )
         assert found.item() == pytest.approx(exact, rel=digits)
 
 
@@ -161,11 +177,10 @@ def test_accumulation_weighs_every_token_the_same() -> None:
             trained,
             SGDConfig(learning_rate=0.1).build(trained),
             lambda step, micro, cut=cut: cut[micro],
-            schedule=lambda step: 1.0,
+            steps=range(1),
             seed=0,
-            start=0,
-            steps=1,
-            accumulation=parts,
+            schedule=lambda step: 1.0,
+            options=StepOptions(accumulation=parts),
         )
         results.append((info, trained.state_dict()))
     (whole, one), (part, other) = results

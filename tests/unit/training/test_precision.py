@@ -11,7 +11,7 @@ from octavo.config import load_recipe
 from octavo.dataset.batch import Batch
 from octavo.model import attention
 from octavo.model.build import build_model
-from octavo.training.loop import loss_of
+from octavo.training.objective import NEXT_TOKEN
 from octavo.training.precision import Bfloat16Products, autocast, fast_bfloat16, linear
 
 EPSILON = 2.0**-8  # one rounding to bfloat16 is off by at most this share
@@ -95,7 +95,7 @@ def test_what_stays_short_between_two_products_changes_no_bit(
             weight.short_output = False  # pyrefly: ignore
         torch.manual_seed(5)
         with Bfloat16Products():
-            loss = loss_of(model, Batch(tokens, tokens), scored=tokens.numel())
+            loss = NEXT_TOKEN.loss(model, Batch(tokens, tokens)).total / tokens.numel()
         loss.backward()
         results.append([loss.detach(), *(weight.grad for weight in model.parameters())])
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))

@@ -13,7 +13,7 @@ from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
-from octavo.training.loop import loss_of
+from octavo.training.objective import NEXT_TOKEN
 from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
 
@@ -49,7 +49,7 @@ def step(trained: GPT, precision: str = "float32") -> tuple[float, list[Tensor],
     torch.manual_seed(5)
     hooks = torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor)
     with hooks, autocast(precision, torch.device("cpu")):
-        loss = loss_of(trained, Batch(tokens(), tokens()), scored=48)
+        loss = NEXT_TOKEN.loss(trained, Batch(tokens(), tokens())).total / 48
     loss.backward()
     return loss.item(), [p.grad for p in trained.parameters()], sum(kept.values())
 
@@ -95,7 +95,7 @@ def test_compiled() -> None:
         trained = model("plain")
         if recompute:
             recompute_blocks(trained)
-        loss = loss_of(torch.compile(trained), Batch(tokens(), tokens()), scored=48)
+        loss = NEXT_TOKEN.loss(torch.compile(trained), Batch(tokens(), tokens())).total / 48
         loss.backward()
         losses.append(loss.item())
         gradients.append([p.grad for p in trained.parameters()])

@@ -16,7 +16,7 @@ from octavo.model.native import library
 from octavo.training import rehearsal
 from octavo.training.checkpoint import optimizer_tensors
 from octavo.training.fitting import bound
-from octavo.training.loop import loss_of
+from octavo.training.objective import NEXT_TOKEN
 from octavo.training.optimizers import AdamWConfig, SGDConfig
 from octavo.training.recompute import recompute_blocks
 from octavo.training.rehearsal import KEPT_BY_ALLOCATOR, OperationCounter, rehearse
@@ -64,7 +64,7 @@ def test_memory_is_that_of_a_real_step(config: ModelConfig, kind: str, recompute
     inputs, counter = tokens(config), OperationCounter()
     counter.hold([*model.parameters(), *model.buffers()])
     with counter:
-        loss_of(model, Batch(inputs, inputs), scored=inputs.numel()).backward()
+        (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
     for optimizer in optimizers:
         optimizer.step()
     memory = rehearse(config, part, vocab_size=V, rows=B, recompute=recompute).memory
@@ -84,7 +84,7 @@ def test_the_peak_is_that_of_a_real_step(config: ModelConfig) -> None:
     inputs, counter = tokens(config), OperationCounter()
     counter.hold([*model.parameters(), *model.buffers()])
     with counter:
-        loss_of(model, Batch(inputs, inputs), scored=inputs.numel()).backward()
+        (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
     memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
     assert memory.weights + memory.gradients + memory.activations == counter.peak
 
@@ -98,7 +98,7 @@ def test_with_the_kernel_a_step_needs_hardly_more(name: str) -> None:
     inputs, counter = tokens(config), OperationCounter()
     counter.hold([*model.parameters(), *model.buffers()])
     with counter:
-        loss_of(model, Batch(inputs, inputs), scored=inputs.numel()).backward()
+        (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
     memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
     assert counter.peak <= 1.05 * (memory.weights + memory.gradients + memory.activations)
 

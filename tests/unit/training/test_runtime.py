@@ -141,7 +141,7 @@ def test_an_accelerator_is_used_when_it_passes_and_not_when_it_fails(monkeypatch
         ("logits differ", "cpu", "other results than the CPU (logits differ); training on the CPU instead"),
     ):
         said: list[str] = []
-        monkeypatch.setattr(runtime, "truth_test", lambda *_, complaint=complaint: complaint)
+        monkeypatch.setattr(runtime, "truth_test", lambda *_, complaint=complaint, **__: complaint)
         assert choose_device("auto", model(), probe(), said.append).type == chosen
         assert len(said) == 1
         assert words in said[0]
@@ -171,7 +171,7 @@ def test_without_bfloat16_hardware_nothing_is_timed(monkeypatch: pytest.MonkeyPa
 def test_bfloat16_has_to_win_clearly(monkeypatch: pytest.MonkeyPatch, gain: float, chosen: str) -> None:
     bfloat16_hardware(monkeypatch, has=True)
     monkeypatch.setattr(
-        runtime, "step_seconds", lambda _, __, place: gain if place.precision == "float32" else 1.0
+        runtime, "step_seconds", lambda _, __, place, **___: gain if place.precision == "float32" else 1.0
     )
     said: list[str] = []
     assert choose_precision("auto", model(), probe(), CPU, said.append) == chosen

@@ -23,7 +23,8 @@ from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.training import optimizers
 from octavo.training.checkpoint import model_tensors, optimizer_tensors
-from octavo.training.loop import loss_of, training_steps
+from octavo.training.loop import StepOptions, training_steps
+from octavo.training.objective import NEXT_TOKEN
 from octavo.training.parallel import gradients_sent
 from octavo.training.sharding import whole
 from octavo.training.world import World, launched
@@ -58,13 +59,10 @@ def trained_by(case: dict[str, Any], world: World) -> dict[str, Any]:
         trained,
         built,
         batch,
-        schedule=lambda step: 1.0 - step / 100,
+        steps=range(case["steps"]),
         seed=3,
-        start=0,
-        steps=case["steps"],
-        accumulation=case.get("accumulation", 1),
-        clip=0.5,
-        world=world,
+        schedule=lambda step: 1.0 - step / 100,
+        options=StepOptions(accumulation=case.get("accumulation", 1), clip=0.5, world=world),
     )
     found = [asdict(info) for info in infos]
     tensors = {**model_tensors(model), **optimizer_tensors(built)}
@@ -82,7 +80,7 @@ def gradients(case: dict[str, Any], world: World) -> dict[str, Any]:
     for now in (False, True):
         mine = world.share(batch(0, int(now))).to("cpu")
         with gradients_sent(trained, now=now):
-            loss_of(trained, mine, scored=100).backward()
+            (NEXT_TOKEN.loss(trained, mine).total / 100).backward()
         there = [whole(p.grad) for p in model.parameters() if p.grad is not None]
         norm = sum(float(gradient.norm()) for gradient in there)
         found["sent" if now else "kept"] = [bool(there), abs(norm - world.mean(norm)) < 1e-9]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,10 @@ from torch import nn
 from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
-from octavo.training.loop import loss_of, training_steps
+from octavo.training.distillation import Distillation
+from octavo.training.loop import StepOptions, training_steps
+from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.optimizers import SGDConfig
-from octavo.training.teaching import Lesson, Teachers
 
 V, T = 7, 6
 
@@ -37,6 +40,21 @@ def tensors() -> Batch[torch.Tensor]:
     return Batch(found.inputs, targets)
 
 
+class Known(nn.Module):
+    """Predicts what it was given, (B, T, V), whatever it reads."""
+
+    def __init__(self, predicted: torch.Tensor) -> None:
+        super().__init__()
+        self.predicted = predicted
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.predicted.log()
+
+
+def taught_by(*teachers: nn.Module, weight: float = 1.0) -> Distillation:
+    return Distillation(NEXT_TOKEN, teachers, weight=weight)
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_the_loss_by_hand(weight: float) -> None:
     student, given = model(0), tensors()
@@ -48,46 +66,54 @@ def test_the_loss_by_hand(weight: float) -> None:
             if given.targets[row, place] >= 0:
                 taught = -(predicted[row, place].double() * known).sum()
                 expected += (weight * taught - (1 - weight) * known[given.targets[row, place]]).item()
-    found = loss_of(student, given, scored=5.0, lesson=Lesson(predicted, weight))
-    assert found.item() == pytest.approx(expected / 5.0, rel=1e-6)
+    found = Distillation(NEXT_TOKEN, [Known(predicted)], weight=weight).loss(student, given)
+    assert found.total.item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_in_turn_they_teach_their_mean() -> None:
     """The fast way, one teacher a step, beside the slow one: all of them every time."""
     teachers = [model(seed) for seed in (1, 2, 3)]
     student, given = model(0), tensors()
-    lessons = Teachers(teachers, weight=0.7)
-    turns = [loss_of(student, given, scored=1.0, lesson=lessons.lesson(step, given)) for step in range(3)]
+    in_turn = Distillation(NEXT_TOKEN, teachers, weight=0.7)
+    turns = [in_turn.loss(student, given, step=step).total for step in range(3)]
     mean = torch.stack([teacher(given.inputs).softmax(-1) for teacher in teachers]).mean(0)
-    together = loss_of(student, given, scored=1.0, lesson=Lesson(mean, 0.7))
+    together = Distillation(NEXT_TOKEN, [Known(mean)], weight=0.7).loss(student, given).total
     assert torch.stack(turns).mean().item() == pytest.approx(together.item(), rel=1e-6)
     assert len({turn.item() for turn in turns}) == 3
-    again = loss_of(student, given, scored=1.0, lesson=lessons.lesson(3, given))
+    again = in_turn.loss(student, given, step=3).total
     assert again.item() == turns[0].item()
 
 
 def test_teachers_have_no_dropout_and_stay_as_they_are() -> None:
     teacher = model(1, dropout=0.5)
     before = [parameter.clone() for parameter in teacher.parameters()]
-    teachers, student = Teachers([teacher], weight=1.0), model(0)
+    objective, student = taught_by(teacher), model(0)
     given = tensors()
-    assert torch.equal(teachers.lesson(0, given).predicted, teachers.lesson(0, given).predicted)
-    list(steps(student, teachers, 3))
+    assert torch.equal(objective.soft_targets(given, step=0), objective.soft_targets(given, step=0))
+    steps(student, objective, 3)
     after = list(teacher.parameters())
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
     assert all(parameter.grad is None for parameter in after)
 
 
-def steps(student: nn.Module, teachers: Teachers | None, count: int, **options: object) -> list[float]:
-    optimizers = SGDConfig(learning_rate=0.5).build(student)
-    given = {"schedule": lambda step: 1.0, "seed": 1, "start": 0, "steps": count, "teachers": teachers}
-    return [info.loss for info in training_steps(student, optimizers, batch, **given | options)]
+def steps(student: nn.Module, objective: Objective, count: int, **options: Any) -> list[float]:
+    infos = training_steps(
+        student,
+        SGDConfig(learning_rate=0.5).build(student),
+        batch,
+        steps=range(count),
+        seed=1,
+        schedule=lambda step: 1.0,
+        objective=objective,
+        options=StepOptions(**options),
+    )
+    return [info.loss for info in infos]
 
 
 def test_parts_of_a_batch_are_taught_as_the_whole() -> None:
     one, other = model(0), model(0)
-    whole = steps(one, Teachers([model(1), model(2)], weight=0.5), 4)
-    parts = steps(other, Teachers([model(1), model(2)], weight=0.5), 4, micro_batch=3)
+    whole = steps(one, taught_by(model(1), model(2), weight=0.5), 4)
+    parts = steps(other, taught_by(model(1), model(2), weight=0.5), 4, micro_batch=3)
     assert parts == pytest.approx(whole, abs=1e-6)
     for a, b in zip(one.parameters(), other.parameters(), strict=True):
         assert (a - b).abs().max() <= 1e-6
@@ -107,6 +133,6 @@ def test_a_student_comes_to_predict_what_its_teacher_does() -> None:
             return float((known.exp() * (known - learned)).sum(-1).mean())
 
     alone, taught = model(0), model(0)
-    steps(alone, None, 60)
-    steps(taught, Teachers([teacher], weight=1.0), 60)
+    steps(alone, NEXT_TOKEN, 60)
+    steps(taught, taught_by(teacher), 60)
     assert distance(taught) < 0.5 * distance(alone)
