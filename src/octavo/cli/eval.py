@@ -26,14 +26,22 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
     if json:
         print_json(result)
         return 0
-    rows = [("this model", f"{result['val_loss']:.4f}", f"{result['bits_per_byte']:.3f}")]
-    for name, baseline in result["baselines"].items():
-        loss = "" if baseline["loss"] is None else f"{baseline['loss']:.4f}"
-        rows.append((name.replace("_", " "), loss, f"{baseline['bits_per_byte']:.3f}"))
-    rows.sort(key=lambda row: -float(row[2]))
-    print_table(rows, head=("", "nats/token", "bits/byte"))
+    objective, text_units = loaded.config.objective.build(), "bits_per_byte" in result
+    own = {"loss": result["val_loss"], "bits_per_byte": result.get("bits_per_byte")}
+    found = {"this model": own, **result["baselines"]}
+    order = "bits_per_byte" if text_units else "loss"
+    rows = [
+        (name.replace("_", " "), written(one["loss"], 4), written(one["bits_per_byte"], 3))
+        for name, one in sorted(found.items(), key=lambda item: -(item[1][order] or 0.0))
+        if one[order] is not None
+    ]
+    head = ("", f"{objective.unit.name}/{objective.unit.per}", "bits/byte")
+    shown = slice(None) if text_units else slice(2)
+    print_table([row[shown] for row in rows], head=head[shown])
     show()
-    show(f"perplexity {result['perplexity']:.3f}, accuracy {result['accuracy']:.1%}, step {result['step']:,}")
+    said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
+    said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.figures]
+    show(", ".join([*said, f"step {result['step']:,}"]))
     show(f"on {result['tokens']:,} tokens ({result['bytes']:,} bytes); {result['parameters']:,} parameters")
     for number, finding in enumerate(result["findings"]):
         show()
@@ -41,3 +49,8 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
         for line in next_lines(result["next"]) if number == 0 else ():
             show(line)
     return 0
+
+
+def written(number: float | None, digits: int) -> str:
+    """A number of a table; nothing where there is none."""
+    return "" if number is None else f"{number:.{digits}f}"

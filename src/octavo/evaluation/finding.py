@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from octavo.config import Recipe
 from octavo.evaluation.curve import Curve
+from octavo.training.objective import Unit
 
 CLOSE = 0.05
 """The part of a run after which it is judged again, so that its curve can be judged."""
@@ -58,6 +59,11 @@ class Facts:
     """What evaluation.json holds (losses, baselines, positions, ends, memorization, diversity)."""
     diverged: str | None = None
     """The sentence that the run broke off with."""
+
+    @cached_property
+    def unit(self) -> Unit:
+        """Of its losses."""
+        return self.recipe.objective.build().unit
 
     @cached_property
     def training(self) -> Curve:

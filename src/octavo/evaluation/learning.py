@@ -199,8 +199,8 @@ def pace(facts: Facts) -> Finding | None:
     where = f"over the last {trend.span:,.0f} steps"
     if falls(trend, part):
         said = (
-            f"Still learning when it ended: {where} the {name} loss fell by {trend.fall:.4f} ± {trend.doubt:.4f} nats "
-            f"per token, {-trend.slope * per:.4f} each {per:,} steps."
+            f"Still learning when it ended: {where} the {name} loss fell by {trend.fall:.4f} ± {trend.doubt:.4f} "
+            f"{facts.unit}, {-trend.slope * per:.4f} each {per:,} steps."
         )
         return Finding("learning", said, evidence, "good", "train longer for a lower loss", facts.longer)
     if noisy(trend, part):

@@ -18,6 +18,7 @@ class Row(Record):
     step: Count
     loss: Number | None = None
     bits_per_byte: Number | None = None
+    unit: str | None = None
     learning_rate: Number | None = None
     tokens: Count | None = None
     seconds: Number | None = None
@@ -26,7 +27,7 @@ class Row(Record):
     def _complete(self) -> Row:
         wanted = {
             "train": (self.loss, self.tokens, self.learning_rate),
-            "validation": (self.loss, self.bits_per_byte),
+            "validation": (self.loss, self.bits_per_byte if self.unit is None else self.unit),
         }
         if None in wanted.get(self.event, ()):
             raise ValueError(f"a row of '{self.event}' lacks a figure")
@@ -161,6 +162,7 @@ class Evaluation(Record):
     val_loss: Number | None = None
     perplexity: Number | None = None
     bits_per_byte: Number | None = None
+    unit: str | None = None
     accuracy: Number | None = None
     parameters: Count | None = None
     step: Count | None = None

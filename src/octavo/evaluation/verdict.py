@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,8 @@ def verdict(found: list[Finding], how: Finding | None) -> Finding:
 def standing(facts: Facts, how: Finding | None) -> Finding | None:
     """Between which simple predictors it stands; and whether what it writes is garbage because of a bug, or of what."""
     loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
+    if loss is not None and known and not facts.unit.text:
+        return among_its_own(facts, loss, {name: one["loss"] for name, one in known.items()})
     if loss is None or "unigram" not in known:
         return None
     losses = {
@@ -52,7 +55,10 @@ def standing(facts: Facts, how: Finding | None) -> Finding | None:
     }
     order = (known.get("ngram") or {}).get("order")
     own = facts.evaluation.get("bits_per_byte") or 0.0
-    bits = {name: known[name]["bits_per_byte"] for name in ("gzip", "xz") if name in known}
+    packed = (
+        ("gzip", "xz") if "unit" not in facts.evaluation else ()
+    )  # they compare with nothing else than bits
+    bits = {name: known[name]["bits_per_byte"] for name in packed if name in known}
     evidence: dict[str, Any] = {"loss": loss, **losses, "bits_per_byte": own}
     evidence |= {f"{name}_bits_per_byte": value for name, value in bits.items()}
     packers = [name for name in ("gzip", "xz") if name in bits and own >= bits[name]]
@@ -76,6 +82,22 @@ def standing(facts: Facts, how: Finding | None) -> Finding | None:
         return finding(said, "note", "more text, a longer context and longer training", facts.longer)
     beaten = "every n-gram" + (" and gzip" if "gzip" in bits else "")
     return finding(f"Not a bug, and not untrained: it is below {beaten}.", "good")
+
+
+def among_its_own(facts: Facts, loss: float, losses: Mapping[str, float]) -> Finding:
+    """Which of its objective's own baselines it beats."""
+    better = [name for name, reached in losses.items() if loss < reached]
+    worse = [name for name in losses if name not in better]
+    evidence = {"loss": loss, **losses}
+    if not worse:
+        return Finding("baselines", f"It is below {_listed(better)}.", evidence, "good")
+    below = f"below {_listed(better)}, but " if better else ""
+    said = f"It is {below}not below {_listed(worse)}."
+    return Finding("baselines", said, evidence, "note" if better else "bad", "train longer", facts.longer)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _cause(facts: Facts, how: Finding | None, above: str) -> tuple[str, str, tuple[str, ...]]:

@@ -139,7 +139,7 @@ def short_context(facts: Facts) -> Finding | None:
     said = (
         f"Too short a context: the loss still falls at the end of its {context:,} tokens, from "
         f"{places['middle']:.3f} in the third quarter to {places['end']:.3f} in the last; twice the context promises "
-        f"some {gain:.3f} nats more."
+        f"some {gain:.3f} {facts.unit.name} more."
     )
     evidence: Mapping[str, Any] = {
         "loss_third_quarter": places["middle"],

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from octavo.config import check, stored_tree
 from octavo.errors import RunFolderError
@@ -16,6 +16,9 @@ from octavo.evaluation.stored import Evaluation, Row
 from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
 from octavo.report.about import trained_on
 from octavo.report.prompts import Answer, PromptTable, name_answers, prompt_tables
+
+if TYPE_CHECKING:
+    from octavo.training.objective import Objective
 
 BASELINE_NAMES = {
     "uniform": ("uniform", "every token equally likely"),
@@ -45,7 +48,7 @@ class Sample(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """A row of the comparison. `loss` in nats per token."""
+    """A row of the comparison. `loss` in the run's unit."""
 
     name: str
     explanation: str
@@ -59,6 +62,8 @@ class ReportData:
     """Everything on the page. Lists may be empty; what is empty is left out."""
 
     title: str
+    unit: str = "nats per token"
+    """Of losses."""
     trained_on: str = ""
     """The text, its size, and how often it was seen."""
     recipe: str = ""
@@ -90,6 +95,7 @@ class ReportData:
             )
         settings = stored_tree(folder / "config.yaml")
         recipe = check(settings)
+        objective = recipe.objective.build()
         evaluation = _record(folder / "evaluation.json", Evaluation)
         metrics = read_rows(folder / "metrics.jsonl", Row)
         manifest = _record(folder / "manifest.json", AnyRecord)
@@ -98,7 +104,8 @@ class ReportData:
             trained_on=trained_on(recipe, manifest, metrics),
             recipe=recipe.description,
             verdict=[str(line) for line in evaluation.get("verdict") or []],
-            headlines=headlines(evaluation, metrics),
+            unit=str(objective.unit),
+            headlines=headlines(evaluation, metrics, objective),
             settings=settings,
             metrics=metrics,
             evaluation=evaluation,
@@ -157,7 +164,9 @@ def finite(value: Any) -> float | None:
     return float(value)
 
 
-def headlines(evaluation: Mapping[str, Any], metrics: list[dict[str, Any]]) -> list[Headline]:
+def headlines(
+    evaluation: Mapping[str, Any], metrics: list[dict[str, Any]], objective: Objective
+) -> list[Headline]:
     """The numbers that one looks for first, as far as the run has them."""
     validation = [row for row in metrics if row.get("event") == "validation" and finite(row.get("loss"))]
     found = dict(min(validation, key=lambda row: row["loss"])) if validation else {}
@@ -166,10 +175,10 @@ def headlines(evaluation: Mapping[str, Any], metrics: list[dict[str, Any]]) -> l
     trained = [row for row in metrics if row.get("event") == "train"]
     tokens, seconds = (finite(trained[-1].get(key)) if trained else None for key in ("tokens", "seconds"))
     shown = [
-        ("validation loss", found.get("val_loss"), "{:.4f}", "nats per token; lower is better"),
+        ("validation loss", found.get("val_loss"), "{:.4f}", f"{objective.unit}; lower is better"),
         ("perplexity", found.get("perplexity"), "{:,.2f}", "tokens that it hesitates between"),
         ("bits per byte", found.get("bits_per_byte"), "{:.3f}", "to write down the validation text"),
-        ("accuracy", found.get("accuracy"), "{:.1%}", "of next tokens guessed first"),
+        *((one.label, found.get(one.name), one.form, one.explanation) for one in objective.figures),
         ("parameters", found.get("parameters"), "{:,.0f}", "trained numbers"),
         ("best step", found.get("step"), "{:,.0f}", f"of {last.get('step', 0):,}"),
         ("tokens seen", tokens, "{:,.0f}", "while training"),

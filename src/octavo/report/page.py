@@ -33,7 +33,7 @@ def render(data: ReportData, loss: str) -> str:
     from markupsafe import Markup
 
     standings = data.standings()
-    scale = max((row.bits_per_byte for row in standings if row.bits_per_byte is not None), default=1.0)
+    scale = max((row.bits_per_byte for row in standings if row.bits_per_byte is not None), default=None)
     has_rates = bool(plots.series(data.rows("train"), "learning_rate")[0].size)
     losses = [(loss, "wide"), (plots.loss_plot(data, width=NARROW).svg(), "narrow")]
     rates = [

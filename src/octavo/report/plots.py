@@ -55,7 +55,7 @@ def loss_plot(data: ReportData, *, width: float = 7.6) -> Plot:
     labels = _curves(axes, data) + _references(axes, data)
     _limits(axes, data)
     axes.set_xlabel("step")
-    axes.set_ylabel("nats per token")
+    axes.set_ylabel(data.unit)
     tidy(axes)
     place(axes, labels)
     return figure

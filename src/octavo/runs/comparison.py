@@ -17,7 +17,7 @@ from octavo.runs.listing import Seen, look, run_folders
 
 FIGURES = (
     ("bits per byte", "bits_per_byte", "{:.3f}"),
-    ("validation loss, nats per token", "val_loss", "{:.4f}"),
+    ("validation loss, {unit}", "val_loss", "{:.4f}"),
     ("perplexity", "perplexity", "{:,.2f}"),
     ("next tokens guessed first", "accuracy", "{:.1%}"),
     ("parameters", "parameters", "{:,.0f}"),
@@ -57,8 +57,12 @@ class Comparison:
     @property
     def figures(self) -> list[tuple[str, list[str]]]:
         """Rows of numbers by name, one for each run."""
+        units = dict.fromkeys(run.figures.get("unit", "nats per token") for run in self.runs)
         rows = [
-            (name, [_formed(finite(run.figures.get(key)), form) for run in self.runs])
+            (
+                name.format(unit=" or ".join(units)),
+                [_formed(finite(run.figures.get(key)), form) for run in self.runs],
+            )
             for name, key, form in FIGURES
         ]
         rows.append(("tokens seen", [_formed(run.tokens, "{:,.0f}") for run in self.runs]))

@@ -22,6 +22,7 @@ from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.session import write_samples
 from octavo.runs.written import write
+from octavo.training.objective import TEXT
 from octavo.training.runtime import Runtime
 
 
@@ -118,7 +119,7 @@ def verdict(result: dict[str, Any]) -> list[str]:
 
 def standing(result: dict[str, Any]) -> str:
     """The loss, and which simple means it beats and which it does not."""
-    names = {
+    names = {name: name for name in result["baselines"]} | {
         "uniform": "guessing",
         "unigram": "unigram",
         "bigram": "bigram",
@@ -130,13 +131,15 @@ def standing(result: dict[str, Any]) -> str:
     beaten: dict[bool, list[str]] = {True: [], False: []}
     for key, name in names.items():
         baseline = result["baselines"].get(key)
-        if baseline:
-            by = "bits_per_byte" if baseline["loss"] is None else "loss"
-            own = result["val_loss" if by == "loss" else by]
+        by = "bits_per_byte" if baseline and baseline["loss"] is None else "loss"
+        own = result.get("val_loss" if by == "loss" else by)
+        if baseline and own is not None:
             beaten[own < baseline[by]].append(name.format(order=baseline.get("order")))
     words = {True: "better than", False: "not better than"}
     said = [f"{words[how]} {listed(found)}" for how, found in beaten.items() if found]
-    figures = f"Validation loss {result['val_loss']:.4f} nats per token, {result['bits_per_byte']:.3f} bits per byte"
+    figures = f"Validation loss {result['val_loss']:.4f} {result.get('unit', TEXT)}"
+    if "bits_per_byte" in result:
+        figures += f", {result['bits_per_byte']:.3f} bits per byte"
     return f"{figures}: {', '.join(said)}." if said else f"{figures}."
 
 

@@ -80,7 +80,9 @@ class Run:
         found = self.metrics and [row for row in self.metrics if row.get("event") == "validation"]
         if found:
             best = min(found, key=lambda row: row["loss"])
-            facts["validation loss"] = f"{best['loss']:.4f} nats per token at step {best['step']:,}"
+            facts["validation loss"] = (
+                f"{best['loss']:.4f} {best.get('unit', 'nats per token')} at step {best['step']:,}"
+            )
         return facts
 
     def __repr__(self) -> str:
