@@ -17,7 +17,8 @@ from typing import Any, get_args
 import torch
 
 from common import finish, load, print_table
-from octavo.generation.native import NativeDecoder, Precision
+from octavo.generation import Precision
+from octavo.generation.native import NativeDecoder
 from octavo.model.gpt import GPT
 from octavo.runs.run import Run
 
@@ -25,10 +26,10 @@ from octavo.runs.run import Run
 @torch.no_grad()
 def judged(model: GPT, windows: torch.Tensor, precision: Precision) -> tuple[torch.Tensor, torch.Tensor]:
     """Nats (B, T − 1) of each token but the first, and the most probable tokens."""
-    decoder = NativeDecoder(model, batch=len(windows), precision=precision)
+    decoder = NativeDecoder(model, slots=len(windows), precision=precision)
     nats, best = [], []
     for now, coming in zip(windows.T[:-1], windows.T[1:], strict=True):
-        logits = decoder(now[:, None])
+        logits = decoder.feed(dict(enumerate(now[:, None].tolist())))
         nats.append(torch.nn.functional.cross_entropy(logits, coming, reduction="none"))
         best.append(logits.argmax(dim=-1))
     return torch.stack(nats, dim=1), torch.stack(best, dim=1)

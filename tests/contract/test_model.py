@@ -16,7 +16,10 @@ from torch.nn import functional as F
 
 from octavo.config import ModelConfig
 from octavo.config.parts import parts
-from octavo.generation.engine import CachedDecoder, FullDecoder, fastest_decoder
+from octavo.generation import Decoder
+from octavo.generation.cached import CachedDecoder
+from octavo.generation.engine import fastest_decoder
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder, compiled
 from octavo.model.accounting import parameters
 from octavo.model.build import build_model
@@ -163,17 +166,22 @@ def test_cached_decoding_is_full_decoding(
         same(found, model(tokens()), options)
 
 
+def feed(decoder: Decoder, tokens: Tensor) -> Tensor:
+    """Tokens (B, T), the rows into the first slots."""
+    return decoder.feed(dict(enumerate(tokens.tolist())))
+
+
 def test_writes_by_the_kernel_what_it_writes_by_torch(
     models: list[tuple[dict[str, object], GPT]],
 ) -> None:
     """Through a prompt, single tokens and a window that slides; rounding counts as it does in torch."""
     for options, model in models[::3]:  # of every part some
         assert NativeDecoder.fits(model) == (compiled() is not None), options
-        exact = FullDecoder(deepcopy(model).double(), batch=B)
-        decoders = [kind(model, batch=B) for kind in (fastest_decoder(model), CachedDecoder)]
+        exact = FullDecoder(deepcopy(model).double(), slots=B)
+        decoders = [kind(model, slots=B) for kind in (fastest_decoder(model), CachedDecoder)]
         for piece in tokens().split([3, 1, 4], dim=1) + tokens(1).split([1, 2, 5], dim=1):
-            expected = exact(piece).double()
-            found, torchs = ((decoder(piece) - expected).abs().max().item() for decoder in decoders)
+            expected = feed(exact, piece).double()
+            found, torchs = ((feed(decoder, piece) - expected).abs().max().item() for decoder in decoders)
             assert found <= max(1e-5 * expected.abs().max().item(), 4 * torchs), options
 
 

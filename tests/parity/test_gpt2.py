@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config import ModelConfig
-from octavo.generation.engine import CachedDecoder
+from octavo.generation.cached import CachedDecoder
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 
@@ -112,11 +112,11 @@ def test_each_part(ours: GPT, theirs: nn.Module) -> None:
 @torch.no_grad()
 def test_greedy_text(ours: GPT, theirs: nn.Module) -> None:
     text = tokens(4)
-    decoder, new = CachedDecoder(ours, batch=3), text
+    decoder, new = CachedDecoder(ours, slots=3), text
     found = []
     for _ in range(20):
         text = torch.cat((text, theirs(text).logits[:, -1:].argmax(dim=-1)), dim=1)
-        new = decoder(new).argmax(dim=-1)[:, None]
+        new = decoder.feed(dict(enumerate(new.tolist()))).argmax(dim=-1)[:, None]
         found.append(new)
     assert torch.equal(torch.cat(found, dim=1), text[:, 4:])
     assert len(text[:, 4:].unique()) > 2, "a text of one token would prove little"

@@ -1,7 +1,8 @@
-"""Writing: cached decoding and pure sampling functions."""
+"""Writing: decoders with slots, streams in them, and pure sampling functions."""
 
-from octavo.generation.engine import Sample, Writer
-from octavo.generation.native import Precision
+from octavo.generation.engine import Writer
 from octavo.generation.sampling import Sampling
+from octavo.generation.slots import Decoder, Precision
+from octavo.generation.streams import Prompt, Sample, TextRequest
 
-__all__ = ["Precision", "Sample", "Sampling", "Writer"]
+__all__ = ["Decoder", "Precision", "Prompt", "Sample", "Sampling", "TextRequest", "Writer"]

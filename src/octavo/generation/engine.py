@@ -1,108 +1,29 @@
-"""The writer: goes on from a prompt, token by token, with cached keys and values.
-
-Beyond the context a window slides: when the cache is full, the oldest quarter of it is forgotten and the rest read
-again, so every token is written with at least three quarters of the context before it. Or it is cropped: every token is
-written with all of the context before it, which is read again each time.
-"""
+"""The writer: goes on from prompts, token by token, in the slots of a decoder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
-
-import numpy as np
-import torch
-from torch import Tensor
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import islice
 
 from octavo.errors import InputError
-from octavo.generation.int8 import rounded
-from octavo.generation.native import NativeDecoder, Precision
-from octavo.generation.sampling import Sampling, Window, kept
-from octavo.ground.memory import refuse_beyond_memory, room
+from octavo.generation.cached import CachedDecoder
+from octavo.generation.native import NativeDecoder
+from octavo.generation.sampling import Sampling
+from octavo.generation.slots import Decoder, Precision
+from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
+from octavo.ground.memory import available_memory, refuse_beyond_memory, room
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
-from octavo.training.precision import autocast
 
 DRAWN = 28  # bytes for each entry of the vocabulary: logits, and in double what they are turned into
-
-Finish = Literal["length", "end", "stop"]
-
-
-class NextLogits(Protocol):
-    """What yields the logits (B, V) after some more tokens (B, T) of each stream."""
-
-    def __call__(self, tokens: Tensor) -> Tensor: ...
+WRITTEN = 1000  # bytes that a finished text takes at least
 
 
-class CachedDecoder:
-    """Feeds new tokens only; the fast path."""
-
-    def __init__(
-        self, model: GPT, *, batch: int, precision: Precision = "float32", window: Window = "slide"
-    ) -> None:
-        self.model, self.batch, self.products = _computing(model, precision), batch, _products(precision)
-        self.keep = kept(model.context, window)
-        self.cache = model.new_cache(batch)
-        self.text: Tensor | None = None  # (B, ≤ context) what the cache has read
-
-    @torch.no_grad()
-    def __call__(self, tokens: Tensor) -> Tensor:
-        held = 0 if self.text is None else self.text.size(1)
-        self.text = tokens if self.text is None else torch.cat((self.text, tokens), dim=1)
-        if held + tokens.size(1) > self.model.context:
-            keep = self.model.context if held == 0 else self.keep
-            self.text = tokens = self.text[:, -keep:]
-            self.cache.clear()
-        with autocast(self.products, tokens.device):
-            return self.model(tokens, self.cache)[:, -1].float()
-
-
-class FullDecoder:
-    """Reads the whole window anew for each token; the slow twin with the same windows."""
-
-    def __init__(
-        self, model: GPT, *, batch: int, precision: Precision = "float32", window: Window = "slide"
-    ) -> None:
-        self.model, self.products = _computing(model, precision), _products(precision)
-        self.keep = kept(model.context, window)
-        self.text: Tensor | None = None
-
-    @torch.no_grad()
-    def __call__(self, tokens: Tensor) -> Tensor:
-        held = 0 if self.text is None else self.text.size(1)
-        self.text = tokens if self.text is None else torch.cat((self.text, tokens), dim=1)
-        if self.text.size(1) > self.model.context:
-            self.text = self.text[:, -(self.model.context if held == 0 else self.keep) :]
-        with autocast(self.products, tokens.device):
-            return self.model(self.text)[:, -1].float()
-
-
-def _computing(model: GPT, precision: Precision) -> GPT:
-    return rounded(model) if precision == "int8" else model
-
-
-def _products(precision: Precision) -> str:
-    return "float32" if precision == "int8" else precision
-
-
-Decoder = type[NativeDecoder] | type[CachedDecoder] | type[FullDecoder]
-
-
-def fastest_decoder(model: GPT) -> Decoder:
+def fastest_decoder(model: GPT) -> type[Decoder]:
     """What decodes this model fastest here."""
     return NativeDecoder if NativeDecoder.fits(model) else CachedDecoder
-
-
-@dataclass
-class Sample:
-    """One continuation as it grows: ids, the model's log-probability of each (nats, before temperature), text."""
-
-    index: int
-    ids: list[int] = field(default_factory=list)
-    log_probabilities: list[float] = field(default_factory=list)
-    text: str = ""
-    finish: Finish | None = None
 
 
 class Writer:
@@ -115,29 +36,28 @@ class Writer:
     def __init__(self, model: GPT, tokenizer: Tokenizer, *, precision: Precision = "float32") -> None:
         self.model, self.tokenizer, self.precision = model, tokenizer, precision
 
-    def prompt_ids(self, prompt: str) -> list[int]:
-        """Ids of the document start and the prompt; an empty prompt is the document start alone.
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """Ids of the document start and the prompt; an empty prompt is the document start alone. Ids stay as they are.
 
-        Raises TokenizerError for characters or words that the vocabulary lacks.
+        Raises TokenizerError for characters or words that the vocabulary lacks, InputError for ids that it lacks, and
+        where there are none.
         """
+        if not isinstance(prompt, str):
+            return self._checked([int(token) for token in prompt])
         start = [] if self.tokenizer.start is None else [self.tokenizer.start]
         ids = start + self.tokenizer.encode(prompt).tolist()
         if ids:
             return ids
         return [int(self.tokenizer.encode("\n")[0])] if self._covers("\n") else [0]
 
-    def _refuse_beyond_memory(self, count: int, *, positions: int) -> None:
-        """Raise InputError where so many texts at once, each of so many tokens, need more memory than there is."""
-        seen = min(positions, self.model.context)
-        kept = sum(2 * block.attention.kv_heads * block.attention.head_width for block in self.model.blocks)
-        number = 2 if self.precision == "bfloat16" else 4
-        one = (
-            number * kept * seen + DRAWN * self.tokenizer.vocab_size
-        )  # keys and values; logits until one is drawn
-        most = (room() or 0) // one
-        refuse_beyond_memory(
-            count * one, f"{count:,} texts at once take", remedy=f"at most {most:,} at once, or fewer tokens"
-        )
+    def _checked(self, ids: list[int]) -> list[int]:
+        if not ids:
+            raise InputError("The prompt holds no ids.", remedy='the prompt "" begins a document')
+        size = self.tokenizer.vocab_size
+        for token in ids:
+            if not 0 <= token < size:
+                raise InputError(f"The prompt holds the id {token}; those of this model are 0 to {size - 1}.")
+        return ids
 
     def _covers(self, text: str) -> bool:
         try:
@@ -147,7 +67,7 @@ class Writer:
 
     def stream(
         self,
-        prompt: str,
+        prompt: Prompt,
         *,
         tokens: int,
         sampling: Sampling,
@@ -164,7 +84,7 @@ class Writer:
 
     def samples(
         self,
-        prompt: str,
+        prompt: Prompt,
         *,
         tokens: int,
         sampling: Sampling,
@@ -173,16 +93,12 @@ class Writer:
         stop: Sequence[str] = (),
     ) -> list[Sample]:
         """Several continuations written side by side; sample i of a seed is the same whatever the count."""
-        done: dict[int, Sample] = {}
-        for sample, _ in self.write(
-            prompt, tokens=tokens, sampling=sampling, count=count, seed=seed, stop=stop
-        ):
-            done[sample.index] = sample
-        return [done[index] for index in sorted(done)]
+        written = self.write(prompt, tokens=tokens, sampling=sampling, count=count, seed=seed, stop=stop)
+        return in_order(sample for sample, _ in written)
 
     def write(
         self,
-        prompt: str,
+        prompt: Prompt,
         *,
         tokens: int,
         sampling: Sampling,
@@ -190,78 +106,88 @@ class Writer:
         seed: int = 0,
         stop: Sequence[str] = (),
         first: int = 0,
-        decoder: Decoder | None = None,
+        decoder: type[Decoder] | None = None,
     ) -> Iterator[tuple[Sample, str]]:
         """Each (sample, new text) as it comes; `sample.finish` is set on its last. `decoder`: the fastest that fits."""
-        device = next(self.model.parameters()).device
-        self.model.eval()
-        ids = self.prompt_ids(prompt)
-        self._refuse_beyond_memory(count, positions=len(ids) + tokens)
-        writing = [_Stream(self.tokenizer, ids, first + i, seed, tokens, stop) for i in range(count)]
-        chosen_decoder = decoder or fastest_decoder(self.model)
-        step = chosen_decoder(self.model, batch=count, precision=self.precision, window=sampling.window)
-        fresh = torch.tensor([ids] * count)
-        penalized = sampling.repetition_penalty != 1.0
-        seen = torch.zeros(count, self.tokenizer.vocab_size, dtype=torch.bool) if penalized else None
-        while any(stream.open for stream in writing):
-            logits = step(
-                fresh.to(device)
-            ).cpu()  # (B, V); chosen on the CPU, for not every accelerator has doubles
-            if seen is not None:
-                seen.scatter_(1, fresh, True)
-            uniform = torch.from_numpy(np.array([stream.uniform() for stream in writing]))
-            chosen = sampling.choose(logits, uniform, seen)
-            known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
-            for stream, token, log_probability in zip(writing, chosen.tolist(), known.tolist(), strict=True):
-                if stream.open:
-                    yield stream.sample, stream.take(token, log_probability)
-            fresh = chosen[:, None]
+        self._refuse_beyond_memory(count, tokens=tokens)
+        requests = [TextRequest(prompt, seed, first + index) for index in range(count)]
+        return self.write_each(requests, tokens=tokens, sampling=sampling, stop=stop, decoder=decoder)
 
+    def write_each(
+        self,
+        requests: Sequence[TextRequest],
+        *,
+        tokens: int,
+        sampling: Sampling,
+        stop: Sequence[str] = (),
+        slots: int | None = None,
+        decoder: type[Decoder] | None = None,
+    ) -> Iterator[tuple[Sample, str]]:
+        """The same for several prompts and seeds; each text is the same, to the bit, as it would be alone.
 
-class _Stream:
-    """One sample's side of the writing: its random numbers, its text, and when it ends."""
-
-    def __init__(
-        self, tokenizer: Tokenizer, prompt: list[int], index: int, seed: int, tokens: int, stop: Sequence[str]
-    ) -> None:
-        self.sample = Sample(index)
-        self.tokens, self.stop, self.end = tokens, [text for text in stop if text], tokenizer.end
-        self.decoder = tokenizer.decoder()
-        for token in prompt:  # so that the first new word is spaced as its neighbour asks
-            self.decoder.push(token)
-        self.random = np.random.Generator(np.random.Philox(key=[seed, index]))
-        self.held = ""  # text that may be the beginning of a stop string
-        self.open = True
-
-    def uniform(self) -> float:
-        return self.random.random()
-
-    def take(self, token: int, log_probability: float) -> str:
-        """Add a token; returns the text that it lets out."""
-        self.sample.ids.append(token)
-        self.sample.log_probabilities.append(log_probability)
-        if token == self.end:
-            return self._close("end", self.held + self.decoder.finish())
-        text = self.held + self.decoder.push(token)
-        last = len(self.sample.ids) >= self.tokens
-        if last:
-            text += self.decoder.finish()
-        cut = min((at for at in (text.find(stop) for stop in self.stop) if at >= 0), default=-1)
-        if cut >= 0:
-            return self._close("stop", text[:cut])
-        if last:
-            return self._close("length", text)
-        held = max(
-            (n for stop in self.stop for n in range(1, len(stop)) if text.endswith(stop[:n])), default=0
+        `slots`: how many at once at most, where memory allows it; the others wait until one has ended.
+        """
+        self._refuse_beyond_memory(len(requests), tokens=tokens)
+        if not requests:
+            return iter(())
+        read = cache(self.prompt_ids)
+        ids = [read(one.prompt if isinstance(one.prompt, str) else tuple(one.prompt)) for one in requests]
+        fitting = self._fitting(max(map(len, ids)) + tokens)
+        at_once = min(len(requests) if slots is None else slots, len(requests), fitting)
+        begun = (
+            Stream(
+                self.tokenizer,
+                prompt,
+                Sample(one.index, number=number),
+                seed=one.seed,
+                tokens=tokens,
+                stop=stop,
+            )
+            for number, (one, prompt) in enumerate(zip(requests, ids, strict=True))
         )
-        self.held = text[len(text) - held :] if held else ""
-        return self._let_out(text[: len(text) - held])
+        return self._written(begun, at_once, sampling, decoder)
 
-    def _close(self, finish: Finish, text: str) -> str:
-        self.open = False
-        self.sample.finish = finish
-        return self._let_out(text)
+    def _written(
+        self, waiting: Iterator[Stream], at_once: int, sampling: Sampling, decoder: type[Decoder] | None
+    ) -> Iterator[tuple[Sample, str]]:
+        self.model.eval()
+        kind = decoder or fastest_decoder(self.model)
+        slots = kind(self.model, slots=at_once, precision=self.precision, window=sampling.window)
+        streams = Streams(slots, sampling)
+        while True:
+            for stream in islice(waiting, streams.room):
+                streams.begin(stream)
+            if not streams:
+                return
+            for stream, piece in streams.step():
+                yield stream.sample, piece
 
-    def _let_out(self, text: str) -> str:
-        self.sample.text += text
-        return text
+    def _refuse_beyond_memory(self, count: int, *, tokens: int) -> None:
+        """Raise InputError where so many texts, all of which are kept, need more memory than there is."""
+        most = (room() or 0) // WRITTEN
+        refuse_beyond_memory(
+            count * WRITTEN,
+            f"{count:,} texts at once take",
+            remedy=f"at most {most:,} at once, or fewer tokens",
+        )
+
+    def _fitting(self, positions: int) -> int:
+        """How many texts of so many tokens half of the free memory holds while they are written, at least one.
+
+        Raises InputError where there is not enough for one.
+        """
+        seen = min(positions, self.model.context)
+        kept = sum(2 * block.attention.kv_heads * block.attention.head_width for block in self.model.blocks)
+        number = 2 if self.precision == "bfloat16" else 4
+        one = (
+            number * kept * seen + DRAWN * self.tokenizer.vocab_size
+        )  # keys and values; logits until one is drawn
+        refuse_beyond_memory(one, f"A text of {positions:,} tokens takes", remedy="fewer tokens")
+        free = available_memory() or room()
+        return sys.maxsize if free is None else max(1, free // 2 // one)
+
+
+def in_order(samples: Iterable[Sample]) -> list[Sample]:
+    """What `Writer.write_each` yields, once each, in the order of the requests."""
+    found = {sample.number: sample for sample in samples}
+    return [found[number] for number in sorted(found)]

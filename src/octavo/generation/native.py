@@ -11,9 +11,8 @@ import functools
 import math
 import mmap
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from functools import cache
-from typing import Literal
 
 import numpy as np
 import torch
@@ -33,13 +32,12 @@ from octavo.generation.described import (
     knows,
 )
 from octavo.generation.int8 import in_bytes
-from octavo.generation.sampling import Window, kept
+from octavo.generation.sampling import Window
+from octavo.generation.slots import Decoder, Precision, Span
 from octavo.model.attention import Attention
 from octavo.model.gpt import GPT, PostNormBlock
 from octavo.model.native import Floats, address, library
 
-Precision = Literal["float32", "bfloat16", "int8"]
-"""Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
 ITEMS = 64
 """Tokens that are decoded together where so many are known: of a prompt, or of all streams."""
 WEIGHTS_PER_THREAD = 2_000_000
@@ -74,24 +72,34 @@ class _Memory:
 
 
 class Crew:
-    """How many threads work: `most`, or, where it `tries`, those of one and `most` that lately were the faster."""
+    """How many threads work on so many items: all that are worth it, or, where that is not plain, those of one and
+    all that lately were the faster."""
 
     FIRST, EVERY = 6, 64
     """The first calls alternate; after them every so many-th is done in the other way."""
 
-    def __init__(self, most: int, *, tries: bool) -> None:
-        self.most, self.tries = most, tries and most > 1
+    def __init__(self, threads: int, *, weights: int, slots: int) -> None:
+        self.threads, self.weights, self.slots = threads, weights, slots
         self._seconds: dict[int, dict[int, float]] = {}  # of the last call, by items and threads
         self._calls = 0
 
+    def worth(self, items: int) -> int:
+        """What so many items multiply; no more than one of each slot, though a prompt has many."""
+        return self.weights * min(items, self.slots)
+
+    def most(self, items: int) -> int:
+        """Threads that so many items are worth."""
+        return max(1, min(self.threads, self.worth(items) // FEWEST_PER_THREAD))
+
     def work(self, call: Callable[[int], None], *, items: int) -> None:
         """Do `call` by some threads; it does the same by any number."""
-        if not self.tries:
-            return call(self.most)
-        lately = self._seconds.setdefault(items, {self.most: 0.0, 1: 0.0})
+        most = self.most(items)
+        if most == 1 or self.worth(items) >= WEIGHTS_PER_THREAD * most:
+            return call(most)
+        lately = self._seconds.setdefault(items, {most: 0.0, 1: 0.0})
         faster, slower = sorted(lately, key=lambda threads: lately[threads])
         if self._calls < self.FIRST:
-            faster, slower = (self.most, 1) if self._calls % 2 else (1, self.most)
+            faster, slower = (most, 1) if self._calls % 2 else (1, most)
         self._calls += 1
         threads = slower if self._calls % self.EVERY == 0 else faster
         begin = time.perf_counter()
@@ -100,32 +108,32 @@ class Crew:
         return None
 
 
-class NativeDecoder:
+class NativeDecoder(Decoder):
     """The same as `CachedDecoder`. Its weights are copies, in the order in which they are read.
 
     A stream's logits are the same to the bit whatever the number of streams, of threads, and of tokens at a call.
     """
 
     def __init__(
-        self, model: GPT, *, batch: int, precision: Precision = "float32", window: Window = "slide"
+        self, model: GPT, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
+        super().__init__(model, slots=slots, precision=precision, window=window)
         native = compiled()
         assert native is not None, "see `fits`"
         self._decode = native.decode
-        self.model, self.batch = model, batch
-        self.keep = kept(model.context, window)
-        self.text = np.empty((batch, 0), dtype=np.int32)
-        self._precision, self._short = precision, precision == "bfloat16"
+        self._short = precision == "bfloat16"
         self._lanes, self._panel = (ctypes.c_int.in_dll(native, name).value for name in ("lanes", "panel"))
-        self._together = batch * max(1, ITEMS // batch)
+        self._together = slots * max(1, ITEMS // slots)
         weights = sum(weight.numel() for weight in model.parameters())
-        self._threads = max(1, min(torch.get_num_threads(), weights * batch // FEWEST_PER_THREAD))
-        self._crew = Crew(self._threads, tries=weights * batch < WEIGHTS_PER_THREAD * self._threads)
-        self._logits = torch.empty(batch, model.head.out_features)
+        self._crew = Crew(torch.get_num_threads(), weights=weights, slots=slots)
+        self._threads = self._crew.most(slots)
+        self._logits = torch.empty(slots, model.head.out_features)
         # What the kernel points to, which must stay.
         self._held: list[Tensor] = []
         self._matrices, self._memory = _Memory(), _Memory()
         self._native = self._described(model)
+        self._native.text, self._native.text_width = self.text.ctypes.data, self.context
+        self._pointers = ctypes.byref(self._native), address(self._logits)
 
     @staticmethod
     def fits(model: GPT) -> bool:
@@ -134,46 +142,41 @@ class NativeDecoder:
         plain = all(weight.dtype == torch.float32 and weight.device.type == "cpu" for weight in weights)
         return plain and knows(model) and not model.training and compiled() is not None
 
-    @torch.no_grad()
-    def __call__(self, tokens: Tensor) -> Tensor:
-        new = tokens.numpy().astype(np.int32)
-        if (
-            new.view(np.uint32).max(initial=0) >= self._native.vocabulary
-        ):  # it would be read from beyond the table
-            raise IndexError(f"a token beyond the vocabulary of {self._native.vocabulary}")
-        held = self.text.shape[1]
-        self.text = np.concatenate((self.text, new), axis=1)
-        if self.text.shape[1] > self.model.context:
-            keep = self.model.context if held == 0 else self.keep
-            self.text = new = np.ascontiguousarray(self.text[:, -keep:])
-            held = 0
-        if held == 0 and self.batch > 1 and (new == new[0]).all():  # a prompt is read once
-            self._read(new[:1], 0)
-            for cached, positions in self._caches:
-                rows = -(-new.shape[1] // positions)
-                cached[1:, :, :rows] = cached[0, :, :rows]
-            return self._logits[:1].repeat(self.batch, 1)
-        self._read(new, held)
-        return self._logits.clone()
+    def read(self, spans: Sequence[Span]) -> Tensor:
+        """The last id of each span goes last, for the kernel gives logits for the last of its items."""
+        streams, items = len(spans), self._items(spans)
+        native, logits = self._pointers
+        first = 0
+        while first < len(items):
+            rest = len(items) - first
+            count = rest if rest <= self._together else min(self._together, rest - streams)
+            wanted = streams if count == rest else 0
+            here = items.ctypes.data + first * items.strides[0]
+            call = functools.partial(self._decode, native, here, count, wanted, logits)
+            self._crew.work(call, items=count)
+            first += count
+        return self._logits[:streams].clone()
 
-    def _read(self, tokens: np.ndarray, start: int) -> None:
-        """Decode tokens (B, T) at positions from `start` on, position by position, some positions together."""
-        streams, length = tokens.shape
-        items = np.empty((length, streams, 3), dtype=np.int32)  # token, stream, position
-        items[:, :, 0] = tokens.T
-        items[:, :, 1] = np.arange(streams)
-        items[:, :, 2] = np.arange(start, start + length)[:, None]
-        items = items.reshape(-1, 3)
-        logits = address(self._logits)
-        self._native.text, self._native.text_width = self.text.ctypes.data, self.text.shape[1]
-        step = self._together // streams * streams
-        for first in range(0, len(items), step):
-            some = items[first : first + step]
-            wanted = streams if first + step >= len(items) else 0
-            call = functools.partial(
-                self._decode, ctypes.byref(self._native), some.ctypes.data, len(some), wanted, logits
-            )
-            self._crew.work(call, items=len(some))
+    def _items(self, spans: Sequence[Span]) -> np.ndarray:
+        """(n, 3) token, stream and position of all ids, those of a stream in order, and the last of each at the end."""
+        ends = np.array(spans, dtype=np.int32)
+        ends[:, 1] = ends[:, 2] - 1
+        total = sum(end - start for _, start, end in spans)
+        items = np.empty((total, 3), dtype=np.int32)
+        last = items[total - len(spans) :]
+        last[:, 0], last[:, 1:] = self.text[ends[:, 0], ends[:, 1]], ends[:, :2]
+        at = 0
+        for slot, start, end in spans if total > len(spans) else ():
+            before = items[at : at + end - 1 - start]
+            before[:, 0], before[:, 1] = self.text[slot, start : end - 1], slot
+            before[:, 2] = range(start, end - 1)
+            at += len(before)
+        return items
+
+    def share(self, source: int, to: Sequence[int], length: int) -> None:
+        for cached, positions in self._caches:
+            rows = -(-length // positions)
+            cached[list(to), :, :rows] = cached[source, :, :rows].clone()
 
     def _point(self, tensor: Tensor | None) -> ctypes._Pointer[ctypes.c_float] | None:
         if tensor is None:
@@ -198,23 +201,23 @@ class NativeDecoder:
 
     def _panels(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
         """A matrix as decode.c reads it, and the scales of bytes; kept while it is unchanged."""
-        state = (self._precision, weight.data_ptr(), weight._version, float(weight.detach().sum()))
+        state = (self.precision, weight.data_ptr(), weight._version, float(weight.detach().sum()))
         kept = _PACKED.get(weight)
         if kept is None or kept[0] != state:
             kept = _PACKED[weight] = (state, *self._packed(weight.detach()))
         return kept[1:]
 
     def _packed(self, matrix: Tensor) -> tuple[Tensor, Tensor | None]:
-        scales, pair = None, 2 if self._precision == "bfloat16" else 1
+        scales, pair = None, 2 if self.precision == "bfloat16" else 1
         more = -matrix.size(0) % self._panel
-        if self._precision == "int8":
+        if self.precision == "int8":
             matrix, scales = in_bytes(matrix)
             scales = F.pad(scales, (0, more))
         padded = F.pad(matrix, (0, -matrix.size(1) % pair, 0, more))
         panels = padded.view(-1, self._panel, padded.size(1) // pair, pair).transpose(1, 2)
-        if self._precision == "int8":  # four vectors' numbers side by side
+        if self.precision == "int8":  # four vectors' numbers side by side
             panels = panels.unflatten(2, (-1, self._lanes)).transpose(2, 3)
-        kind = getattr(torch, self._precision)
+        kind = getattr(torch, self.precision)
         place = self._matrices.take(panels.numel() * kind.itemsize // 4)
         place.view(kind).view(panels.shape).copy_(panels)
         return place, scales
@@ -229,10 +232,10 @@ class NativeDecoder:
 
     def _cache(self, layer: Attention) -> list[tuple[Tensor, int]]:
         """Room for keys and for values, (streams, heads, rows, words), and the positions in a row; see decode.c."""
-        heads, width, context = layer.kv_heads, layer.head_width, self.model.context
+        heads, width = layer.kv_heads, layer.head_width
         pair = 2 if self._short else 1
         words = ((self._lanes, self._lanes * -(-width // pair)), (pair, _filled(width, self._lanes)))
-        shapes = [(self.batch, heads, -(-context // positions), row) for positions, row in words]
+        shapes = [(self.slots, heads, -(-self.context // positions), row) for positions, row in words]
         return [
             (self._memory.take(math.prod(shape)).view(shape), positions)
             for shape, (positions, _) in zip(shapes, words, strict=True)
@@ -251,7 +254,7 @@ class NativeDecoder:
             heads=heads.heads,
             groups=heads.kv_heads,
             head_width=heads.width,
-            context=model.context,
+            context=self.context,
             vocabulary=model.head.out_features,
             post_norm=isinstance(first, PostNormBlock),
             residual=first.residual,
@@ -259,7 +262,7 @@ class NativeDecoder:
             turned=0 if cosines is None else cosines.size(1),
             activation=KINDS.index(kind),
             short_words=self._short,
-            bytes=self._precision == "int8",
+            bytes=self.precision == "int8",
             before=ngrams.before,
             buckets=getattr(ngrams, "buckets", 0),
             scale=heads.scale,

@@ -254,18 +254,22 @@ def goes_on(
 ) -> Iterator[torch.Tensor]:
     """The tokens (B, 1) that a model puts after each opening (B, P), drawn at temperature 1, until all have ended.
 
-    It reads the `before` mark first.
+    It reads the `before` mark first. A text that has ended repeats its `end`.
     """
-    step = fastest_decoder(model.eval())(model, batch=len(opening), precision=precision)
+    decoder = fastest_decoder(model.eval())(model, slots=len(opening), precision=precision)
     sampling = Sampling()
-    fresh = opening
-    if before is not None:
-        fresh = torch.cat((torch.full((len(opening), 1), before), opening), dim=1)
-    unfinished = torch.ones(len(opening), dtype=torch.bool)
-    while unfinished.any():
-        uniform = torch.from_numpy(random.random(len(opening)))
-        fresh = sampling.choose(step(fresh), uniform)[:, None]
-        unfinished &= fresh[:, 0] != (-1 if end is None else end)
+    marks = [] if before is None else [before]
+    new = {slot: [*marks, *row] for slot, row in enumerate(opening.tolist())}
+    fresh = torch.full((len(opening), 1), -1 if end is None else end)
+    while new:
+        writing = list(new)
+        uniform = torch.from_numpy(
+            random.random(len(opening))
+        )  # for all, so that no text depends on another's end
+        chosen = sampling.choose(decoder.feed(new), uniform[writing])
+        fresh = fresh.clone()
+        fresh[writing, 0] = chosen
+        new = {slot: [token] for slot, token in zip(writing, chosen.tolist(), strict=True) if token != end}
         yield fresh
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from octavo.config import ModelConfig
 from octavo.generation import described, native
-from octavo.generation.engine import CachedDecoder, fastest_decoder
+from octavo.generation.cached import CachedDecoder
+from octavo.generation.engine import fastest_decoder
 from octavo.generation.native import NativeDecoder
 from octavo.model.build import build_model
 from octavo.model.dropout import Dropout
@@ -112,7 +113,7 @@ def test_what_the_kernel_does_not_know_is_torchs_work(what: str) -> None:
     assert not NativeDecoder.fits(changed)
     assert fastest_decoder(changed) is CachedDecoder
     tokens = torch.arange(9)[None]
-    logits = CachedDecoder(changed, batch=1)(tokens)
+    logits = CachedDecoder(changed, slots=1).feed({0: tokens[0].tolist()})
     torch.testing.assert_close(logits, changed(tokens)[:, -1].detach())
 
 

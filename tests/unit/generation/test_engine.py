@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -15,11 +15,11 @@ from torch import Tensor
 from octavo.config import ModelConfig
 from octavo.config.parts import parts
 from octavo.errors import TokenizerError
-from octavo.generation import Sample, Sampling, Writer, native
-from octavo.generation.engine import CachedDecoder, Decoder, FullDecoder
+from octavo.generation import Decoder, Sample, Sampling, Writer, native
+from octavo.generation.cached import CachedDecoder
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.model.build import build_model
-from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
 
 TEXT = "the small bird sees a big tree. ha you ing fly? yes, i ing fly at you!"
@@ -44,22 +44,24 @@ def writer(kind: str = "char", positions: str = "rotary", context: int = T, docu
     return Writer(build_model(config, vocab_size=vocabulary.vocab_size, seed=3), vocabulary)
 
 
-def script(tokens: Sequence[int]) -> Callable[..., Callable[[Tensor], Tensor]]:
-    """A decoder that writes these tokens, whatever it reads; `read` lists what it was given."""
+def script(tokens: Sequence[int]) -> type[Decoder]:
+    """A decoder that writes these tokens, whatever it reads; `fed` lists what it was given."""
 
-    class Scripted:
-        read: list[list[list[int]]] = []  # noqa: RUF012 - one script, one list
+    class Scripted(FullDecoder):
+        fed: list[list[list[int]]] = []  # noqa: RUF012 - one script, one list
 
-        def __init__(self, model: GPT, *, batch: int, precision: str, window: str) -> None:
-            self.coming, self.batch, self.size = iter(tokens), batch, model.embedding.num_embeddings
-
-        def __call__(self, fresh: Tensor) -> Tensor:
-            self.read.append(fresh.tolist())
-            logits = torch.zeros(self.batch, self.size)
-            logits[:, next(self.coming)] = 50.0
+        def feed(self, new: Mapping[int, Sequence[int]]) -> Tensor:
+            self.fed.append([list(ids) for ids in new.values()])
+            logits = torch.zeros(len(new), self.vocabulary)
+            logits[:, tokens[len(self.fed) - 1]] = 50.0
             return logits
 
     return Scripted
+
+
+def feed(decoder: Decoder, tokens: Tensor) -> Tensor:
+    """Tokens (B, T), the rows into the first slots."""
+    return decoder.feed(dict(enumerate(tokens.tolist())))
 
 
 def follow(
@@ -102,14 +104,14 @@ def test_both_decoders_give_the_same_logits(first: int) -> None:
     )
     model = build_model(config, vocab_size=23, seed=3).eval()
     tokens = torch.randint(23, (2, first + 5 * T), generator=torch.Generator().manual_seed(0))
-    cached, full = CachedDecoder(model, batch=2), FullDecoder(model, batch=2)
+    cached, full = CachedDecoder(model, slots=2), FullDecoder(model, slots=2)
     for new in (tokens[:, :first], *tokens[:, first:].split(1, dim=1)):
-        assert (cached(new) - full(new)).abs().max() <= 1e-5
-        assert cached.text is not None and torch.equal(cached.text, full.text)
-        assert cached.cache.length == cached.text.size(1) <= T
+        assert (feed(cached, new) - feed(full, new)).abs().max() <= 1e-5
+        for slot in range(2):
+            assert cached.held(slot) == full.held(slot)
+            assert 0 < len(cached.held(slot)) <= T
 
 
-@torch.no_grad()
 @torch.no_grad()
 @pytest.mark.parametrize("first", [1, T, 3 * T])
 def test_both_decoders_forget_the_same_tokens_for_ngrams(first: int) -> None:
@@ -121,36 +123,36 @@ def test_both_decoders_forget_the_same_tokens_for_ngrams(first: int) -> None:
     model = build_model(config, vocab_size=11, seed=2).eval()
     torch.manual_seed(1)
     model.ngrams.weight.normal_()  # it starts at zero, which would hide every mistake
-    fast, slow = CachedDecoder(model, batch=2), FullDecoder(model, batch=2)
+    fast, slow = CachedDecoder(model, slots=2), FullDecoder(model, slots=2)
     for length in (first, *[1] * (3 * T), 3, *[1] * T):
         tokens = torch.randint(0, 11, (2, length))
-        torch.testing.assert_close(fast(tokens), slow(tokens), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(feed(fast, tokens), feed(slow, tokens), rtol=1e-4, atol=1e-5)
 
 
 def test_every_token_sees_three_quarters_of_the_context_or_all_that_there_is() -> None:
-    decoder = FullDecoder(writer().model.eval(), batch=1)
+    decoder = FullDecoder(writer().model.eval(), slots=1)
     for written in range(1, 6 * T):
-        decoder(torch.zeros(1, 1, dtype=torch.long))
-        assert decoder.text is not None and decoder.text.size(1) >= min(written, 3 * T // 4)
+        decoder.feed({0: [0]})
+        assert len(decoder.held(0)) >= min(written, 3 * T // 4)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("decoder", [NativeDecoder, CachedDecoder, FullDecoder])
-def test_a_cropped_window_reads_exactly_the_last_tokens_that_fit(decoder: Decoder) -> None:
+def test_a_cropped_window_reads_exactly_the_last_tokens_that_fit(decoder: type[Decoder]) -> None:
     if decoder is NativeDecoder and native.compiled() is None:
         pytest.skip("there is no C compiler here")
     model = writer().model.eval()
     tokens = torch.randint(
         model.embedding.num_embeddings, (2, 4 * T), generator=torch.Generator().manual_seed(0)
     )
-    step = decoder(model, batch=2, window="crop")
+    step = decoder(model, slots=2, window="crop")
     for end in range(1, 4 * T + 1):
         expected = model(tokens[:, max(0, end - T) : end])[:, -1]
-        torch.testing.assert_close(step(tokens[:, end - 1 : end]), expected, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(feed(step, tokens[:, end - 1 : end]), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("decoder", [CachedDecoder, FullDecoder, None])
-def test_what_is_written_beyond_the_context_follows_the_window(decoder: Decoder | None) -> None:
+def test_what_is_written_beyond_the_context_follows_the_window(decoder: type[Decoder] | None) -> None:
     """Also one token, which is read anew at every step."""
     writing = writer()
     ids = writing.prompt_ids("the small")
@@ -340,7 +342,7 @@ def test_an_empty_prompt_starts_a_document(kind: str) -> None:
     writing = writer(kind)
     decoder = script([writing.tokenizer.end])
     list(writing.write("", tokens=3, sampling=GREEDY, decoder=decoder))
-    assert decoder.read == [[[writing.tokenizer.start]]]
+    assert decoder.fed == [[[writing.tokenizer.start]]]
     assert writing.prompt_ids("the")[0] == writing.tokenizer.start
 
 

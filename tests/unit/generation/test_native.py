@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from octavo.config import load_recipe
-from octavo.generation import native
-from octavo.generation.engine import FullDecoder
+from octavo.generation import Decoder, native
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.model import attention
 from octavo.model.build import build_model
@@ -89,15 +89,20 @@ def pieces(batch: int) -> Iterator[torch.Tensor]:
         yield torch.randint(0, 65, (batch, length), generator=random)
 
 
+def feed(decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
+    """Tokens (B, T), the rows into the first slots."""
+    return decoder.feed(dict(enumerate(tokens.tolist())))
+
+
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_like_torch_through_prompt_tokens_and_sliding_window(
     processor: None, shape: str, batch: int, threads: int
 ) -> None:
     model = model_of(shape)
-    fast, slow = NativeDecoder(model, batch=batch), FullDecoder(model, batch=batch)
+    fast, slow = NativeDecoder(model, slots=batch), FullDecoder(model, slots=batch)
     for tokens in pieces(batch):
-        torch.testing.assert_close(fast(tokens), slow(tokens), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(feed(fast, tokens), feed(slow, tokens), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("batch", [1, 8])
@@ -107,12 +112,12 @@ def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(
 ) -> None:
     """Both round what they multiply, the kernel also keys and values: neither equals the other."""
     model = model_of(shape)
-    exact = FullDecoder(model, batch=batch)
-    ours, theirs = (d(model, batch=batch, precision="bfloat16") for d in (NativeDecoder, FullDecoder))
+    exact = FullDecoder(model, slots=batch)
+    ours, theirs = (d(model, slots=batch, precision="bfloat16") for d in (NativeDecoder, FullDecoder))
     off = torch.zeros(2)
     for tokens in pieces(batch):
-        right = exact(tokens)
-        off += torch.stack([(logits(tokens) - right).square().mean() for logits in (ours, theirs)])
+        right = feed(exact, tokens)
+        off += torch.stack([(feed(logits, tokens) - right).square().mean() for logits in (ours, theirs)])
     assert 0 < off[0] < 2 * off[1]
 
 
@@ -120,11 +125,11 @@ def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(
 @pytest.mark.parametrize("shape", SHAPES)
 def test_int8_is_torch_with_rounded_matrices(processor: None, shape: str, batch: int, threads: int) -> None:
     model = model_of(shape)
-    fast, slow = (d(model, batch=batch, precision="int8") for d in (NativeDecoder, FullDecoder))
-    exact = FullDecoder(model, batch=batch)
+    fast, slow = (d(model, slots=batch, precision="int8") for d in (NativeDecoder, FullDecoder))
+    exact = FullDecoder(model, slots=batch)
     for tokens in pieces(batch):
-        found, unrounded = fast(tokens), exact(tokens)
-        torch.testing.assert_close(found, slow(tokens), rtol=1e-5, atol=1e-5)
+        found, unrounded = feed(fast, tokens), feed(exact, tokens)
+        torch.testing.assert_close(found, feed(slow, tokens), rtol=1e-5, atol=1e-5)
         assert not torch.equal(found, unrounded)
 
 
@@ -134,36 +139,40 @@ def test_the_same_to_the_bit_alone_and_beside_others(
     processor: None, shape: str, precision: native.Precision, threads: int
 ) -> None:
     model = model_of(shape)
-    beside = NativeDecoder(model, batch=9, precision=precision)
-    alone = [NativeDecoder(model, batch=1, precision=precision) for _ in range(9)]
+    beside = NativeDecoder(model, slots=9, precision=precision)
+    alone = [NativeDecoder(model, slots=1, precision=precision) for _ in range(9)]
     for tokens in pieces(9):
         assert torch.equal(
-            beside(tokens), torch.cat([one(row[None]) for one, row in zip(alone, tokens, strict=True)])
+            feed(beside, tokens),
+            torch.cat([feed(one, row[None]) for one, row in zip(alone, tokens, strict=True)]),
         )
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_prompt_is_read_at_once_as_it_is_token_by_token(precision: native.Precision) -> None:
     model = model_of("gpt2")
-    once, singly = (NativeDecoder(model, batch=3, precision=precision) for _ in range(2))
+    once, singly = (NativeDecoder(model, slots=3, precision=precision) for _ in range(2))
     prompt = torch.arange(20).repeat(3, 1)
-    logits = once(prompt)
+    logits = feed(once, prompt)
     for token in prompt.split(1, dim=1):
-        last = singly(token)
+        last = feed(singly, token)
     assert torch.equal(logits, last)
-    assert torch.equal(once(prompt[:, :2]), singly(prompt[:, :2]))
+    assert torch.equal(feed(once, prompt[:, :2]), feed(singly, prompt[:, :2]))
 
 
 @pytest.mark.parametrize("change", ["in place", "as data"])
 def test_weights_that_have_changed_are_read_again(change: str) -> None:
     model = model_of("gpt2")
     tokens = torch.arange(5)[None]
-    NativeDecoder(model, batch=1)(tokens)
+    feed(NativeDecoder(model, slots=1), tokens)
     weight = model.blocks[1].attention.qkv.weight
     with torch.no_grad():
         (weight if change == "in place" else weight.data)[3] += 1
     torch.testing.assert_close(
-        NativeDecoder(model, batch=1)(tokens), FullDecoder(model, batch=1)(tokens), rtol=1e-5, atol=1e-5
+        feed(NativeDecoder(model, slots=1), tokens),
+        feed(FullDecoder(model, slots=1), tokens),
+        rtol=1e-5,
+        atol=1e-5,
     )
 
 
@@ -171,24 +180,27 @@ def test_weights_that_have_changed_are_read_again(change: str) -> None:
 def test_queries_and_keys_are_normed_alike(monkeypatch: pytest.MonkeyPatch, eps: float) -> None:
     """ε stood in Python and in C."""
     model, tokens = model_of("modern"), torch.arange(7)[None]
-    usual = FullDecoder(model, batch=1)(tokens)
+    usual = feed(FullDecoder(model, slots=1), tokens)
     monkeypatch.setattr(attention, "QK_EPS", eps)
-    expected = FullDecoder(model, batch=1)(tokens)
+    expected = feed(FullDecoder(model, slots=1), tokens)
     assert torch.equal(expected, usual) == (eps == 1e-6)
-    torch.testing.assert_close(NativeDecoder(model, batch=1)(tokens), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(feed(NativeDecoder(model, slots=1), tokens), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("token", [65, 2**31 - 1, -1])
 def test_a_token_beyond_the_vocabulary(token: int) -> None:
     with pytest.raises(IndexError, match="vocabulary of 65"):
-        NativeDecoder(model_of("gpt2"), batch=1)(torch.tensor([[0, token]]))
+        feed(NativeDecoder(model_of("gpt2"), slots=1), torch.tensor([[0, token]]))
 
 
 def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
     model = model_of("gpt2")
     tokens = torch.arange(60)[None]
     torch.testing.assert_close(
-        NativeDecoder(model, batch=1)(tokens), FullDecoder(model, batch=1)(tokens), rtol=1e-5, atol=1e-5
+        feed(NativeDecoder(model, slots=1), tokens),
+        feed(FullDecoder(model, slots=1), tokens),
+        rtol=1e-5,
+        atol=1e-5,
     )
 
 
@@ -201,7 +213,7 @@ def test_the_crew_that_is_faster_works_and_the_other_is_tried_again(monkeypatch:
         now += seconds[threads]
 
     monkeypatch.setattr(native.time, "perf_counter", lambda: now)
-    crew = native.Crew(4, tries=True)
+    crew = native.Crew(4, weights=native.FEWEST_PER_THREAD * 4, slots=1)
     for _ in range(100):
         crew.work(call, items=1)
     assert asked[:6] == [1, 4] * 3 and set(asked[6:63]) == {4} and asked[63] == 1 and set(asked[64:]) == {4}
@@ -210,9 +222,9 @@ def test_the_crew_that_is_faster_works_and_the_other_is_tried_again(monkeypatch:
     for _ in range(100):
         crew.work(call, items=1)
     assert asked.count(4) == 3
-    for most, tries in ((1, True), (4, False)):
+    for most, weights in ((1, native.FEWEST_PER_THREAD * 4), (4, native.WEIGHTS_PER_THREAD * 4)):
         asked.clear()
-        native.Crew(most, tries=tries).work(call, items=1)
+        native.Crew(most, weights=weights, slots=1).work(call, items=1)
         assert asked == [most]
 
 
@@ -220,9 +232,9 @@ def test_torchs_own_products_between_are_the_same() -> None:
     """Both may use the same registers of the processor, which hold what they were set to."""
     model = model_of("whole blocks of 32")
     one, other = torch.randn(2, 96, 96, generator=torch.Generator().manual_seed(2)).bfloat16()
-    decoder, expected = NativeDecoder(model, batch=3, precision="bfloat16"), one @ other
+    decoder, expected = NativeDecoder(model, slots=3, precision="bfloat16"), one @ other
     for _ in range(3):
-        decoder(torch.arange(6)[:, None].view(3, 2))
+        feed(decoder, torch.arange(6)[:, None].view(3, 2))
         assert torch.equal(one @ other, expected)
 
 

@@ -1,0 +1,39 @@
+"""The slow twin: it reads the whole window of a slot anew for each token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from octavo.generation.int8 import rounded
+from octavo.generation.sampling import Window
+from octavo.generation.slots import Decoder, Precision, Span
+from octavo.model.gpt import GPT, Cache
+from octavo.training.precision import autocast
+
+
+class FullDecoder(Decoder):
+    """Remembers nothing but the ids, and reads slot by slot."""
+
+    def __init__(
+        self, model: GPT, *, slots: int, precision: Precision = "float32", window: Window = "slide"
+    ) -> None:
+        super().__init__(model, slots=slots, precision=precision, window=window)
+        self.device = next(model.parameters()).device
+        self._computing = rounded(model) if precision == "int8" else model
+        self._products = "float32" if precision == "int8" else precision
+
+    @torch.no_grad()
+    def read(self, spans: Sequence[Span]) -> Tensor:
+        return torch.cat([self.last([slot], 0, end) for slot, _, end in spans])
+
+    def share(self, source: int, to: Sequence[int], length: int) -> None:
+        """The ids are all that there is."""
+
+    def last(self, slots: list[int], start: int, end: int, cache: Cache | None = None) -> Tensor:
+        """Logits (n, V) after the last of these places of each slot."""
+        tokens = torch.from_numpy(self.text[slots, start:end]).long().to(self.device)
+        with autocast(self._products, self.device):
+            return self._computing(tokens, cache)[:, -1].float()

@@ -1,0 +1,181 @@
+"""Texts that are written side by side in a decoder's slots, each with random numbers, a text and an end of its own."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from octavo.generation.sampling import Sampling
+from octavo.generation.slots import Decoder
+from octavo.tokenizers import Tokenizer
+
+Prompt = str | Sequence[int]
+Finish = Literal["length", "end", "stop"]
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """A text to be written: sample `index` of `seed` after a prompt, which is a text, or ids as they stand."""
+
+    prompt: Prompt = ""
+    seed: int = 0
+    index: int = 0
+
+
+@dataclass
+class Sample:
+    """One continuation as it grows: ids, the model's log-probability of each (nats, before temperature), text.
+
+    `number` is its place among the requests that were made together, `index` that among the samples of its seed.
+    """
+
+    index: int
+    ids: list[int] = field(default_factory=list)
+    log_probabilities: list[float] = field(default_factory=list)
+    text: str = ""
+    finish: Finish | None = None
+    number: int = 0
+
+
+class Stream:
+    """One sample's side of the writing: its random numbers, its text, and when it ends.
+
+    `prompt`: the ids that it goes on from. It ends with the document, after so many `tokens`, or before a text of
+    `stop`.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        prompt: Sequence[int],
+        sample: Sample,
+        *,
+        seed: int,
+        tokens: int,
+        stop: Sequence[str],
+    ) -> None:
+        self.prompt, self.sample, self.tokens = prompt, sample, tokens
+        self.stop, self.end = [text for text in stop if text], tokenizer.end
+        self.decoder = tokenizer.decoder()
+        for token in prompt:  # so that the first new word is spaced as its neighbour asks
+            self.decoder.push(token)
+        self.random = np.random.Generator(np.random.Philox(key=[seed, sample.index]))
+        self.held = ""  # text that may be the beginning of a stop string
+        self.open = True
+
+    def uniform(self) -> float:
+        """The random number that chooses the next token."""
+        return self.random.random()
+
+    def take(self, token: int, log_probability: float) -> str:
+        """Add a token; returns the text that it lets out."""
+        self.sample.ids.append(token)
+        self.sample.log_probabilities.append(log_probability)
+        if token == self.end:
+            return self._close("end", self.held + self.decoder.finish())
+        text = self.held + self.decoder.push(token)
+        last = len(self.sample.ids) >= self.tokens
+        if last:
+            text += self.decoder.finish()
+        if not self.stop:
+            return self._close("length", text) if last else self._let_out(text)
+        cut = min((at for at in map(text.find, self.stop) if at >= 0), default=-1)
+        if cut >= 0:
+            return self._close("stop", text[:cut])
+        if last:
+            return self._close("length", text)
+        held = max(n for stop in self.stop for n in range(len(stop)) if text.endswith(stop[:n]))
+        self.held = text[len(text) - held :] if held else ""
+        return self._let_out(text[: len(text) - held])
+
+    def _close(self, finish: Finish, text: str) -> str:
+        self.open = False
+        self.sample.finish = finish
+        return self._let_out(text)
+
+    def _let_out(self, text: str) -> str:
+        self.sample.text += text
+        return text
+
+
+class Streams:
+    """The streams in a decoder's slots; they come at any time, and one that has ended frees its slot."""
+
+    def __init__(self, decoder: Decoder, sampling: Sampling) -> None:
+        self.decoder, self.sampling = decoder, sampling
+        self._free = list(range(decoder.slots))
+        self._writing: dict[int, Stream] = {}  # by slot
+        self._next: dict[int, Sequence[int]] = {}  # what a slot reads at the next step
+        self._sources: dict[int, int] = {}  # of a slot whose prompt another one reads
+        self._readers: dict[tuple[int, ...], int] = {}
+        self._seen: Tensor | None = None  # (slots, V)
+        if sampling.repetition_penalty != 1.0:
+            self._seen = torch.zeros(decoder.slots, decoder.vocabulary, dtype=torch.bool)
+
+    def __len__(self) -> int:
+        """How many are being written."""
+        return len(self._writing)
+
+    @property
+    def room(self) -> int:
+        """How many more there is a slot for."""
+        return len(self._free)
+
+    def begin(self, stream: Stream) -> None:
+        """Give a stream a slot; of those that begin together with one prompt, one reads it for all."""
+        slot, prompt = heapq.heappop(self._free), tuple(stream.prompt)
+        self._writing[slot] = stream
+        reader = self._readers.setdefault(prompt, slot)
+        if reader == slot:
+            self._next[slot] = prompt
+        else:
+            self._sources[slot] = reader
+        if self._seen is not None:
+            self._seen[slot] = False
+            self._seen[slot, list(prompt)] = True
+
+    def step(self) -> list[tuple[Stream, str]]:
+        """Write one token in each stream. Returns the streams with the text that it lets out."""
+        slots, streams = list(self._writing), list(self._writing.values())
+        logits = self._read(slots)
+        uniform = torch.from_numpy(np.array([stream.uniform() for stream in streams]))
+        seen = None if self._seen is None else self._seen[slots]
+        chosen = self.sampling.choose(logits, uniform, seen)
+        known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
+        if self._seen is not None:
+            self._seen[slots, chosen] = True
+        written = []
+        for slot, stream, token, log_probability in zip(
+            slots, streams, chosen.tolist(), known.tolist(), strict=True
+        ):
+            written.append((stream, stream.take(token, log_probability)))
+            if stream.open:
+                self._next[slot] = (token,)
+            else:
+                self._end(slot)
+        return written
+
+    def _read(self, slots: list[int]) -> Tensor:
+        """Logits (n, V) of the streams in these slots, on the CPU, for not every accelerator has the doubles of a
+        choice."""
+        logits = self.decoder.feed(self._next).cpu()
+        if self._sources:
+            for reader in set(self._sources.values()):
+                self.decoder.copy(
+                    reader, [slot for slot, source in self._sources.items() if source == reader]
+                )
+            row = {slot: row for row, slot in enumerate(self._next)}
+            logits = logits[[row[self._sources.get(slot, slot)] for slot in slots]]
+        self._next, self._sources, self._readers = {}, {}, {}
+        return logits
+
+    def _end(self, slot: int) -> None:
+        del self._writing[slot]
+        self.decoder.free(slot)
+        heapq.heappush(self._free, slot)

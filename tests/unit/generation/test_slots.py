@@ -1,0 +1,217 @@
+"""Slots: streams come, go and are copied in any order, and each gets what it would get alone, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from octavo.config import ModelConfig
+from octavo.generation import Decoder, Precision, native
+from octavo.generation.cached import CachedDecoder
+from octavo.generation.full import FullDecoder
+from octavo.generation.native import NativeDecoder
+from octavo.generation.sampling import Window
+from octavo.model.build import build_model
+from octavo.model.gpt import GPT
+
+V, SLOTS, T = 23, 4, 9
+SHAPES: dict[str, dict[str, Any]] = {
+    "n-grams and odd widths": {
+        "positions": "sinusoidal",
+        "width": 33,
+        "head_width": 7,
+        "ngrams": {"kind": "hashed", "longest": 3, "buckets": 29},
+    },
+    "whole blocks": {"positions": "rotary", "width": 64, "kv_heads": 1, "feed_forward": "swiglu"},
+}
+KINDS = [NativeDecoder, CachedDecoder, FullDecoder]
+PRECISIONS = get_args(Precision)
+
+slots = st.integers(0, SLOTS - 1)
+ids = st.lists(st.integers(0, V - 1), min_size=1, max_size=T + 4)
+deeds = st.one_of(
+    st.tuples(st.just("feed"), st.dictionaries(slots, ids, min_size=1)),
+    st.tuples(st.just("feed"), st.dictionaries(slots, ids.map(lambda some: some[:1]), min_size=1)),
+    st.tuples(st.just("free"), slots),
+    st.tuples(st.just("copy"), st.tuples(slots, st.lists(slots, max_size=3))),
+)
+
+
+@cache
+def model_of(shape: str) -> GPT:
+    torch.set_num_threads(1)
+    options = {"layers": 2, "heads": 2, "context": T, **SHAPES[shape]}
+    model = build_model(ModelConfig.model_validate(options), vocab_size=V, seed=3).eval()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for weight in model.parameters():  # what starts at zero would hide mistakes
+            weight.add_(torch.randn_like(weight), alpha=0.1)
+    return model
+
+
+def made(kind: type[Decoder], **options: Any) -> Decoder:
+    if kind is NativeDecoder and native.compiled() is None:
+        pytest.skip("there is no C compiler here")
+    return kind(model_of(options.pop("shape", "whole blocks")), **options)
+
+
+def holds_for(kind: type[Decoder], schedule: Sequence[tuple[str, Any]], **options: Any) -> None:
+    """Follow a schedule with all slots, and each stream with a decoder of its own."""
+    together = made(kind, slots=SLOTS, **options)
+    streams: dict[int, list[list[int]]] = {slot: [] for slot in range(SLOTS)}
+    alone: dict[int, Decoder] = {}
+    for deed, what in schedule:
+        if deed == "feed":
+            logits = together.feed(what)
+            for row, (slot, new) in enumerate(what.items()):
+                streams[slot] = [*streams[slot], new]
+                if slot not in alone:
+                    alone[slot] = made(kind, slots=1, **options)
+                    for earlier in streams[slot][:-1]:  # it was copied
+                        alone[slot].feed({0: earlier})
+                assert torch.equal(logits[row], alone[slot].feed({0: new})[0]), (slot, streams[slot])
+                assert together.held(slot) == alone[slot].held(0)
+        elif deed == "free":
+            together.free(what)
+            streams[what] = []
+            alone.pop(what, None)
+        else:
+            source, to = what
+            together.copy(source, to)
+            for slot in set(to) - {source}:
+                streams[slot] = streams[source]
+                alone.pop(slot, None)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    shape=st.sampled_from(list(SHAPES)),
+    window=st.sampled_from(get_args(Window)),
+    schedule=st.lists(deeds, max_size=20),
+)
+def test_a_stream_is_the_same_to_the_bit_among_others_that_come_and_go(
+    kind: type[Decoder],
+    precision: Precision,
+    shape: str,
+    window: Window,
+    schedule: list[tuple[str, Any]],
+) -> None:
+    holds_for(kind, schedule, shape=shape, precision=precision, window=window)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # the processor is the same for all examples
+@pytest.mark.parametrize("precision", PRECISIONS)
+@given(shape=st.sampled_from(list(SHAPES)), schedule=st.lists(deeds, max_size=20))
+def test_so_it_is_by_the_kernel_of_other_processors(
+    processor: None, precision: Precision, shape: str, schedule: list[tuple[str, Any]]
+) -> None:
+    holds_for(NativeDecoder, schedule, shape=shape, precision=precision)
+
+
+@given(shape=st.sampled_from(list(SHAPES)), schedule=st.lists(deeds, max_size=20))
+def test_slots_that_are_computed_together_round_otherwise_and_no_more(
+    shape: str, schedule: list[tuple[str, Any]]
+) -> None:
+    """As they are on an accelerator: groups of equal length, side by side in memory and not."""
+    grouped, single = (CachedDecoder(model_of(shape), slots=SLOTS) for _ in range(2))
+    grouped.together = True
+    for deed, what in schedule:
+        if deed == "feed":
+            torch.testing.assert_close(grouped.feed(what), single.feed(what), rtol=1e-5, atol=1e-5)
+        for decoder in (grouped, single):
+            if deed == "free":
+                decoder.free(what)
+            elif deed == "copy":
+                decoder.copy(*what)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copied_prefix_goes_on_as_if_it_had_been_read(kind: type[Decoder]) -> None:
+    """Also one that has slid, and one that is copied over a longer text."""
+    for length in (1, T - 1, T, T + 5):
+        decoder, prompt = made(kind, slots=3), [token % V for token in range(length)]
+        decoder.feed({2: list(range(T - 1))})
+        first = decoder.feed({1: prompt})
+        decoder.copy(1, [0, 2])
+        assert decoder.held(0) == decoder.held(1) == decoder.held(2)
+        other = made(kind, slots=1)
+        assert torch.equal(other.feed({0: prompt}), first)
+        for token in range(2 * T):
+            rows = decoder.feed({2: [token], 0: [token], 1: [V - 1 - token]})
+            assert torch.equal(rows[0], rows[1]) and not torch.equal(rows[0], rows[2])
+            assert torch.equal(rows[:1], other.feed({0: [token]}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_come_in_the_order_in_which_slots_are_named(kind: type[Decoder]) -> None:
+    decoder, other = made(kind, slots=3), made(kind, slots=3)
+    some = {2: [1, 2, 3], 0: [4], 1: [5, 6]}
+    forth, back = decoder.feed(some), other.feed(dict(reversed(some.items())))
+    assert torch.equal(forth, back.flip(0)) and len(forth.unique(dim=0)) == 3
+
+
+# What cannot be done is said before anything is read
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_fed_leaves_all_slots_as_they_were(kind: type[Decoder]) -> None:
+    decoder = made(kind, slots=2)
+    decoder.feed({0: [1, 2], 1: [3]})
+    wrong: list[tuple[dict[int, list[int]], type[Exception], str]] = [
+        ({}, ValueError, "nothing to read"),
+        ({0: [4], 1: []}, ValueError, "nothing to read"),
+        ({0: [4], 2: [1]}, IndexError, "no slot 2 among 2"),
+        ({0: [4], -1: [1]}, IndexError, "no slot -1 among 2"),
+        *(
+            ({0: [4], 1: [1, token]}, IndexError, f"{token} is beyond the vocabulary of {V}")
+            for token in (V, -1, 2**40)
+        ),
+    ]
+    for new, error, message in wrong:
+        with pytest.raises(error, match=message):
+            decoder.feed(new)
+    assert decoder.held(0) == [1, 2] and decoder.held(1) == [3]
+    other = made(kind, slots=1)
+    other.feed({0: [1, 2]})
+    assert torch.equal(decoder.feed({0: [5]}), other.feed({0: [5]}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slots_that_are_not_there(kind: type[Decoder]) -> None:
+    decoder = made(kind, slots=2)
+    for deed in (
+        lambda: decoder.free(2),
+        lambda: decoder.copy(2, [0]),
+        lambda: decoder.copy(0, [1, 5]),
+        lambda: decoder.held(-1),
+    ):
+        with pytest.raises(IndexError, match="no slot"):
+            deed()
+    for count in (0, -1):
+        with pytest.raises(ValueError, match="at least one slot"):
+            made(kind, slots=count)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_free_slot_begins_anew_and_a_copy_onto_itself_changes_nothing(kind: type[Decoder]) -> None:
+    decoder = made(kind, slots=2)
+    first = decoder.feed({0: [1, 2, 3]})
+    decoder.copy(0, [0])
+    decoder.copy(0, [])
+    assert decoder.held(0) == [1, 2, 3]
+    decoder.free(0)
+    decoder.free(0)
+    assert decoder.held(0) == []
+    assert torch.equal(decoder.feed({0: [1, 2, 3]}), first)
+    decoder.copy(1, [0])  # of one that holds nothing
+    assert decoder.held(0) == []
+    assert torch.equal(decoder.feed({0: [1, 2, 3]}), first)
