@@ -12,12 +12,14 @@ from typing import Any
 from octavo.correction import Correction, Corrector
 from octavo.correction.words import WORD
 from octavo.errors import InputError, OctavoError, TokenizerError
-from octavo.generation import Sample, Writer
+from octavo.generation import Sample, TextRequest, Writer
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.runs.run import Run
 
 FOLDER = "prompts"
+SAID_EVERY = 256
+"""Tokens; to say each would take longer than to write it."""
 
 
 @dataclass
@@ -42,9 +44,16 @@ class PromptSamples:
 
 
 def write_all(
-    run: Run, prompts: Sequence[str], *, count: int, console: Console | None = None, **how: Any
+    run: Run,
+    prompts: Sequence[str],
+    *,
+    count: int,
+    seed: int = 0,
+    tokens: int | None = None,
+    console: Console | None = None,
+    **how: Any,
 ) -> list[PromptSamples]:
-    """`count` samples for each prompt, each as `run.samples` would write them.
+    """`count` samples for each prompt, all at once, each as `run.samples` would write them.
 
     Raises TokenizerError, before anything is written, that lists every prompt that the vocabulary does not cover.
     """
@@ -60,12 +69,21 @@ def write_all(
             "\n  · ".join([f"{len(problems)} of {len(prompts)} prompts cannot be read:", *problems]),
             remedy="take them out of the file, or write them in what the vocabulary has",
         )
-    written = []
-    with console.working("writing", len(prompts)):
-        for number, prompt in enumerate(prompts, 1):
-            written.append(PromptSamples(prompt, run.samples(prompt, count=count, **how)))
-            console.advance(number, f"prompt {number} of {len(prompts)}")
-    return written
+    requests = [TextRequest(prompt, seed, index) for prompt in prompts for index in range(count)]
+    limit, done, found = tokens or run.config.sampling.tokens, 0, {}
+    with console.working("writing", len(requests) * limit):
+        for sample, _ in run.write_each(requests, tokens=tokens, **how):
+            done += 1
+            if sample.finish:
+                found[sample.number] = sample
+                done += limit - len(sample.ids)
+                console.advance(done, f"{len(found)} of {len(requests)} texts")
+            elif done % SAID_EVERY == 0:
+                console.advance(done, f"{len(found)} of {len(requests)} texts")
+    return [
+        PromptSamples(prompt, [found[place * count + index] for index in range(count)])
+        for place, prompt in enumerate(prompts)
+    ]
 
 
 def correct_all(

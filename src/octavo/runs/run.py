@@ -14,7 +14,7 @@ import torch
 
 from octavo.config import Recipe, stored_recipe
 from octavo.errors import CheckpointError, InputError, RunFolderError
-from octavo.generation import Precision, Sample, Writer
+from octavo.generation import Precision, Prompt, Sample, TextRequest, Writer
 from octavo.ground.shown import shown
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
@@ -144,7 +144,7 @@ class Run:
 
     def generate(
         self,
-        prompt: str = "",
+        prompt: Prompt = "",
         *,
         tokens: int | None = None,
         seed: int = 0,
@@ -152,15 +152,15 @@ class Run:
         precision: Precision = "float32",
         **sampling: Any,
     ) -> str:
-        """What the model writes after `prompt` (without it). `sampling`: temperature, top_k, top_p, min_p,
-        repetition_penalty, window; what is not given is the recipe's. `precision`: see `Writer`."""
+        """What the model writes after `prompt` (without it), a text or its ids. `sampling`: temperature, top_k, top_p,
+        min_p, repetition_penalty, window; what is not given is the recipe's. `precision`: see `Writer`."""
         return "".join(
             self.stream(prompt, tokens=tokens, seed=seed, stop=stop, precision=precision, **sampling)
         )
 
     def stream(
         self,
-        prompt: str = "",
+        prompt: Prompt = "",
         *,
         tokens: int | None = None,
         seed: int = 0,
@@ -179,7 +179,7 @@ class Run:
 
     def samples(
         self,
-        prompt: str = "",
+        prompt: Prompt = "",
         *,
         count: int,
         tokens: int | None = None,
@@ -195,6 +195,24 @@ class Run:
             sampling=sampling_of(self.config.sampling, **sampling),
             count=count,
             seed=seed,
+            stop=stop,
+        )
+
+    def write_each(
+        self,
+        requests: Sequence[TextRequest],
+        *,
+        tokens: int | None = None,
+        stop: Sequence[str] = (),
+        precision: Precision = "float32",
+        **sampling: Any,
+    ) -> Iterator[tuple[Sample, str]]:
+        """Several texts at once, each after a prompt of its own: (sample, new text) as it comes, `sample.number` its
+        place among the requests."""
+        yield from Writer(self.model, self.tokenizer, precision=precision).write_each(
+            requests,
+            tokens=tokens or self.config.sampling.tokens,
+            sampling=sampling_of(self.config.sampling, **sampling),
             stop=stop,
         )
 

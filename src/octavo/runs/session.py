@@ -17,7 +17,8 @@ from octavo.config import Recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import CheckpointError, DivergedError, Interrupted
-from octavo.generation import Sampling, Writer
+from octavo.generation import TextRequest, Writer
+from octavo.generation.engine import in_order
 from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
@@ -344,15 +345,16 @@ def write_samples(folder: Path, step: int, model: GPT, dataset: Dataset, recipe:
 
     `step-000500.txt` where there is one prompt, else `step-000500-1.txt` and so on in the prompts' order.
     """
-    settings = recipe.sampling
-    writer = Writer(model, dataset.tokenizer)
-    sampling: Sampling = sampling_of(settings)
+    settings, prompts = recipe.sampling, recipe.sampling.prompts
+    # Of seeds of their own, for the same draws would make the samples nearly the same.
+    requests = [TextRequest(prompt, recipe.seed + number) for number, prompt in enumerate(prompts)]
+    written = Writer(model, dataset.tokenizer).write_each(
+        requests, tokens=settings.tokens, sampling=sampling_of(settings)
+    )
     texts = []
-    for number, prompt in enumerate(settings.prompts, start=1):
-        seed = recipe.seed + number - 1  # the same draws would make the samples nearly the same
-        (sample,) = writer.samples(prompt, tokens=settings.tokens, sampling=sampling, seed=seed)
-        texts.append(prompt + sample.text)
-        name = f"step-{step:06d}" + (f"-{number}" if len(settings.prompts) > 1 else "")
+    for number, sample in enumerate(in_order(sample for sample, _ in written)):
+        texts.append(prompts[number] + sample.text)
+        name = f"step-{step:06d}" + (f"-{number + 1}" if len(prompts) > 1 else "")
         with storage_errors(folder):
             (folder / f"{name}.txt").write_text(texts[-1], encoding="utf-8")
     return texts
