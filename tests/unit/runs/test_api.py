@@ -9,21 +9,7 @@ import pytest
 
 import octavo
 from octavo.errors import ConfigError, CorpusError
-
-RECIPE = {
-    "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
-    "training": {"batch": 4, "steps": 6, "checkpoint_every": 2, "precision": "float32"},
-    "evaluation": {"every": 3},
-    "sampling": {"tokens": 10},
-}
-
-
-@pytest.fixture
-def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    path = tmp_path / "text.txt"
-    path.write_text("a fox and a dog. " * 60)
-    return path
+from unit.runs.small import RECIPE
 
 
 def test_train_generate_evaluate_open_resume_replay(text: Path, tmp_path: Path) -> None:

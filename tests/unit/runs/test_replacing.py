@@ -10,21 +10,7 @@ import octavo
 from octavo.errors import CorpusError, InputError, RunFolderError
 from octavo.runs.folder import RunFolder
 from octavo.runs.replacing import WRITTEN
-
-RECIPE = {
-    "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
-    "training": {"batch": 4, "steps": 4, "checkpoint_every": 2, "precision": "float32"},
-    "evaluation": {"every": 2},
-    "sampling": {"tokens": 10},
-}
-
-
-@pytest.fixture
-def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    path = tmp_path / "text.txt"
-    path.write_text("a fox and a dog. " * 60)
-    return path
+from unit.runs.small import RECIPE
 
 
 def train(text: Path, out: Path, **more: object) -> octavo.Run:
