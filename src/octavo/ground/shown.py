@@ -66,12 +66,20 @@ def put(text: str, stream: TextIO, *, end: str = "\n", wrap: bool = True) -> Non
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it."""
+    """A time as people say it beforehand, when nobody knows it better."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+def exact_duration(seconds: float) -> str:
+    """A time as people say it that was measured."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _bytes_or_escape(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -14,6 +14,7 @@ from octavo.config import check, stored_tree
 from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Evaluation, Row
 from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
+from octavo.ground.shown import exact_duration
 from octavo.report.about import trained_on
 from octavo.report.prompts import Answer, PromptTable, name_answers, prompt_tables
 
@@ -189,16 +190,8 @@ def headlines(
         if (number := finite(value)) is not None
     ]
     if seconds is not None:
-        result.append(Headline("training time", duration(seconds), "without evaluations"))
+        result.append(Headline("training time", exact_duration(seconds), "without evaluations"))
     return result
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def next_commands(folder: Path) -> list[tuple[str, str]]:

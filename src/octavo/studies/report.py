@@ -12,7 +12,8 @@ from octavo import report as run_report
 from octavo.ground.files import replace_text
 from octavo.ground.pages import templates
 from octavo.ground.records import read_record
-from octavo.report.data import Headline, duration
+from octavo.ground.shown import exact_duration
+from octavo.report.data import Headline
 from octavo.report.page import NARROW, WIDE, flat
 from octavo.studies import plots
 from octavo.studies.answer import answer, question, terms
@@ -209,7 +210,7 @@ def _headlines(results: StudyResults, judged: Judged, rows: list[Row]) -> list[H
         Headline("runs", f"{len(results.runs)}", f"{len(study.seeds)} seeds for each variant{extra}")
     )
     if seconds:
-        found.append(Headline("training time", duration(sum(seconds)), "of all runs together"))
+        found.append(Headline("training time", exact_duration(sum(seconds)), "of all runs together"))
     return found
 
 
@@ -291,7 +292,7 @@ def _run_table(results: StudyResults, judged: Judged) -> list[list[str]]:
             NONE if run.metric is None else scale.text(run.metric),
             NONE if run.val_loss is None else f"{run.val_loss:.4f}",
             NONE if run.accuracy is None else f"{run.accuracy:.1%}",
-            NONE if run.seconds is None else duration(run.seconds),
+            NONE if run.seconds is None else exact_duration(run.seconds),
         ]
         for run in results.runs
     ]

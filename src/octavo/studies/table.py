@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from octavo.report.data import duration
+from octavo.ground.shown import exact_duration
 from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import ChangeVerdict, Judged, judge_study
 
@@ -128,7 +128,7 @@ def cost_table(rows: Sequence[Row]) -> list[list[str]]:
                 count_text(row.steps),
                 count_text(row.tokens),
                 NONE if row.flops is None else f"{row.flops:.2e}",
-                NONE if row.seconds is None else duration(row.seconds),
+                NONE if row.seconds is None else exact_duration(row.seconds),
                 NONE if row.bits_per_byte is None else f"{row.bits_per_byte:.3f}",
             ]
             for row in rows

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.ground.pages import templates
-from octavo.ground.shown import ERRORS, duration, put, shown, shown_in_json, wrapped
+from octavo.ground.shown import ERRORS, duration, exact_duration, put, shown, shown_in_json, wrapped
 
 ANY = st.text(st.characters(exclude_categories=()))
 
@@ -105,3 +105,11 @@ def test_pages_hold_no_control_characters() -> None:
 )
 def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (99.9, "99.9 s"), (100, "1 min 40 s"), (3599.6, "1 h 0 min"), (90000, "25 h 0 min")],
+)
+def test_durations_that_were_measured(seconds: float, words: str) -> None:
+    assert exact_duration(seconds) == words
