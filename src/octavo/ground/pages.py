@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 
 
 def templates(*folders: Path, **filters: Callable[..., str]) -> Environment:
-    """The templates in folders, with filters of their own; a name that a template lacks is an error."""
+    """The templates in folders, with filters of their own; a name that a template lacks is an error.
+
+    All of them extend `base.html`, which lies next to this file: head, header and footer of a page.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(folders),
+        loader=FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
         finalize=_for_pages,
         undefined=StrictUndefined,
