@@ -33,7 +33,7 @@ print("works")
 
 def test_the_walk_through_adds_a_part() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (code,) = [block.text for block in blocks(page) if block.language == "python"]
+    code = next(block.text for block in blocks(page) if block.language == "python")
     done = subprocess.run(
         [sys.executable, "-c", USE],
         input=code,
@@ -48,7 +48,7 @@ def test_the_walk_through_adds_a_part() -> None:
 
 def test_the_imports_of_the_walk_through_are_in_the_file_that_it_names() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (code,) = [block.text for block in blocks(page) if block.language == "python"]
+    code = next(block.text for block in blocks(page) if block.language == "python")
     imports = [line for line in code.splitlines() if line.startswith("from ")]
     file = (PACKAGE / "model" / "feedforward.py").read_text(encoding="utf-8")
     for line in imports[:-1]:  # the last one names the file itself

@@ -17,8 +17,7 @@ from octavo.config import Recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import CheckpointError, DivergedError, Interrupted
-from octavo.generation import TextRequest, Writer
-from octavo.generation.engine import in_order
+from octavo.generation import TextRequest, Writer, in_order
 from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
