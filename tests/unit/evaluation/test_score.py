@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from contextlib import contextmanager
 
@@ -52,6 +53,19 @@ def test_minus_one_is_not_scored() -> None:
     model = Fixed([math.log(p) for p in (0.5, 0.25, 0.125, 0.125)])
     full, marked = score(model, [batch([[0, 1]])]), score(model, [batch([[0, 1, -1], [-1, -1, -1]])])
     assert full == marked
+
+
+def test_weights_make_a_weighted_mean_which_is_not_one_of_text() -> None:
+    model = Fixed([math.log(p) for p in (0.5, 0.25, 0.125, 0.125)])
+    plain = batch([[0, 1, 2, -1]])
+    weights = np.array([[1.0, 3.0, 0.0, 5.0]], np.float32)
+    found = score(model, [dataclasses.replace(plain, weights=weights)])
+    assert (found.tokens, found.weight) == (3, 4.0)
+    assert found.loss == pytest.approx((1 * 1 + 3 * 2) / 4 * math.log(2), rel=1e-6)
+    assert found.figures == {"accuracy": pytest.approx(1 / 3)}
+    assert found.perplexity is None and found.bits_per_byte(10) is None
+    ones = dataclasses.replace(plain, weights=np.ones_like(weights))
+    assert score(model, [ones]) == score(model, [plain])
 
 
 def test_how_batches_are_cut_does_not_matter() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from octavo.config import ModelConfig
+from octavo.config.parts import parts
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.training.recompute import recompute_blocks
@@ -21,6 +22,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "grouped": {"positions": "rotary", "kv_heads": 1, "qk_norm": True},
     "post-norm": {"norm_place": "post"},
     "n-grams": {"ngrams": {"kind": "hashed", "longest": 4, "buckets": 1000}},
+    **{f"{room} {kind}": {room: kind} for room in ("ngrams", "positions") for kind in parts(room)},
 }
 
 
