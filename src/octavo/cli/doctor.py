@@ -6,7 +6,7 @@ from octavo.cli.common import Json, print_json, show
 
 
 def doctor_command(*, json: Json = False) -> int:
-    """Look at this machine: processor, memory, disk, accelerator and its truth test, libraries, extras.
+    """Look at this machine: processor, memory, disk, accelerator and its device check, libraries, extras.
 
     For example:
 

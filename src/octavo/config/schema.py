@@ -202,7 +202,7 @@ class TrainingConfig(Strict):
     compile: bool = False
     """torch.compile: slower to start, faster later, worth it on GPUs and for long runs."""
     device: str = "auto"
-    """cpu, cuda, cuda:1, mps, or auto: the accelerator if it passes the truth test, else the CPU."""
+    """cpu, cuda, cuda:1, mps, or auto: the accelerator if it passes the device check, else the CPU."""
     threads: int | None = Field(None, ge=1, le=1024)
     """CPU threads. Empty: all cores that this process may use, or one while other programs use them so much that all
     would wait for each other; that is said, and kept in the run."""

@@ -17,7 +17,7 @@ from octavo.ground.memory import available_memory
 from octavo.model.build import build_model
 from octavo.runs.manifest import machine, versions
 from octavo.training.precision import fast_bfloat16
-from octavo.training.runtime import Runtime, accelerator, step_seconds, truth_test
+from octavo.training.runtime import Runtime, accelerator, step_seconds, device_check
 
 EXTRAS = {
     "bpe": (("tokenizers",), "byte-pair tokenizers trained on your text"),
@@ -77,7 +77,7 @@ def _accelerator() -> dict[str, Any]:
     if name is None:
         return _check("no accelerator: training runs on the CPU", True)
     model, probe = _probe()
-    complaint = truth_test(model, probe, torch.device(name))
+    complaint = device_check(model, probe, torch.device(name))
     if complaint is None:
         return _check(f"{name} gives the same results as the CPU", True)
     return _check(

@@ -147,7 +147,7 @@ def choose_device(
     *,
     objective: Objective = NEXT_TOKEN,
 ) -> torch.device:
-    """The device for `wanted` (auto, cpu, cuda, …), after the truth test; an accelerator that fails it is not used.
+    """The device for `wanted` (auto, cpu, cuda, …), after the device check; an accelerator that fails it is not used.
 
     Raises InputError for a device that does not exist here.
     """
@@ -161,15 +161,15 @@ def choose_device(
         ) from error
     if device.type == "cpu":
         return device
-    complaint = truth_test(model, probe, device, objective=objective)
+    complaint = device_check(model, probe, device, objective=objective)
     if complaint:
         report(f"{name} gives other results than the CPU ({complaint}); training on the CPU instead.")
         return torch.device("cpu")
-    report(f"{name} passed the truth test: logits, gradients and greedy tokens agree with the CPU.")
+    report(f"{name} passed the device check: logits, gradients and greedy tokens agree with the CPU.")
     return device
 
 
-def truth_test(
+def device_check(
     model: nn.Module,
     probe: Batch[Tensor],
     device: torch.device,

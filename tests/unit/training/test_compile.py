@@ -10,7 +10,7 @@ import torch
 from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
-from octavo.training.runtime import truth_test
+from octavo.training.runtime import device_check
 
 
 @pytest.mark.slow
@@ -22,4 +22,4 @@ def test_compiled_equals_eager() -> None:
     model = build_model(config, vocab_size=11, seed=0)
     window = torch.arange(2 * 17).remainder(11).view(2, 17)
     probe = Batch(window[:, :-1].contiguous(), window[:, 1:].contiguous())
-    assert truth_test(model, probe, torch.device("cpu"), transform=torch.compile) is None
+    assert device_check(model, probe, torch.device("cpu"), transform=torch.compile) is None

@@ -1,4 +1,4 @@
-"""Where and in what arithmetic a run computes: the truth test sees planted faults, choices are said and kept."""
+"""Where and in what arithmetic a run computes: the device check sees planted faults, choices are said and kept."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from octavo.training.runtime import (
     pass_timing,
     relative_error,
     set_threads,
-    truth_test,
+    device_check,
 )
 
 CPU = torch.device("cpu")
@@ -91,8 +91,8 @@ def with_a_wrong_gradient(module: nn.Module) -> nn.Module:
 
 
 def test_the_cpu_agrees_with_itself_also_under_dropout() -> None:
-    assert truth_test(model(), probe(), CPU) is None
-    assert truth_test(model(dropout=0.5), probe(), CPU) is None
+    assert device_check(model(), probe(), CPU) is None
+    assert device_check(model(dropout=0.5), probe(), CPU) is None
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ def test_the_cpu_agrees_with_itself_also_under_dropout() -> None:
     ],
 )
 def test_planted_faults_are_found(fault: type[Around], complaint: str) -> None:
-    found = truth_test(model(), probe(), CPU, transform=fault)
+    found = device_check(model(), probe(), CPU, transform=fault)
     assert found is not None
     assert complaint in found
 
 
-def test_the_truth_test_leaves_the_model_as_it_was() -> None:
+def test_the_device_check_leaves_the_model_as_it_was() -> None:
     tested = model().train()
     before = {name: value.clone() for name, value in tested.state_dict().items()}
-    truth_test(tested, probe(), CPU, transform=with_a_wrong_gradient)
+    device_check(tested, probe(), CPU, transform=with_a_wrong_gradient)
     assert tested.training
     assert all(torch.equal(value, before[name]) for name, value in tested.state_dict().items())
     assert all(parameter.grad is None for parameter in tested.parameters())
@@ -137,11 +137,11 @@ def test_auto_takes_the_cpu_where_there_is_nothing_else(monkeypatch: pytest.Monk
 def test_an_accelerator_is_used_when_it_passes_and_not_when_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "accelerator", lambda: "meta")  # a device that torch always has
     for complaint, chosen, words in (
-        (None, "meta", "passed the truth test"),
+        (None, "meta", "passed the device check"),
         ("logits differ", "cpu", "other results than the CPU (logits differ); training on the CPU instead"),
     ):
         said: list[str] = []
-        monkeypatch.setattr(runtime, "truth_test", lambda *_, complaint=complaint, **__: complaint)
+        monkeypatch.setattr(runtime, "device_check", lambda *_, complaint=complaint, **__: complaint)
         assert choose_device("auto", model(), probe(), said.append).type == chosen
         assert len(said) == 1
         assert words in said[0]
