@@ -83,7 +83,7 @@ class Batch(Generic[A]):
             return [self]
         return [self.rows_at(slice(at, at + rows)) for at in range(0, self.rows, rows)]
 
-    def share(self: Batch[np.ndarray], rank: int, size: int) -> Batch[np.ndarray]:
+    def shard(self: Batch[np.ndarray], rank: int, size: int) -> Batch[np.ndarray]:
         """The rows of one process of several, of an array batch; all get equally many, the last ones perhaps rows
         without a target.
         """

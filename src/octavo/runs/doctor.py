@@ -17,7 +17,7 @@ from octavo.ground.memory import available_memory
 from octavo.model.build import build_model
 from octavo.runs.manifest import machine, versions
 from octavo.training.precision import fast_bfloat16
-from octavo.training.runtime import Runtime, accelerator, step_seconds, device_check
+from octavo.training.runtime import Runtime, accelerator, device_check, step_seconds
 
 EXTRAS = {
     "bpe": (("tokenizers",), "byte-pair tokenizers trained on your text"),

@@ -65,9 +65,9 @@ def judge(
     )
     world, objective = runtime.world, recipe.objective.build()
     own = score(
-        model, map(world.share, batches), objective=objective, autocast=runtime.autocast, places=places
+        model, map(world.shard, batches), objective=objective, autocast=runtime.autocast, places=places
     )
-    total, weight, tokens, *sums = world.sums(own.total, own.weight, own.tokens, *own.sums.values())
+    total, weight, tokens, *sums = world.all_reduce(own.total, own.weight, own.tokens, *own.sums.values())
     figures = dict(zip(own.sums, sums, strict=True))
     result = Score(total, weight, int(tokens), figures, objective.unit)
     # A part is taken to have its share of the split's bytes.

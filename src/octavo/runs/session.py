@@ -137,7 +137,7 @@ class Session:
         with stop_requests() as stop, self.console.working("training", self.steps):
             for info in loop:
                 self.after_step(info)
-                asked, overdue = self.world.sums(bool(stop), self.world.first and self.overdue)
+                asked, overdue = self.world.all_reduce(bool(stop), self.world.first and self.overdue)
                 if asked:
                     self.save()
                     raise Interrupted(

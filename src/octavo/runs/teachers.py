@@ -150,7 +150,7 @@ def with_written(
                 precision="bfloat16" if rough else "float32",
             )
             keep(new, path)
-    world.tell(None)
+    world.broadcast(None)
     if earlier and file_hash(path) != earlier.get("written_sha256"):
         raise CheckpointError(
             f"{path} is not what the teachers wrote when this run began.",

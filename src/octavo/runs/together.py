@@ -38,9 +38,9 @@ def prepared(recipe: Recipe, console: Console, world: World) -> Dataset:
     if world.first:
         with world.apart("busy", "the text"):
             dataset = build_dataset(recipe, console)
-        world.tell(str(dataset.folder.absolute()))
+        world.broadcast(str(dataset.folder.absolute()))
         return dataset
-    folder = Path(world.tell(None))
+    folder = Path(world.broadcast(None))
     here = folder.is_dir()  # or in the cache of another machine
     dataset = open_dataset(folder) if here else build_dataset(recipe, console)
     if dataset.folder.name != folder.name:

@@ -122,7 +122,7 @@ def train(
                 folder = RunFolder.open(place)
                 resolved = continued(folder, resolved, console)
         else:
-            folder = RunFolder(Path(world.tell(str(place or free_name(name)))))
+            folder = RunFolder(Path(world.broadcast(str(place or free_name(name)))))
         with in_place_of(folder.path, console.say) if overwrite and world.first else nullcontext():
             if world.first and not resume:
                 folder = RunFolder.create(folder.path)
@@ -226,7 +226,7 @@ def choose_runtime(
         return runtime
 
     if not world.first:
-        precision, micro_batch, recompute = world.tell(None)
+        precision, micro_batch, recompute = world.broadcast(None)
         if recompute:
             recompute_blocks(model)
         return Runtime(device, precision, threads, micro_batch, recompute, world)
@@ -234,7 +234,7 @@ def choose_runtime(
         model, recipe.model, training, decided=decided, device=device, report=console.say, objective=objective
     )
     runtime = attempted(left, attempt, console.say)
-    world.tell([runtime.precision, runtime.micro_batch, runtime.recompute])
+    world.broadcast([runtime.precision, runtime.micro_batch, runtime.recompute])
     return runtime
 
 
@@ -267,7 +267,7 @@ def train_in(
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
     for prompt in recipe.sampling.prompts:
         Writer(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
-    earlier = world.tell(folder.made_by() if world.first else None)
+    earlier = world.broadcast(folder.made_by() if world.first else None)
     if earlier is not None:
         compare_with(earlier, dataset, console)
     teachers = open_teachers(recipe, dataset, console, earlier)
@@ -353,7 +353,7 @@ def compare_with(earlier: Mapping[str, Any], dataset: Dataset, console: Console)
 def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint | None:
     """The checkpoint to go on from, which the first process finds for all."""
     found = checkpoint_to_go_on_from(folder, console) if world.first else None
-    place = world.tell(found and str(found.folder))
+    place = world.broadcast(found and str(found.folder))
     return Checkpoint(Path(place)) if place else None
 
 

@@ -93,7 +93,7 @@ def training_steps(
         weight = sum(
             whole.weight for whole in batches
         )  # of the step: in which part a token stands is nothing to it
-        parts = [part for whole in batches for part in world.share(whole).parts(options.micro_batch)]
+        parts = [part for whole in batches for part in world.shard(whole).parts(options.micro_batch)]
         found = []
         for number, part in enumerate(parts, start=1):
             here = part.to(device)
@@ -128,8 +128,8 @@ def told(
         sums[name] += value  # as double numbers, in the parts' order
     loss = world.mean(sums.pop(LOSS))
     if any(map(is_part, parameters)):  # each process holds a part of the gradient
-        norm = math.sqrt(world.sums(norm * norm)[0])
-    return loss, norm, dict(zip(sums, world.sums(*sums.values()), strict=True)) if sums else {}
+        norm = math.sqrt(world.all_reduce(norm * norm)[0])
+    return loss, norm, dict(zip(sums, world.all_reduce(*sums.values()), strict=True)) if sums else {}
 
 
 def seed_dropout(device: torch.device, seed: int) -> None:

@@ -38,7 +38,7 @@ class World:
         self.rank, self.size, self.local_rank = rank, size, local_rank
         self.device = torch.device("cpu")
         self.pulse = Pulse()
-        self._store, self._told = store, 0
+        self._store, self._broadcasts = store, 0
         self._watch: Watch | None = None
 
     @property
@@ -96,7 +96,7 @@ class World:
         self.device = device
         if self.size == 1:
             return
-        wanted = self.tell(device.type)
+        wanted = self.broadcast(device.type)
         if device.type != wanted:
             raise InputError(
                 f"Rank {self.rank} computes on {device}, rank 0 on {wanted}; all must be alike.",
@@ -114,14 +114,14 @@ class World:
             device_id=device if cuda else None,
         )
 
-    def share(self, batch: Batch[np.ndarray]) -> Batch[np.ndarray]:
+    def shard(self, batch: Batch[np.ndarray]) -> Batch[np.ndarray]:
         """This process's rows of a batch; where they do not suffice for all, rows without a target fill up."""
         if self.size == 1:
             return batch
         self.beat()
-        return batch.share(self.rank, self.size)
+        return batch.shard(self.rank, self.size)
 
-    def sums(self, *values: float) -> list[float]:
+    def all_reduce(self, *values: float) -> list[float]:
         """Each value added up over all processes."""
         if self.size == 1:
             return list(values)
@@ -132,11 +132,11 @@ class World:
 
     def mean(self, value: float) -> float:
         """The value averaged over all processes."""
-        return self.sums(value)[0] / self.size
+        return self.all_reduce(value)[0] / self.size
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in at least one process."""
-        return self.sums(float(flag))[0] > 0
+        return self.all_reduce(float(flag))[0] > 0
 
     def beat(self, doing: str | None = None) -> None:
         """Show that the work which all do together goes on."""
@@ -154,11 +154,11 @@ class World:
         finally:
             self.pulse.state, self.pulse.doing = before
 
-    def tell(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """What the first process calls it with (plain data), in all processes."""
         if self.size == 1:
             return value
-        key, self._told = f"told/{self._told}", self._told + 1
+        key, self._broadcasts = f"told/{self._broadcasts}", self._broadcasts + 1
         if self.first:
             self.store.set(key, json.dumps(value))
             return value
@@ -170,11 +170,11 @@ class World:
     def in_turn(self) -> Iterator[None]:
         """The first process goes through the block, then the others."""
         if not self.first:
-            self.tell(None)
+            self.broadcast(None)
         with self.apart("busy"):
             yield
         if self.first:
-            self.tell(None)
+            self.broadcast(None)
 
     def _wait_for(self, key: str) -> None:
         """Not by the store's own waiting, which no signal interrupts."""

@@ -61,7 +61,7 @@ def test_a_corner_has_fewer_rows_and_positions_but_the_whole_source() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
 def test_shares_are_alike_and_the_rows_that_fill_up_count_nothing(size: int) -> None:
     whole = batch()
-    shares = [whole.share(rank, size) for rank in range(size)]
+    shares = [whole.shard(rank, size) for rank in range(size)]
     assert len({share.rows for share in shares}) == 1
     for name, value in whole.items():
         assert np.array_equal(np.concatenate([getattr(share, name) for share in shares])[:5], value)

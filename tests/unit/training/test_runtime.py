@@ -22,10 +22,10 @@ from octavo.training.runtime import (
     choose_device,
     choose_precision,
     choose_threads,
+    device_check,
     pass_timing,
     relative_error,
     set_threads,
-    device_check,
 )
 
 CPU = torch.device("cpu")

@@ -18,7 +18,7 @@ def rows(count: int) -> Batch[np.ndarray]:
 
 @pytest.mark.parametrize(("count", "size"), [(8, 1), (8, 2), (8, 4), (7, 4), (1, 3), (5, 2)])
 def test_the_shares_are_the_batch_in_order(count: int, size: int) -> None:
-    shares = [World(rank=rank, size=size).share(rows(count)) for rank in range(size)]
+    shares = [World(rank=rank, size=size).shard(rows(count)) for rank in range(size)]
     assert len({share.rows for share in shares}) == 1, "all compute equally often on equally much"
     inputs, targets = (
         np.concatenate([getattr(share, name) for share in shares]) for name in ("inputs", "targets")
@@ -53,8 +53,8 @@ def test_without_torchrun_there_is_a_world_of_one(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     with launched() as world:
         assert (world.rank, world.size, world.first) == (0, 1, True)
-        assert world.sums(1.5, 2) == [1.5, 2] and world.mean(3.0) == 3.0 and not world.any(False)
-        assert world.tell({"a": 1}) == {"a": 1}
+        assert world.all_reduce(1.5, 2) == [1.5, 2] and world.mean(3.0) == 3.0 and not world.any(False)
+        assert world.broadcast({"a": 1}) == {"a": 1}
         with world.in_turn():
             pass
 

@@ -78,7 +78,7 @@ def gradients(case: dict[str, Any], world: World) -> dict[str, Any]:
     trained = parts("parallel")[case["kind"]]().build(model, world)
     found = {}
     for now in (False, True):
-        mine = world.share(batch(0, int(now))).to("cpu")
+        mine = world.shard(batch(0, int(now))).to("cpu")
         with gradients_sent(trained, now=now):
             (NEXT_TOKEN.loss(trained, mine).total / 100).backward()
         there = [whole(p.grad) for p in model.parameters() if p.grad is not None]
