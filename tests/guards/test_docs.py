@@ -100,3 +100,13 @@ def test_blocks_are_found() -> None:
 def test_commands_are_found(text: str, expected: list[list[str]]) -> None:
     (block,) = blocks(f"```console\n{text}\n```\n")
     assert commands(block) == expected
+
+
+def test_every_word_of_the_glossary_has_a_meaning_a_term_and_a_file() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    words = [row for row in rows if row[0] not in ("word", "---")]
+    assert len(words) > 50 and len({word for word, *_ in words}) == len(words)
+    for word, meaning, term, where in words:
+        assert meaning.endswith(".") and term, word
+        assert (PACKAGE / where.strip("`")).is_file(), f"{word}: there is no {where}"
