@@ -1,4 +1,4 @@
-"""What a model costs, from its config alone: parameters, FLOPs, bytes of cache (of training: `training.rehearsal`).
+"""What a model costs, from its config alone: parameters, FLOPs, bytes of cache (of training: `training.estimate`).
 
 Tests hold every figure against the built model. L layers, C width, H heads, D head width, T context, V vocabulary.
 """

@@ -29,10 +29,10 @@ from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
 from octavo.runs.teachers import objective_of, teachers_of
 from octavo.runs.train import resolve
-from octavo.training.fitting import WHOLE, Fit, open_ways, refuse_beyond_memory_of, rehearsed
+from octavo.training.estimate import CPU
+from octavo.training.fitting import WHOLE, Fit, estimated, open_ways, refuse_beyond_memory_of
 from octavo.training.loop import StepOptions, training_steps
 from octavo.training.recompute import recompute_blocks
-from octavo.training.rehearsal import CPU
 from octavo.training.runtime import (
     Runtime,
     accelerator,
@@ -182,7 +182,7 @@ def counted(
 ) -> dict[str, Any]:
     """What follows from the config alone, for steps that are computed in a `way`."""
     model, training = recipe.model, recipe.training
-    step = rehearsed(
+    step = estimated(
         model,
         training,
         way,

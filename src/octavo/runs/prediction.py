@@ -1,4 +1,4 @@
-"""What a training would take on a machine that is not at hand: time, memory, money; arithmetic on a rehearsed step.
+"""What a training would take on a machine that is not at hand: time, memory, money; arithmetic on an estimated step.
 
 docs/planning.md has the formulae, and says what is assumed.
 """
@@ -16,8 +16,8 @@ import torch
 from octavo.config import ModelConfig, Recipe
 from octavo.model import accounting
 from octavo.runs.machines import Machine
-from octavo.training.fitting import Fit, rehearsed, ways
-from octavo.training.rehearsal import Memory, Rehearsal
+from octavo.training.estimate import Memory, StepEstimate
+from octavo.training.fitting import Fit, estimated, ways
 
 OVERLAP = 0.8  # of the time in which exchange and computation could go on together, how much they do
 USABLE = 0.92  # of a device's memory; the rest is the driver's, and what the allocator loses
@@ -45,7 +45,7 @@ class Seconds:
         return self.compute + self.update + self.waiting
 
 
-def part_seconds(step: Rehearsal, machine: Machine, precision: str) -> float:
+def part_seconds(step: StepEstimate, machine: Machine, precision: str) -> float:
     """Forward and backward pass over one part: products at the share of the peak, the rest at the memory's bandwidth.
 
     Starting operations adds to that on a processor; an accelerator starts them while it computes, so the longer counts.
@@ -55,7 +55,7 @@ def part_seconds(step: Rehearsal, machine: Machine, precision: str) -> float:
     return busy + starting if machine.device == "cpu" else max(busy, starting)
 
 
-def update_seconds(step: Rehearsal, machine: Machine, precision: str, *, shards: int = 1) -> float:
+def update_seconds(step: StepEstimate, machine: Machine, precision: str, *, shards: int = 1) -> float:
     """The optimizer's update of one device's share."""
     flops = step.update.flops / (machine.share * machine.flops[precision])
     busy = (flops + step.update.moved / machine.bandwidth) / shards
@@ -89,7 +89,7 @@ def teaching(teachers: Sequence[ModelConfig], model: ModelConfig, *, vocab_size:
 
 
 def step_seconds(
-    step: Rehearsal, machine: Machine, precision: str, parallel: str, *, parts: int, taught: float = 0.0
+    step: StepEstimate, machine: Machine, precision: str, parallel: str, *, parts: int, taught: float = 0.0
 ) -> Seconds:
     """Of one step in which every device computes `parts` parts; `taught` is what `teaching` says."""
     own = parts * part_seconds(step, machine, precision)
@@ -144,11 +144,11 @@ def predict(
     settings = training.model_copy(update={"batch": rows, "accumulation": math.ceil(share / rows)})
     room = USABLE * machine.memory
     device, own = torch.device(machine.device), recipe.objective.build()
-    rehearsal = partial(
-        rehearsed, model, settings, vocab_size=vocab_size, precision=precision, device=device, objective=own
+    estimate = partial(
+        estimated, model, settings, vocab_size=vocab_size, precision=precision, device=device, objective=own
     )
     for way in ways(rows, micro_batch=training.micro_batch, recompute=training.recompute):
-        step = rehearsal(way)
+        step = estimate(way)
         memory = device_memory(step.memory, parallel=parallel, devices=machine.devices, layers=model.layers)
         if memory.total <= room:
             break

@@ -21,9 +21,9 @@ from octavo.ground.memory import available_memory, refuse_beyond_memory
 from octavo.model import accounting
 from octavo.model.gpt import GPT
 from octavo.model.tables import table_parameters
+from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.precision import fast_bfloat16
-from octavo.training.rehearsal import CPU, KEPT_BY_ALLOCATOR, Rehearsal, rehearse
 from octavo.training.runtime import Report, Runtime, accelerator
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Fit:
 WHOLE = Fit()
 
 ROUGHLY = 2
-"""How many times too large a rehearsal's memory may be: what is so far beyond the machine's cannot fit."""
+"""How many times too large an estimate's memory may be: what is so far beyond the machine's cannot fit."""
 
 
 def ways(batch: int, *, micro_batch: int | str | None, recompute: bool | str) -> list[Fit]:
@@ -114,7 +114,7 @@ def open_ways(
         precision = "bfloat16" if device.type != "cpu" and fast_bfloat16(device) else "float32"
 
     def need(way: Fit) -> int:
-        step = rehearsed(
+        step = estimated(
             config,
             training,
             way,
@@ -183,7 +183,7 @@ def try_out(
         model.zero_grad(set_to_none=True)
 
 
-def rehearsed(
+def estimated(
     model: ModelConfig,
     training: TrainingConfig,
     way: Fit,
@@ -192,10 +192,10 @@ def rehearsed(
     precision: str = "float32",
     device: torch.device = CPU,
     objective: Objective = NEXT_TOKEN,
-) -> Rehearsal:
+) -> StepEstimate:
     """What one of a step's parts takes, and its end, when it is computed so."""
     rows = min(way.micro_batch or training.batch, training.batch)
-    return rehearse(
+    return estimate_step(
         model,
         training.optimizer,
         vocab_size=vocab_size,
@@ -211,7 +211,7 @@ def rehearsed(
 def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> int:
     """More bytes than training holds: every matrix's inputs and outputs several times over, scores, logits.
 
-    Known at once, where a rehearsal takes a second: most trainings fit many times over.
+    Known at once, where an estimate takes a second: most trainings fit many times over.
     """
     count = accounting.parameters(model, vocab_size=vocab_size)
     matrices = accounting.block_matrix_parameters(model)

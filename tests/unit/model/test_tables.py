@@ -18,8 +18,8 @@ from octavo.model.tables import (
     table_parameters,
     without_tables,
 )
+from octavo.training.estimate import estimate_step
 from octavo.training.optimizers import AdamWConfig, RowAdagrad
-from octavo.training.rehearsal import rehearse
 
 SHAPE = {"layers": 1, "width": 8, "heads": 2, "context": 4}
 
@@ -77,7 +77,7 @@ def test_its_numbers_are_counted(config: ModelConfig) -> None:
 
 def test_its_memory_is_estimated(config: ModelConfig) -> None:
     with_it, without = (
-        rehearse(each, AdamWConfig(), vocab_size=20, rows=3).memory
+        estimate_step(each, AdamWConfig(), vocab_size=20, rows=3).memory
         for each in (config, without_tables(config))
     )
     assert with_it.weights - without.weights == 4 * 80

@@ -12,7 +12,7 @@ from octavo.model.build import build_model
 from octavo.runs.data import build_dataset
 from octavo.runs.evaluate import figures, source_entropy
 from octavo.synthesis.storyteller import Storyteller
-from octavo.training.rehearsal import CPU
+from octavo.training.estimate import CPU
 from octavo.training.runtime import Runtime
 
 

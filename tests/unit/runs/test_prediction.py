@@ -21,7 +21,7 @@ from octavo.runs.prediction import (
     teaching,
     update_seconds,
 )
-from octavo.training.rehearsal import Memory, Rehearsal, Work
+from octavo.training.estimate import Memory, StepEstimate, Work
 
 GPU = Machine(
     name="gpu",
@@ -36,7 +36,7 @@ GPU = Machine(
     network=10e9,
     price=2.0,
 )
-STEP = Rehearsal(
+STEP = StepEstimate(
     memory=Memory(
         weights=8_000_000_000, gradients=8_000_000_000, optimizer=16_000_000_000, activations=10**9
     ),

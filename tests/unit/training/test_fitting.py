@@ -10,7 +10,7 @@ from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.model.build import build_model
 from octavo.training import fitting
-from octavo.training.fitting import Fit, attempted, from_the_first_that_fits, open_ways, rehearsed, ways
+from octavo.training.fitting import Fit, attempted, estimated, from_the_first_that_fits, open_ways, ways
 from octavo.training.runtime import Runtime
 
 CPU = torch.device("cpu")
@@ -78,7 +78,7 @@ def test_free_memory_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(None) == chosen(1 << 40) == Fit()
     weights = sum(p.nbytes for p in model.parameters())  # are there already
     need = {
-        rows: rehearsed(recipe.model, recipe.training, Fit(rows), vocab_size=50).memory.total - weights
+        rows: estimated(recipe.model, recipe.training, Fit(rows), vocab_size=50).memory.total - weights
         for rows in (None, 6, 3)
     }
     assert chosen(need[None]) == Fit() and said == []

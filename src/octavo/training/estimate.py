@@ -1,4 +1,4 @@
-"""A training step rehearsed without numbers: what it will hold, move and start, known before a byte is taken.
+"""A training step without numbers: what it will hold, move and start, known before a byte is taken.
 
 The step is the real one (model, loss, optimizer) on tensors that have shapes but no content, and every operation is
 watched; so the figures follow every part and every option without a formula of their own, on any machine.
@@ -91,7 +91,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class StepEstimate:
     """What one optimizer step takes.
 
     Attributes:
@@ -106,7 +106,7 @@ class Rehearsal:
 
 # Half a second each, and a plan asks for its memory what its prediction asked for its time.
 @lru_cache(maxsize=64)
-def rehearse(
+def estimate_step(
     config: ModelConfig,
     optimizer: PartConfig,
     *,
@@ -117,7 +117,7 @@ def rehearse(
     precision: str = "float32",
     device: torch.device = CPU,
     objective: Objective = NEXT_TOKEN,
-) -> Rehearsal:
+) -> StepEstimate:
     """One step, with `rows` sequences of T positions at once; `accumulates` where a step has more than one such part.
 
     The tensors pretend to lie on the CPU also where `device` is an accelerator, whose fused attention keeps no weights
@@ -155,7 +155,7 @@ def rehearse(
             for one in optimizers:
                 one.step()
     activations = max(part.peak - weights - gradient_bytes, update.peak - before)
-    return Rehearsal(
+    return StepEstimate(
         memory=Memory(
             weights=weights + tables.weights,
             gradients=gradient_bytes + tables.gradients,

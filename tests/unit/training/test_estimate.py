@@ -1,4 +1,4 @@
-"""A rehearsed step beside the same step taken for real."""
+"""An estimated step next to the same step taken for real."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from octavo.dataset.batch import Batch
 from octavo.model import accounting, attention
 from octavo.model.build import build_model
 from octavo.model.native import library
-from octavo.training import rehearsal
+from octavo.training import estimate
 from octavo.training.checkpoint import optimizer_tensors
+from octavo.training.estimate import KEPT_BY_ALLOCATOR, OperationCounter, estimate_step
 from octavo.training.fitting import bound
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.optimizers import AdamWConfig, SGDConfig
 from octavo.training.recompute import recompute_blocks
-from octavo.training.rehearsal import KEPT_BY_ALLOCATOR, OperationCounter, rehearse
 
 V, B = 19, 3
 SHAPES: dict[str, dict[str, object]] = {
@@ -35,10 +35,10 @@ SHAPES: dict[str, dict[str, object]] = {
 
 @pytest.fixture(autouse=True)
 def torchs_attention(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is rehearsed is torch's; the kernel of our own needs about as much."""
+    """What is estimated is torch's; the kernel of our own needs about as much."""
     if "kernel" not in request.function.__name__:
         monkeypatch.setattr(attention, "fits", lambda *_: False)
-        monkeypatch.setattr(rehearsal, "reaches", lambda *_: False)
+        monkeypatch.setattr(estimate, "reaches", lambda *_: False)
 
 
 @pytest.fixture(params=SHAPES)
@@ -67,7 +67,7 @@ def test_memory_is_that_of_a_real_step(config: ModelConfig, kind: str, recompute
         (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
     for optimizer in optimizers:
         optimizer.step()
-    memory = rehearse(config, part, vocab_size=V, rows=B, recompute=recompute).memory
+    memory = estimate_step(config, part, vocab_size=V, rows=B, recompute=recompute).memory
     assert memory.weights == sum(p.numel() * p.element_size() for p in model.parameters())
     assert memory.gradients == sum(p.grad.numel() * p.grad.element_size() for p in model.parameters())
     states = optimizer_tensors(optimizers)
@@ -85,7 +85,7 @@ def test_the_peak_is_that_of_a_real_step(config: ModelConfig) -> None:
     counter.hold([*model.parameters(), *model.buffers()])
     with counter:
         (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
-    memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
+    memory = estimate_step(config, SGDConfig(), vocab_size=V, rows=B).memory
     assert memory.weights + memory.gradients + memory.activations == counter.peak
 
 
@@ -99,20 +99,20 @@ def test_with_the_kernel_a_step_needs_hardly_more(name: str) -> None:
     counter.hold([*model.parameters(), *model.buffers()])
     with counter:
         (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
-    memory = rehearse(config, SGDConfig(), vocab_size=V, rows=B).memory
+    memory = estimate_step(config, SGDConfig(), vocab_size=V, rows=B).memory
     assert counter.peak <= 1.05 * (memory.weights + memory.gradients + memory.activations)
 
 
 def test_it_takes_no_memory() -> None:
     """Of a model that no laptop could hold."""
     config = ModelConfig.model_validate({"layers": 4, "width": 12288, "heads": 96, "context": 2048})
-    step = rehearse(config, AdamWConfig(), vocab_size=50_257, rows=32)
+    step = estimate_step(config, AdamWConfig(), vocab_size=50_257, rows=32)
     assert step.memory.activations > 1e11
 
 
 def test_the_quick_bound_is_above(config: ModelConfig) -> None:
     for rows in (1, 64):
-        step = rehearse(config, AdamWConfig(), vocab_size=V, rows=rows, accumulates=True)
+        step = estimate_step(config, AdamWConfig(), vocab_size=V, rows=rows, accumulates=True)
         assert bound(config, AdamWConfig(), vocab_size=V, batch=rows) >= step.memory.total
 
 
@@ -121,10 +121,10 @@ def test_flops_are_those_counted_from_the_config() -> None:
     config = ModelConfig.model_validate({"layers": 3, "width": 32, "heads": 4, "context": 12})
     counted = B * config.context * accounting.training_flops(config, vocab_size=V)
     once_more = B * config.context * 2 * config.layers * config.query_width * config.context
-    plain = rehearse(config, SGDConfig(), vocab_size=V, rows=B)
+    plain = estimate_step(config, SGDConfig(), vocab_size=V, rows=B)
     assert plain.part.flops == counted + once_more
     assert plain.update.flops == 0
-    again = rehearse(config, SGDConfig(), vocab_size=V, rows=B, recompute=True)
+    again = estimate_step(config, SGDConfig(), vocab_size=V, rows=B, recompute=True)
     head = 2 * config.width * V
     forward = B * config.context * (accounting.forward_flops(config, vocab_size=V) - head)
     assert (
@@ -134,7 +134,7 @@ def test_flops_are_those_counted_from_the_config() -> None:
 
 def test_adamw_reads_four_arrays_and_may_write_all() -> None:
     config = ModelConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": 8})
-    step = rehearse(config, AdamWConfig(), vocab_size=V, rows=1)
+    step = estimate_step(config, AdamWConfig(), vocab_size=V, rows=1)
     assert step.update.moved == pytest.approx(8 * step.memory.weights, rel=0.05)  # and steps are counted
 
 
