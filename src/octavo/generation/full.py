@@ -13,6 +13,9 @@ from octavo.generation.slots import Decoder, Precision, Span
 from octavo.model.gpt import GPT, Cache
 from octavo.training.precision import autocast
 
+Rows = slice | list[int]
+"""Slots: side by side, or not."""
+
 
 class FullDecoder(Decoder):
     """Remembers nothing but the ids, and reads slot by slot."""
@@ -27,13 +30,13 @@ class FullDecoder(Decoder):
 
     @torch.no_grad()
     def read(self, spans: Sequence[Span]) -> Tensor:
-        return torch.cat([self.last([slot], 0, end) for slot, _, end in spans])
+        return torch.cat([self.last(slice(slot, slot + 1), 0, end) for slot, _, end in spans])
 
     def share(self, source: int, to: Sequence[int], length: int) -> None:
         """The ids are all that there is."""
 
-    def last(self, slots: list[int], start: int, end: int, cache: Cache | None = None) -> Tensor:
+    def last(self, rows: Rows, start: int, end: int, cache: Cache | None = None) -> Tensor:
         """Logits (n, V) after the last of these places of each slot."""
-        tokens = torch.from_numpy(self.text[slots, start:end]).long().to(self.device)
+        tokens = torch.from_numpy(self.text[rows, start:end]).long().to(self.device)
         with autocast(self._products, self.device):
             return self._computing(tokens, cache)[:, -1].float()
