@@ -21,7 +21,7 @@ from octavo.training.runtime import Runtime
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Metrics:
     """Mean loss, what follows from it where it is one of text, and the objective's figures."""
 
     loss: float
@@ -51,7 +51,7 @@ def judge(
     tokenizer: Tokenizer,
     runtime: Runtime,
     places: Places | None = None,
-) -> Judgement:
+) -> Metrics:
     """Score a model on a split (or on the part of it that the recipe states), together with the runtime's world."""
     limit = recipe.evaluation.tokens
     batches = recipe.batches.evaluation(
@@ -73,7 +73,7 @@ def judge(
     # A part is taken to have its share of the split's bytes.
     whole = limit is None or limit >= len(split.tokens)
     scored_bytes = split.bytes if whole else split.bytes * result.tokens / len(split.tokens)
-    return Judgement(
+    return Metrics(
         loss=result.loss,
         perplexity=result.perplexity,
         bits_per_byte=result.bits_per_byte(scored_bytes),

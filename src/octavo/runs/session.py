@@ -25,7 +25,7 @@ from octavo.model.gpt import GPT
 from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
-from octavo.runs.judge import Judgement, judge, sampling_of
+from octavo.runs.judge import Metrics, judge, sampling_of
 from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.signals import stop_requests
@@ -232,7 +232,7 @@ class Session:
         if self.board is not None:
             self.board.write(row)
 
-    def judged(self) -> Judgement:
+    def judged(self) -> Metrics:
         """The model's place on the validation split now; the time that it takes does not count as training."""
         result = judge(self.model, self.dataset.validation, self.recipe, self.dataset.tokenizer, self.runtime)
         if not math.isfinite(result.loss):

@@ -14,7 +14,7 @@ from octavo.ground.console import Console
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.data import build_dataset
-from octavo.runs.judge import Judgement, judge
+from octavo.runs.judge import Metrics, judge
 from octavo.training.runtime import Runtime
 
 CONTEXT = 16
@@ -38,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Dataset, GPT
     return recipe, dataset, build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=1)
 
 
-def judged(made: tuple[Recipe, Dataset, GPT], tokens: int | None) -> Judgement:
+def judged(made: tuple[Recipe, Dataset, GPT], tokens: int | None) -> Metrics:
     recipe, dataset, model = made
     some = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": tokens})})
     runtime = Runtime(torch.device("cpu"), "float32", 1)

@@ -15,7 +15,7 @@ from octavo.errors import CorpusError, StorageError
 from octavo.ground.console import Console
 from octavo.runs import session
 from octavo.runs.hooks import Hook
-from octavo.runs.judge import Judgement, judge
+from octavo.runs.judge import Metrics, judge
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow
 from octavo.training.loop import StepInfo
@@ -73,7 +73,7 @@ def test_judging_is_no_training_time(text: Path, tmp_path: Path, monkeypatch: py
     clock = count(step=0.01)
     seconds = [0.0]
 
-    def slow(*arguments: Any, **options: Any) -> Judgement:
+    def slow(*arguments: Any, **options: Any) -> Metrics:
         seconds[0] += 1000
         return judge(*arguments, **options)
 
