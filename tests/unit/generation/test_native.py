@@ -160,6 +160,27 @@ def test_a_prompt_is_read_at_once_as_it_is_token_by_token(precision: native.Prec
     assert torch.equal(feed(once, prompt[:, :2]), feed(singly, prompt[:, :2]))
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("lengths", [(20, 1, 13), (1, 1, 24), (7, 3, 1), (9, 9, 9)], ids=str)
+def test_prompts_of_any_lengths_are_read_in_several_calls(
+    monkeypatch: pytest.MonkeyPatch, precision: native.Precision, lengths: tuple[int, ...]
+) -> None:
+    """The last ids of all go into the last call, which alone gives logits."""
+    monkeypatch.setattr(native, "ITEMS", 8)
+    model = model_of("gpt2")
+    random = torch.Generator().manual_seed(1)
+    prompts = {
+        slot: torch.randint(0, 65, (length,), generator=random).tolist()
+        for slot, length in enumerate(lengths)
+    }
+    found = NativeDecoder(model, slots=3, precision=precision).feed(prompts)
+    for slot, prompt in prompts.items():
+        singly = NativeDecoder(model, slots=1, precision=precision)
+        for token in prompt:
+            last = singly.feed({0: [token]})
+        assert torch.equal(found[slot], last[0])
+
+
 @pytest.mark.parametrize("change", ["in place", "as data"])
 def test_weights_that_have_changed_are_read_again(change: str) -> None:
     model = model_of("gpt2")
