@@ -29,9 +29,9 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
     import torch
 
     from octavo import __version__
-    from octavo.config import ModelConfig
     from octavo.generation import Sampling, Writer
     from octavo.model.build import build_model
+    from octavo.model.gpt_config import GPTConfig
 
     torch.set_num_threads(spec["threads"])
 
@@ -54,7 +54,7 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
 
     names = ("layers", "heads", "width", "context")
     rest = {"positions": "learned", "norm": "layer", "feed_forward": spec["activation"], "tied": spec["tied"]}
-    config = ModelConfig.model_validate({name: spec[name] for name in names} | rest)
+    config = GPTConfig.model_validate({name: spec[name] for name in names} | rest)
     model = build_model(config, vocab_size=spec["vocabulary"], seed=1).eval().to(spec["device"])
     writer = Writer(model, Letters(), precision=spec.get("precision", "float32"))  # type: ignore[arg-type]
     prompt = "".join(chr(1 + i % 60) for i in range(spec["prompt"]))

@@ -14,17 +14,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional as F
 
-from octavo.config import ModelConfig
 from octavo.config.parts import parts
 from octavo.generation import Decoder
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.engine import fastest_decoder
 from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder, compiled
-from octavo.model.accounting import parameters
 from octavo.model.build import build_model
 from octavo.model.capture import capture
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 from octavo.training.checkpoint import Checkpoint, model_tensors
 
 V, T, B = 11, 8, 2
@@ -79,7 +78,7 @@ def variants() -> Iterator[dict[str, object]]:
 
 def perturbed(options: dict[str, object]) -> GPT:
     """A model none of whose numbers is zero, as none is after training."""
-    model = build_model(ModelConfig.model_validate(options), vocab_size=V, seed=1)
+    model = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=1)
     torch.manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -149,7 +148,7 @@ def test_gradients_reach_every_parameter(models: list[tuple[dict[str, object], G
 def test_saved_and_loaded_is_the_same(models: list[tuple[dict[str, object], GPT]], tmp_path: Path) -> None:
     for options, model in models:
         save_file(model_tensors(model), tmp_path / "model.safetensors")
-        other = build_model(ModelConfig.model_validate(options), vocab_size=V, seed=9)
+        other = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=9)
         Checkpoint(tmp_path).load_model(other)
         assert torch.equal(other.eval()(tokens()), model(tokens())), options
 
@@ -188,7 +187,7 @@ def test_writes_by_the_kernel_what_it_writes_by_torch(
 def test_fused_attention_is_explicit_attention(models: list[tuple[dict[str, object], GPT]]) -> None:
     for options, model in models:
         dtype = compared_in(options)
-        config = ModelConfig.model_validate(options)
+        config = GPTConfig.model_validate(options)
         fused = build_model(config, vocab_size=V, seed=9)
         explicit = build_model(config, vocab_size=V, seed=9, explicit_attention=True)
         for each in (fused, explicit):
@@ -213,7 +212,7 @@ def test_fused_attention_is_explicit_attention(models: list[tuple[dict[str, obje
 @pytest.mark.parametrize("pieces", [[1] * T, [3, 1, 4]], ids=str)
 def test_explicit_attention_decodes_with_a_cache(pieces: list[int]) -> None:
     for kv_heads in (1, 2):
-        config = ModelConfig.model_validate(SHAPE | {"positions": "rotary", "kv_heads": kv_heads})
+        config = GPTConfig.model_validate(SHAPE | {"positions": "rotary", "kv_heads": kv_heads})
         model = build_model(config, vocab_size=V, seed=0, explicit_attention=True)
         cache = model.new_cache(B)
         found = torch.cat([model(piece, cache) for piece in tokens().split(pieces, dim=1)], dim=1)
@@ -222,12 +221,12 @@ def test_explicit_attention_decodes_with_a_cache(pieces: list[int]) -> None:
 
 def test_parameters_are_counted_from_the_config(models: list[tuple[dict[str, object], GPT]]) -> None:
     for options, model in models:
-        config = ModelConfig.model_validate(options)
+        config = GPTConfig.model_validate(options)
         built = sum(parameter.numel() for parameter in model.parameters())
-        assert parameters(config, vocab_size=V) == built, options
+        assert config.parameters(vocab_size=V) == built, options
         own = {id(p) for p in model.head.parameters()} - {id(model.embedding.weight)}
         headless = sum(p.numel() for p in model.parameters() if id(p) not in own)
-        assert parameters(config, vocab_size=V, head=False) == headless, options
+        assert config.parameters(vocab_size=V, head=False) == headless, options
 
 
 @torch.no_grad()
@@ -238,7 +237,7 @@ def test_every_initialization_of_every_model(positions: str, initialization: str
     for norm in parts("norm"):
         for index, options in enumerate(architectures(positions, norm)):
             chosen = {"initialization": initialization, "tied": index % 3 == 0}
-            config = ModelConfig.model_validate(options | chosen)
+            config = GPTConfig.model_validate(options | chosen)
             torch.manual_seed(5)
             one = build_model(config, vocab_size=V, seed=3)
             assert torch.isfinite(one.eval()(tokens())).all(), options
@@ -256,7 +255,7 @@ def test_every_initialization_of_every_model(positions: str, initialization: str
 @pytest.mark.parametrize("initialization", parts("initialization"))
 def test_a_fresh_model_is_nearly_uniform(initialization: str) -> None:
     """With its default options no scheme starts with a loss far above that of a uniform guess."""
-    config = ModelConfig.model_validate(SHAPE | {"initialization": initialization})
+    config = GPTConfig.model_validate(SHAPE | {"initialization": initialization})
     model = build_model(config, vocab_size=V, seed=0)
     uniform = torch.tensor(V).log().item()
     loss = F.cross_entropy(model(tokens()).flatten(0, 1), tokens(1).flatten()).item()

@@ -12,19 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from octavo.config import ModelConfig, PartConfig
+from octavo.config import PartConfig
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
-from octavo.model.accounting import block_matrix_parameters, parameters
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 from octavo.training import optimizers
 from octavo.training.checkpoint import model_tensors, optimizer_tensors, save_checkpoint
 from octavo.training.loop import StepInfo, training_steps
 from octavo.training.optimizers import Muon, RowAdagrad, matrices_and_rest, orthogonalize
 
 V, T, B = 11, 8, 8
-MODEL = ModelConfig.model_validate(
+MODEL = GPTConfig.model_validate(
     {
         "layers": 2,
         "width": 16,
@@ -125,8 +125,8 @@ def test_the_state_is_as_large_as_said(optimizer: PartConfig, tied: bool) -> Non
         for name, tensor in optimizer_tensors(built).items()
         if name.rsplit(".", 1)[-1] not in counters
     )
-    dense = parameters(config, vocab_size=V) - config.ngrams.parameters(width=config.width)
-    said = optimizer.state_size(parameters=dense, matrices=block_matrix_parameters(config))
+    dense = config.parameters(vocab_size=V) - config.ngrams.parameters(width=config.width)
+    said = optimizer.state_size(parameters=dense, matrices=config.block_matrix_parameters())
     assert held == said + config.ngrams.rows
 
 
@@ -249,7 +249,7 @@ def test_muon_takes_queries_keys_and_values_apart() -> None:
     config = MODEL.model_copy(update={"kv_heads": 1})
     matrices, rest = matrices_and_rest(build_model(config, vocab_size=V, seed=0))
     assert {getattr(p, "row_blocks", None) for p in matrices} == {(16, 8, 8), None}
-    assert sum(p.numel() for p in matrices) == block_matrix_parameters(config)
+    assert sum(p.numel() for p in matrices) == config.block_matrix_parameters()
     assert all(p.ndim == 1 or p.shape in {(V, 16), (T, 16)} for p in rest)
 
 

@@ -14,12 +14,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from octavo.config import ModelConfig, load_recipe, recipe_names, recipe_text
+from octavo.config import load_recipe, recipe_names, recipe_text
 from octavo.config.parts import parts
-from octavo.model.accounting import parameters
 from octavo.model.attention import ExplicitAttend, causal_mask
 from octavo.model.build import build_model
 from octavo.model.capture import capture
+from octavo.model.gpt_config import GPTConfig
 from octavo.model.norms import PlainNormConfig
 from octavo.model.positions import SinusoidalPositions
 from octavo.studies.shipped import study_names
@@ -59,16 +59,16 @@ D = {
 }
 
 
-def table(name: str) -> ModelConfig:
+def table(name: str) -> GPTConfig:
     layers, heads, width, features, context = TABLES[name][0]
-    return ModelConfig.model_validate(
+    return GPTConfig.model_validate(
         E
         | {"layers": layers, "heads": heads, "width": width, "context": context}
         | {"feed_forward": {"kind": "relu", "width": features}}
     )
 
 
-def built(config: ModelConfig, vocab_size: int) -> int:
+def built(config: GPTConfig, vocab_size: int) -> int:
     with torch.device("meta"):
         model = build_model(config, vocab_size=vocab_size, seed=0)
     return sum(parameter.numel() for parameter in model.parameters())
@@ -77,7 +77,7 @@ def built(config: ModelConfig, vocab_size: int) -> int:
 @pytest.mark.parametrize("name", TABLES)
 def test_parameters_of_report_e(name: str) -> None:
     _, vocab_size, count = TABLES[name]
-    assert parameters(table(name), vocab_size=vocab_size) == count
+    assert table(name).parameters(vocab_size=vocab_size) == count
     assert built(table(name), vocab_size) == count
 
 
@@ -87,9 +87,9 @@ def test_head_widths_of_report_e() -> None:
 
 
 def test_parameters_of_report_d() -> None:
-    config = ModelConfig.model_validate(D)
-    assert parameters(config, vocab_size=50_257) == 162_419_712 == built(config, 50_257)
-    assert parameters(config, vocab_size=50_257, head=False) == 123_822_336
+    config = GPTConfig.model_validate(D)
+    assert config.parameters(vocab_size=50_257) == 162_419_712 == built(config, 50_257)
+    assert config.parameters(vocab_size=50_257, head=False) == 123_822_336
 
 
 # The shipped recipes of the reports, with the printed counts: in all, and without the head where that is printed.
@@ -106,9 +106,9 @@ def test_parameters_of_the_shipped_recipes(name: str) -> None:
     vocab_size, count, without_head = GOLDEN[name]
     recipe = load_recipe(name)
     assert recipe.expected_vocabulary == vocab_size
-    assert parameters(recipe.model, vocab_size=vocab_size) == count == built(recipe.model, vocab_size)
+    assert recipe.model.parameters(vocab_size=vocab_size) == count == built(recipe.model, vocab_size)
     if without_head is not None:
-        assert parameters(recipe.model, vocab_size=vocab_size, head=False) == without_head
+        assert recipe.model.parameters(vocab_size=vocab_size, head=False) == without_head
 
 
 @pytest.mark.slow
@@ -263,7 +263,7 @@ def test_worked_attention_of_report_b() -> None:
 def test_heads_and_mask_of_report_b() -> None:
     mask = causal_mask(4, 4, torch.device("cpu"))
     assert mask.tolist() == [[column <= row for column in range(4)] for row in range(4)]
-    config = ModelConfig.model_validate({"layers": 1, "heads": 2, "width": 6, "context": 4})
+    config = GPTConfig.model_validate({"layers": 1, "heads": 2, "width": 6, "context": 4})
     model = build_model(config, vocab_size=5, seed=0, explicit_attention=True)
     name = "blocks.0.attention.attend"
     with capture(model, [name, f"{name}.weights"]) as captured:
@@ -314,7 +314,7 @@ def test_masked_softmax_of_report_e() -> None:
 def test_scores_by_model_width_are_the_slip_of_report_c() -> None:
     shape = {"layers": 1, "heads": 4, "width": 64, "context": 8}
     for kind, by in (("head", 16), ("model", 64)):
-        config = ModelConfig.model_validate(shape | {"attention_scale": kind})
+        config = GPTConfig.model_validate(shape | {"attention_scale": kind})
         model = build_model(config, vocab_size=5, seed=0)
         assert model.blocks[0].attention.attend.scale == pytest.approx(1 / math.sqrt(by))
 

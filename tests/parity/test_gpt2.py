@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from octavo.config import ModelConfig
 from octavo.generation.cached import CachedDecoder
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 
 transformers = pytest.importorskip("transformers")
 
 V, T, C, H, L = 37, 24, 32, 4, 3
-CONFIG = ModelConfig.model_validate(
+CONFIG = GPTConfig.model_validate(
     {
         "layers": L,
         "width": C,

@@ -23,12 +23,11 @@ from octavo.config.load import (
 from octavo.config.own import load_parts
 from octavo.config.parts import PartConfig, PartOf, Strict, parts, register
 from octavo.config.plain import file_text, parse_yaml
-from octavo.config.schema import ModelConfig, Recipe, SamplingConfig
+from octavo.config.schema import Recipe, SamplingConfig
 
 __all__ = [
     "ANY_TEXT",
     "DEFAULT_RECIPE",
-    "ModelConfig",
     "PartConfig",
     "PartOf",
     "Recipe",

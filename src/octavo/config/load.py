@@ -368,11 +368,14 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
 
 def _part_at(path: list[str]) -> PartOf | None:
     """Which parts fit at a key path, if parts do."""
-    config: Any = Recipe
+    inside: list[Any] = [Recipe]
     field: Any = None
     for name in path:
         if name.isdigit() and field:  # one of a list
             continue
-        field = getattr(config, "model_fields", {}).get(name)
-        config = field and field.annotation
+        field = next(
+            (kind.model_fields[name] for kind in inside if name in getattr(kind, "model_fields", {})), None
+        )
+        part = PartOf.of(field) if field else None
+        inside = [*parts(part.room).values()] if part else [field.annotation] if field else []
     return PartOf.of(field) if field else None

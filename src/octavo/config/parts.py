@@ -32,6 +32,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "writer": ("octavo.synthesis.writing.backends", "octavo.runs.model_writer"),
     "tokenizer": "octavo.tokenizers",
     "batches": "octavo.dataset.batches",
+    "model": "octavo.model.gpt_config",
     "ngrams": "octavo.model.ngrams",
     "positions": "octavo.model.positions",
     "norm": "octavo.model.norms",

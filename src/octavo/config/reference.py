@@ -46,9 +46,8 @@ def _section(config: type[BaseModel], prefix: str, title: str) -> Iterator[str]:
             values = f"list of [{room.room}](#{anchor}0) steps" if listed else f"a [{room.room}](#{anchor})"
             yield _row(prefix + name, values, _default(field) if listed else _part_default(field), field)
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            if not issubclass(config, PartConfig):
-                inner.append((prefix + name, field.annotation))
-        else:
+            inner.append((prefix + name, field.annotation))
+        elif name != "kind" or not issubclass(config, PartConfig):
             yield _row(prefix + name, _values(field), _default(field), field)
     for name, room in rooms:
         yield from _parts(name, room)
@@ -59,6 +58,9 @@ def _section(config: type[BaseModel], prefix: str, title: str) -> Iterator[str]:
 def _parts(key: str, room: str) -> Iterator[str]:
     yield f"\n### `{key}`\n"
     for name, config in parts(room).items():
+        if any(PartOf.of(field) for field in config.model_fields.values()):  # parts within a part
+            yield from _section(config, f"{key}.", f"`{key}` of kind `{name}`: {_first_sentence(config)}")
+            continue
         yield f"\n**`{name}`** {_sentence(config).replace('<', '&lt;')}\n"
         fields = {each: field for each, field in config.model_fields.items() if each != "kind"}
         if fields:

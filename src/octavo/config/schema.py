@@ -5,6 +5,7 @@ Words: B batch, T positions (context), C width, H heads, D head width, V vocabul
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,114 +35,12 @@ Every = Annotated[Annotated[int, Field(ge=1, le=MOST)] | Share | Literal["epoch"
 """A number of steps, a share of the run's steps, or the end of each epoch (for batches that have epochs)."""
 
 
-class DropoutConfig(Strict):
-    """Where activations are dropped in training. A single number means report E's three places."""
-
-    attention: float = Field(0.0, ge=0, lt=1)
-    """On the attention weights, after the softmax."""
-    projection: float = Field(0.0, ge=0, lt=1)
-    """After the heads' projection."""
-    feed_forward: float = Field(0.0, ge=0, lt=1)
-    """After the feed-forward layer."""
-    embedding: float = Field(0.0, ge=0, lt=1)
-    """On the sum of token and position embedding (GPT-2 has it, report E does not)."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _three_places(cls, value: Any) -> Any:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            if not 0 <= value < 1:
-                raise ValueError(f"the share that is dropped is at least 0 and below 1, not {value}")
-            return {"attention": value, "projection": value, "feed_forward": value}
-        return value
-
-
-class ModelConfig(Strict):
-    """The shape of the GPT: every architectural choice of the reports is a switch here."""
-
-    layers: int = Field(4, ge=1, le=10_000)
-    """Transformer blocks."""
-    width: int = Field(128, ge=1, le=2**20)
-    """C, the width of the residual stream."""
-    heads: int = Field(4, ge=1, le=2**16)
-    """H, attention heads."""
-    kv_heads: int | None = Field(None, ge=1, le=2**16)
-    """Key/value heads, each shared by H / kv_heads query heads; empty means one for each head."""
-    head_width: int | None = Field(None, ge=1, le=2**20)
-    """D, free of the width; empty means width // heads."""
-    context: int = Field(64, ge=1, le=2**24)
-    """T, the positions that the model sees."""
-    positions: Annotated[PartConfig, PartOf("positions", "learned")] = Field(
-        {"kind": "learned"}, validate_default=True
-    )
-    """How positions enter."""
-    ngrams: Annotated[PartConfig, PartOf("ngrams", "none")] = Field({"kind": "none"}, validate_default=True)
-    """Vectors for the last few tokens together, beside each token's own."""
-    norm: Annotated[PartConfig, PartOf("norm", "layer")] = Field({"kind": "layer"}, validate_default=True)
-    """Normalization of the activations."""
-    norm_place: Literal["pre", "post"] = "pre"
-    """pre: x + f(norm(x)); post: norm(x + f(x))."""
-    embedding_norm: bool = False
-    """A norm on the embeddings, before the first block."""
-    final_norm: bool = True
-    """A norm before the head."""
-    residual: bool = True
-    """Residual connections around attention and feed-forward."""
-    qkv_bias: bool = False
-    """Bias in the query, key and value projections."""
-    output_projection: bool = True
-    """Project the concatenated heads back to the width (without it, H·D must equal the width)."""
-    output_bias: bool = True
-    """Bias in that projection."""
-    attention_scale: Literal["head", "model"] | Annotated[float, Field(gt=0, le=LARGEST)] = "head"
-    """Scores divided by √(head width), or by √(model width) as in report C's listing, or multiplied by a number."""
-    qk_norm: bool = False
-    """Queries and keys brought to unit root mean square before the scores."""
-    feed_forward: Annotated[PartConfig, PartOf("feed_forward", "gelu")] = Field(
-        {"kind": "gelu"}, validate_default=True
-    )
-    """The position-wise layer after attention."""
-    dropout: DropoutConfig = Field({}, validate_default=True)
-    """Dropout, one number or by place."""
-    tied: bool = False
-    """Head shares the token embedding's weights."""
-    head_bias: bool = False
-    """Bias in the head."""
-    logit_softcap: float | None = Field(None, gt=0, le=LARGEST)
-    """Logits squashed to ±this by a tanh; empty means off."""
-    initialization: Annotated[PartConfig, PartOf("initialization", "gpt2")] = Field(
-        {"kind": "gpt2"}, validate_default=True
-    )
-    """How weights start."""
-
-    @property
-    def query_width(self) -> int:
-        """H·D, the width of all heads together."""
-        return self.heads * self.resolved_head_width
-
-    @property
-    def resolved_head_width(self) -> int:
-        """D."""
-        return self.head_width or self.width // self.heads
-
-    @property
-    def resolved_kv_heads(self) -> int:
-        """Key/value heads."""
-        return self.kv_heads or self.heads
-
-    @model_validator(mode="after")
-    def _fits(self) -> ModelConfig:
-        if self.resolved_head_width < 1:
-            raise ValueError(f"{self.heads} heads do not fit into width {self.width}; set head_width")
-        if self.heads % self.resolved_kv_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
-        if not self.output_projection and self.query_width != self.width:
-            raise ValueError(
-                f"without output_projection, heads × head_width ({self.query_width}) must equal width ({self.width})"
-            )
-        if self.positions.kind == "rotary" and self.resolved_head_width % 2:
-            raise ValueError(f"rotary positions need an even head width, not {self.resolved_head_width}")
-        return self
+def shape_in_words(model: Mapping[str, Any]) -> str:
+    """A model's plain config in a few words."""
+    counts = [f"{model[key]} {key}" for key in ("layers", "heads") if key in model]
+    sizes = [f"{key} {model[key]}" for key in ("width", "context") if key in model]
+    kind = model.get("kind", "gpt")
+    return ", ".join(([] if kind == "gpt" else [kind]) + counts + sizes)
 
 
 class TeachersConfig(Strict):
@@ -316,7 +215,8 @@ class Recipe(Strict):
         {"kind": "windows"}, validate_default=True
     )
     """How tokens become batches."""
-    model: ModelConfig = Field({}, validate_default=True)
+    model: Annotated[Any, PartOf("model", "gpt")] = Field({"kind": "gpt"}, validate_default=True)
+    """What learns."""
     objective: Annotated[PartConfig, PartOf("objective", "next-token")] = Field(
         {"kind": "next-token"}, validate_default=True
     )
@@ -342,6 +242,15 @@ class Recipe(Strict):
             raise ValueError(
                 f"{' and '.join(wrong)}: '{self.batches.kind}' batches are drawn at random and have no epochs; "
                 "give a number of steps, or take batches=sliding"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _documents_stay_apart(self) -> Recipe:
+        if getattr(self.batches, "attention", "row") == "document" and not self.model.takes_segments:
+            raise ValueError(
+                f"batches.attention=document: a model of kind {self.model.kind} cannot keep a row's documents apart; "
+                "take batches.attention=row"
             )
         return self
 

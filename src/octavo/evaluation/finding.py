@@ -117,6 +117,6 @@ class Facts:
     @property
     def firmer(self) -> tuple[str, ...]:
         """The settings against learning by heart."""
-        dropout = self.recipe.model.dropout
-        dry = not (dropout.attention or dropout.projection or dropout.feed_forward)
+        dropout = getattr(self.recipe.model, "dropout", None)
+        dry = dropout is not None and not (dropout.attention or dropout.projection or dropout.feed_forward)
         return ("model.dropout=0.2",) if dry else ("training.patience=3",)

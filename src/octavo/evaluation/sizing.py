@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from octavo.config import ModelConfig
-from octavo.model.accounting import parameters
+from octavo.model.gpt_config import GPTConfig
+from octavo.model.kind import ModelConfig
 
 # Report E: 14 parameters a token trained well (with dropout), 130 over-fitted, 18 cured it.
 TOO_MANY_PARAMETERS_PER_TOKEN = 20
@@ -25,10 +25,13 @@ class Shape:
 
 
 def smaller(config: ModelConfig, *, vocab_size: int, limit: int) -> Shape | None:
-    """The largest model of this kind with at most `limit` parameters; None where even the narrowest has more.
+    """The largest model of this kind with at most `limit` parameters; None where even the narrowest has more, and for
+    kinds that have no width.
 
     Report E's way: width goes down much and depth a little (8 blocks of 384 became 6 of 164).
     """
+    if not isinstance(config, GPTConfig):
+        return None
     for scale in np.arange(0.98, 0.02, -0.02):
         changes = _scaled(config, float(scale))
         if (shape := _shape(config, changes, vocab_size)) is not None and shape.parameters <= limit:
@@ -38,10 +41,10 @@ def smaller(config: ModelConfig, *, vocab_size: int, limit: int) -> Shape | None
 
 def larger(config: ModelConfig, *, vocab_size: int) -> Shape | None:
     """A model of this kind with some twice as many parameters."""
-    return _shape(config, _scaled(config, 1.4), vocab_size)
+    return _shape(config, _scaled(config, 1.4), vocab_size) if isinstance(config, GPTConfig) else None
 
 
-def _scaled(config: ModelConfig, scale: float) -> dict[str, Any]:
+def _scaled(config: GPTConfig, scale: float) -> dict[str, Any]:
     """What changes when the width is multiplied by `scale` and the depth by its root."""
     heads = config.heads
     if config.head_width is None and config.kv_heads is None:
@@ -59,9 +62,9 @@ def _scaled(config: ModelConfig, scale: float) -> dict[str, Any]:
     return changes
 
 
-def _shape(config: ModelConfig, changes: dict[str, Any], vocab_size: int) -> Shape | None:
+def _shape(config: GPTConfig, changes: dict[str, Any], vocab_size: int) -> Shape | None:
     try:
-        model = ModelConfig.model_validate(config.model_dump(mode="json") | changes)
+        model = GPTConfig.model_validate(config.model_dump(mode="json") | changes)
     except ValidationError:  # what the model's other options do not allow
         return None
     inside = changes.pop("feed_forward", None)
@@ -69,4 +72,4 @@ def _shape(config: ModelConfig, changes: dict[str, Any], vocab_size: int) -> Sha
         changes["feed_forward.width"] = inside["width"]
     was = {**config.model_dump(mode="json"), "feed_forward.width": None}
     settings = tuple(f"model.{key}={value}" for key, value in changes.items() if value != was[key])
-    return Shape(settings, parameters(model, vocab_size=vocab_size))
+    return Shape(settings, model.parameters(vocab_size=vocab_size))

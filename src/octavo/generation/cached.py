@@ -12,7 +12,8 @@ from octavo.generation.full import FullDecoder, Rows
 from octavo.generation.sampling import Window
 from octavo.generation.slots import Precision, Span
 from octavo.model.attention import KeyValueCache
-from octavo.model.gpt import GPT, Cache
+from octavo.model.gpt import Cache
+from octavo.model.kind import LanguageModel
 
 
 class CachedDecoder(FullDecoder):
@@ -25,7 +26,7 @@ class CachedDecoder(FullDecoder):
     """
 
     def __init__(
-        self, model: GPT, *, slots: int, precision: Precision = "float32", window: Window = "slide"
+        self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
         super().__init__(model, slots=slots, precision=precision, window=window)
         self.together = self.device.type != "cpu"

@@ -102,10 +102,11 @@ _PLACES: dict[str, tuple[type[nn.Module], ...]] = {
 """What may stand where; nothing else may stand anywhere."""
 
 
-def knows(model: GPT) -> bool:
+def knows(model: nn.Module) -> bool:
     """Whether the kernel computes what every module of this model does, with the options that it has."""
     return (
-        all(_known(name, module) for name, module in model.named_modules(remove_duplicate=False))
+        type(model) is GPT
+        and all(_known(name, module) for name, module in model.named_modules(remove_duplicate=False))
         and len({_alike(block) for block in model.blocks}) == 1
         and kind_of(model.blocks[0].feed_forward) is not None
         and model.embedding.max_norm is None

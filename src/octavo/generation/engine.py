@@ -9,21 +9,24 @@ from itertools import islice
 
 from octavo.errors import InputError
 from octavo.generation.cached import CachedDecoder
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.generation.sampling import Sampling
 from octavo.generation.slots import Decoder, Precision
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
 from octavo.ground.memory import available_memory, refuse_beyond_memory, room
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 
 DRAWN = 28  # bytes for each entry of the vocabulary: logits, and in double what they are turned into
 WRITTEN = 1000  # bytes that a finished text takes at least
 
 
-def fastest_decoder(model: GPT) -> type[Decoder]:
+def fastest_decoder(model: LanguageModel) -> type[Decoder]:
     """What decodes this model fastest here."""
-    return NativeDecoder if NativeDecoder.fits(model) else CachedDecoder
+    if NativeDecoder.fits(model):
+        return NativeDecoder
+    return FullDecoder if type(model).new_cache is LanguageModel.new_cache else CachedDecoder
 
 
 class Writer:
@@ -33,7 +36,9 @@ class Writer:
     quarter of their memory, so that a text may turn out another.
     """
 
-    def __init__(self, model: GPT, tokenizer: Tokenizer, *, precision: Precision = "float32") -> None:
+    def __init__(
+        self, model: LanguageModel, tokenizer: Tokenizer, *, precision: Precision = "float32"
+    ) -> None:
         self.model, self.tokenizer, self.precision = model, tokenizer, precision
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
@@ -177,7 +182,7 @@ class Writer:
         Raises InputError where there is not enough for one.
         """
         seen = min(positions, self.model.context)
-        kept = sum(2 * block.attention.kv_heads * block.attention.head_width for block in self.model.blocks)
+        kept = self.model.cache_numbers
         number = 2 if self.precision == "bfloat16" else 4
         one = (
             number * kept * seen + DRAWN * self.tokenizer.vocab_size

@@ -10,7 +10,8 @@ from torch import Tensor
 from octavo.generation.int8 import rounded
 from octavo.generation.sampling import Window
 from octavo.generation.slots import Decoder, Precision, Span
-from octavo.model.gpt import GPT, Cache
+from octavo.model.gpt import Cache
+from octavo.model.kind import LanguageModel
 from octavo.training.precision import autocast
 
 Rows = slice | list[int]
@@ -21,7 +22,7 @@ class FullDecoder(Decoder):
     """Remembers nothing but the ids, and reads slot by slot."""
 
     def __init__(
-        self, model: GPT, *, slots: int, precision: Precision = "float32", window: Window = "slide"
+        self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
         super().__init__(model, slots=slots, precision=precision, window=window)
         self.device = next(model.parameters()).device

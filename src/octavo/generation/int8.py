@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 
 
 def in_bytes(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -17,7 +17,7 @@ def in_bytes(weight: Tensor) -> tuple[Tensor, Tensor]:
     return (weight / scales[:, None]).round().to(torch.int8), scales
 
 
-def rounded(model: GPT) -> GPT:
+def rounded(model: LanguageModel) -> LanguageModel:
     """A copy whose linear layers hold what `in_bytes` leaves of their matrices. Embeddings stay, even tied ones."""
     model = copy.deepcopy(model)
     for layer in model.modules():

@@ -36,6 +36,7 @@ from octavo.generation.sampling import Window
 from octavo.generation.slots import Decoder, Precision, Span
 from octavo.model.attention import Attention
 from octavo.model.gpt import GPT, PostNormBlock
+from octavo.model.kind import LanguageModel
 from octavo.model.native import Floats, address, library
 
 ITEMS = 64
@@ -115,11 +116,11 @@ class NativeDecoder(Decoder):
     """
 
     def __init__(
-        self, model: GPT, *, slots: int, precision: Precision = "float32", window: Window = "slide"
+        self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
         super().__init__(model, slots=slots, precision=precision, window=window)
         native = compiled()
-        assert native is not None, "see `fits`"
+        assert native is not None and isinstance(model, GPT), "see `fits`"
         self._decode = native.decode
         self._short = precision == "bfloat16"
         self._lanes, self._panel = (ctypes.c_int.in_dll(native, name).value for name in ("lanes", "panel"))
@@ -127,7 +128,7 @@ class NativeDecoder(Decoder):
         weights = sum(weight.numel() for weight in model.parameters())
         self._crew = Crew(torch.get_num_threads(), weights=weights, slots=slots)
         self._threads = self._crew.most(slots)
-        self._logits = torch.empty(slots, model.head.out_features)
+        self._logits = torch.empty(slots, model.vocab_size)
         # What the kernel points to, which must stay.
         self._held: list[Tensor] = []
         self._matrices, self._memory = _Memory(), _Memory()
@@ -136,7 +137,7 @@ class NativeDecoder(Decoder):
         self._pointers = ctypes.byref(self._native), address(self._logits)
 
     @staticmethod
-    def fits(model: GPT) -> bool:
+    def fits(model: LanguageModel) -> bool:
         """Whether the kernel can take this model, and is there."""
         weights = list(model.parameters())
         plain = all(weight.dtype == torch.float32 and weight.device.type == "cpu" for weight in weights)
@@ -255,7 +256,7 @@ class NativeDecoder(Decoder):
             groups=heads.kv_heads,
             head_width=heads.width,
             context=self.context,
-            vocabulary=model.head.out_features,
+            vocabulary=model.vocab_size,
             post_norm=isinstance(first, PostNormBlock),
             residual=first.residual,
             qk_norm=heads.qk_eps is not None,

@@ -20,7 +20,7 @@ import numpy as np
 from torch import Tensor
 
 from octavo.generation.sampling import Window, kept
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 
 Precision = Literal["float32", "bfloat16", "int8"]
 """Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
@@ -36,12 +36,12 @@ class Decoder(ABC):
     """
 
     def __init__(
-        self, model: GPT, *, slots: int, precision: Precision = "float32", window: Window = "slide"
+        self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
         if slots < 1:
             raise ValueError(f"a decoder needs at least one slot, not {slots}")
         self.model, self.slots, self.precision = model, slots, precision
-        self.vocabulary, self.context = model.embedding.num_embeddings, model.context
+        self.vocabulary, self.context = model.vocab_size, model.context
         self.keep = kept(self.context, window)
         self.text = np.zeros((slots, self.context), dtype=np.int32)
         self._lengths = [0] * slots  # how much of each row counts

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from octavo.model.attention import Attention, KeyValueCache, segment_mask
 from octavo.model.dropout import Dropout
+from octavo.model.kind import LanguageModel
 from octavo.model.ngrams import NGrams
 from octavo.model.positions import Positions, Rotation
 
@@ -94,7 +95,7 @@ class Cache:
             layer.length = 0
 
 
-class GPT(nn.Module):
+class GPT(LanguageModel):
     """A decoder-only transformer. `context` is the number of positions that it can see."""
 
     blocks: Sequence[Block]
@@ -123,6 +124,7 @@ class GPT(nn.Module):
         self.norm = norm
         self.head = head
         self.context = context
+        self.vocab_size = embedding.num_embeddings
         self.logit_softcap = logit_softcap
 
     def forward(
@@ -152,6 +154,11 @@ class GPT(nn.Module):
         if self.logit_softcap is not None:
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
         return logits
+
+    @property
+    def cache_numbers(self) -> int:
+        """See the base class."""
+        return sum(2 * block.attention.kv_heads * block.attention.head_width for block in self.blocks)
 
     def new_cache(self, batch: int) -> Cache:
         """An empty cache for `batch` sequences."""

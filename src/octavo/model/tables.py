@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import nn
 
-from octavo.config import ModelConfig, PartConfig
+from octavo.config import PartConfig
+from octavo.model.kind import ModelConfig
 
 
 class TablesConfig(PartConfig):

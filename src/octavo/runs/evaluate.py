@@ -21,7 +21,7 @@ from octavo.evaluation.verdict import verdicts
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
 from octavo.ground.records import read_record
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 from octavo.runs.data import absolute, build_dataset, cleaned
 from octavo.runs.folder import RunFolder
 from octavo.runs.judge import judge
@@ -39,7 +39,7 @@ class Evaluable(Protocol):
     folder: RunFolder | None
 
     @property
-    def model(self) -> GPT: ...
+    def model(self) -> LanguageModel: ...
     @property
     def tokenizer(self) -> Tokenizer: ...
     @property
@@ -103,7 +103,7 @@ def check_same_tokens(built: Tokenizer, saved: Tokenizer) -> None:
 
 
 def evaluation(
-    model: GPT, dataset: Dataset, recipe: Recipe, runtime: Runtime, *, step: int, console: Console
+    model: LanguageModel, dataset: Dataset, recipe: Recipe, runtime: Runtime, *, step: int, console: Console
 ) -> dict[str, Any]:
     """The whole evaluation on a dataset's validation split."""
     facts = figures(model, dataset.validation, recipe, dataset.tokenizer, runtime, step=step)
@@ -113,7 +113,7 @@ def evaluation(
 
 
 def figures(
-    model: GPT, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtime: Runtime, *, step: int
+    model: LanguageModel, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtime: Runtime, *, step: int
 ) -> dict[str, Any]:
     """The model's own figures on a split."""
     if len(split.tokens) < 2:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.config import stored_recipe, stored_tree
+from octavo.config.schema import shape_in_words
 from octavo.errors import CheckpointError
 from octavo.runs.folder import RunFolder
 from octavo.runs.progress import Progress
@@ -19,7 +20,6 @@ def run_info(path: Path) -> dict[str, Any]:
     folder = RunFolder(path) if alone else RunFolder.open(path)
     saved = folder.settings_as_saved()
     recipe = stored_tree(folder.config) if saved else stored_recipe(folder.config).model_dump(mode="json")
-    shape = recipe["model"]
     manifest = folder.made_by() or {}
     checkpoints = [CheckpointFolder(path)] if alone else list_checkpoints(folder.checkpoints)
     marks = {} if alone else {"best": follow(folder.best), "last": follow(folder.last)}
@@ -41,8 +41,7 @@ def run_info(path: Path) -> dict[str, Any]:
         "tokenizer": recipe["tokenizer"]["kind"],
         "vocabulary": data.get("vocab_size"),
         "training_tokens": data.get("splits", {}).get("train", {}).get("tokens"),
-        "shape": f"{shape['layers']} layers, {shape['heads']} heads, width {shape['width']}, "
-        f"context {shape['context']}",
+        "shape": shape_in_words(recipe["model"]),
         **({"teachers": taught_by} if taught_by else {}),
         "step": state.step if state else 0,
         "finished": state.finished if state else False,

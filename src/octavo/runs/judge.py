@@ -14,7 +14,7 @@ from octavo.errors import InputError
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import Score, score
 from octavo.generation import Sampling
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Unit
 from octavo.training.runtime import Runtime
@@ -45,7 +45,7 @@ class Metrics:
 
 
 def judge(
-    model: GPT,
+    model: LanguageModel,
     split: Split,
     recipe: Recipe,
     tokenizer: Tokenizer,

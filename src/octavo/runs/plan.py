@@ -21,7 +21,6 @@ from octavo.errors import InputError
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.ground.console import Console
 from octavo.ground.shown import duration
-from octavo.model import accounting
 from octavo.model.build import build_model
 from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
 from octavo.runs.machines import Machine, find_machine, here
@@ -192,15 +191,15 @@ def counted(
         objective=recipe.objective.build(),
     )
     memory = step.memory
-    count = accounting.parameters(model, vocab_size=vocab_size)
+    count = model.parameters(vocab_size=vocab_size)
     return {
         "vocabulary": vocab_size,
         "parameters": count,
-        "parameters_without_head": accounting.parameters(model, vocab_size=vocab_size, head=False),
+        "parameters_without_head": model.parameters(vocab_size=vocab_size, head=False),
         "memory": {**dataclasses.asdict(memory), "total": memory.total},
-        "cache_bytes": accounting.cache_bytes(model),
+        "cache_bytes": model.cache_bytes(),
         "checkpoint_bytes": memory.weights + memory.optimizer,
-        "training_flops_per_token": accounting.training_flops(model, vocab_size=vocab_size),
+        "training_flops_per_token": model.training_flops(vocab_size=vocab_size),
     }
 
 
@@ -239,7 +238,7 @@ def timed(
         recompute_blocks(model)
     rows = min(way.micro_batch or training.batch, training.batch)
     parts = math.ceil(whole / rows)
-    operations = whole * context * accounting.training_flops(recipe.model, vocab_size=vocab_size)
+    operations = whole * context * recipe.model.training_flops(vocab_size=vocab_size)
     if device.type == "cpu" and operations > LONG_STEP:
         rows, parts, repeats = min(rows, max(1, int(whole * LONG_STEP / operations))), 1, 1
     batch = batch.rows_at(slice(rows))

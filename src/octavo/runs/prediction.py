@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from octavo.config import ModelConfig, Recipe
-from octavo.model import accounting
+from octavo.config import Recipe
+from octavo.model.kind import FLOAT_BYTES, ModelConfig
 from octavo.runs.machines import Machine
 from octavo.training.estimate import Memory, StepEstimate
 from octavo.training.fitting import Fit, estimated, ways
@@ -84,8 +84,8 @@ def teaching(teachers: Sequence[ModelConfig], model: ModelConfig, *, vocab_size:
     """What asking a teacher adds to a step's own passes, as a share of these: a forward pass of one of them a step."""
     if not teachers:
         return 0.0
-    flops = [accounting.training_flops(teacher, vocab_size=vocab_size) / 3 for teacher in teachers]
-    return sum(flops) / len(flops) / accounting.training_flops(model, vocab_size=vocab_size)
+    flops = [teacher.training_flops(vocab_size=vocab_size) / 3 for teacher in teachers]
+    return sum(flops) / len(flops) / model.training_flops(vocab_size=vocab_size)
 
 
 def step_seconds(
@@ -149,7 +149,8 @@ def predict(
     )
     for way in ways(rows, micro_batch=training.micro_batch, recompute=training.recompute):
         step = estimate(way)
-        memory = device_memory(step.memory, parallel=parallel, devices=machine.devices, layers=model.layers)
+        layers = getattr(model, "layers", 1)
+        memory = device_memory(step.memory, parallel=parallel, devices=machine.devices, layers=layers)
         if memory.total <= room:
             break
     at_once = min(way.micro_batch or rows, rows)
@@ -157,7 +158,7 @@ def predict(
     seconds = step_seconds(step, machine, precision, parallel, **work)
     hours = None if steps is None else steps * seconds.step / 3600
     tokens = sequences * recipe.batches.predictions(model.context)
-    useful = sequences * model.context * accounting.training_flops(model, vocab_size=vocab_size)
+    useful = sequences * model.context * model.training_flops(vocab_size=vocab_size)
     hourly = machine.devices * (machine.price if price is None else price)
     return {
         "machine": machine.name,
@@ -169,7 +170,7 @@ def predict(
         "fits": memory.total <= room,
         "memory": {
             **asdict(memory),
-            "logits": accounting.FLOAT_BYTES * at_once * model.context * vocab_size,
+            "logits": FLOAT_BYTES * at_once * model.context * vocab_size,
             "total": memory.total,
             "room": int(room),
         },

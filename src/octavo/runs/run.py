@@ -17,7 +17,7 @@ from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Precision, Prompt, Sample, TextRequest, Writer
 from octavo.ground.shown import shown
 from octavo.model.build import build_model
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 from octavo.runs.folder import RunFolder
 from octavo.runs.judge import sampling_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
@@ -71,11 +71,10 @@ class Run:
 
     def _facts(self) -> dict[str, str]:
         """What a run is in a few words; nothing is loaded for it."""
-        shape = self.config.model
         facts = {
             "run": str(self.path),
             "checkpoint": f"step {self.step:,}",
-            "model": f"{shape.layers} layers, {shape.heads} heads, width {shape.width}, context {shape.context}",
+            "model": self.config.model.shape,
         }
         found = self.metrics and [row for row in self.metrics if row.get("event") == "validation"]
         if found:
@@ -115,7 +114,7 @@ class Run:
         return load_tokenizer(self.checkpoint.folder / "tokenizer")
 
     @cached_property
-    def model(self) -> GPT:
+    def model(self) -> LanguageModel:
         """The model with its trained weights, on the CPU, ready to use."""
         model = build_model(self.config.model, vocab_size=self.tokenizer.vocab_size, seed=self.config.seed)
         self.checkpoint.load_model(model)

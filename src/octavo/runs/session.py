@@ -21,7 +21,7 @@ from octavo.generation import TextRequest, Writer, in_order
 from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
@@ -52,7 +52,7 @@ class Session:
         folder: RunFolder,
         dataset: Dataset,
         batches: Batches,
-        model: GPT,
+        model: LanguageModel,
         runtime: Runtime,
         console: Console,
         source: Checkpoint | None = None,
@@ -282,7 +282,7 @@ class Session:
             for text in write_samples(self.folder.samples, info.step, model, self.dataset, self.recipe):
                 self.console.say(f"sample at step {info.step}: {shortened(text)}")
 
-    def whole_model(self) -> GPT:
+    def whole_model(self) -> LanguageModel:
         """The model as one that this process can use alone; of a model in parts the first process gets it, and all
         must call it."""
         if not any(is_part(parameter) for parameter in self.model.parameters()):
@@ -339,7 +339,9 @@ class Session:
         return DivergedError(self.progress.step, f"{what} after its update", remedy=DIVERGED_REMEDY)
 
 
-def write_samples(folder: Path, step: int, model: GPT, dataset: Dataset, recipe: Recipe) -> list[str]:
+def write_samples(
+    folder: Path, step: int, model: LanguageModel, dataset: Dataset, recipe: Recipe
+) -> list[str]:
     """Each prompt and what the model writes after it, by the recipe's sampling settings, as a file.
 
     `step-000500.txt` where there is one prompt, else `step-000500-1.txt` and so on in the prompts' order.

@@ -21,7 +21,7 @@ from octavo.generation import Precision, Sampling
 from octavo.generation.engine import fastest_decoder
 from octavo.ground.console import Console
 from octavo.ground.files import file_hash, storage_errors, written_aside
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 from octavo.runs.data import batches_over
 from octavo.runs.run import Run
 from octavo.training.distillation import Distillation
@@ -184,7 +184,7 @@ def keep(written: TeacherText, path: Path) -> None:
 
 
 def write(
-    models: Sequence[GPT],
+    models: Sequence[LanguageModel],
     dataset: Dataset,
     tokens: int,
     *,
@@ -244,7 +244,7 @@ def openings(dataset: Dataset, random: np.random.Generator, *, context: int, doc
 
 @torch.no_grad()
 def goes_on(
-    model: GPT,
+    model: LanguageModel,
     opening: torch.Tensor,
     random: np.random.Generator,
     *,

@@ -32,7 +32,7 @@ from octavo.ground.console import Console
 from octavo.ground.files import drop_asides, replace_text, storage_errors
 from octavo.ground.made import put_away
 from octavo.model.build import build_model
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 from octavo.runs.advice import idle_options
 from octavo.runs.data import Paths, absolute, build_batches, in_steps, steps_said, total_steps
 from octavo.runs.finish import finish, finish_diverged
@@ -179,7 +179,7 @@ def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
 
 def choose_runtime(
     recipe: Recipe,
-    model: GPT,
+    model: LanguageModel,
     batches: Batches,
     console: Console,
     decided: Mapping[str, Any] | None = None,

@@ -18,8 +18,7 @@ from octavo.evaluation.memorization import Copying, copying
 from octavo.evaluation.writing import COPIED
 from octavo.generation import Sample, Sampling, Writer
 from octavo.ground.files import storage_errors
-from octavo.model.accounting import parameters
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel
 from octavo.runs.judge import sampling_of
 from octavo.synthesis.checker import check as check_pidgin
 
@@ -67,14 +66,14 @@ class Written:
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-def write(model: GPT, dataset: Dataset, recipe: Recipe) -> Written:
+def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Written:
     """Let a model write. How much follows from the recipe alone, so that a repeated run is judged on the same text."""
     sampling = sampling_of(recipe.sampling)
     tokens = min(LENGTH, max(2 * model.context, LENGTH // 2))
     read = tokens
     if sampling.window == "crop":  # beyond the context each token has all of it read again
         read += max(0, tokens - model.context) * (model.context - 1)
-    operations = 2.0 * read * parameters(recipe.model, vocab_size=dataset.tokenizer.vocab_size)
+    operations = 2.0 * read * recipe.model.parameters(vocab_size=dataset.tokenizer.vocab_size)
     count = max(FEWEST, min(MOST, int(BUDGET / operations)))
     if recipe.corpus.kind == "storyteller":
         tokens, count = model.context, JUDGED_STORIES

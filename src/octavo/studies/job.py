@@ -25,7 +25,6 @@ from octavo.ground.files import replace_text
 from octavo.ground.made import put_away
 from octavo.ground.memory import out_of_memory
 from octavo.ground.records import read_record
-from octavo.model import accounting
 from octavo.model.build import build_model
 from octavo.runs.data import build_dataset
 from octavo.runs.folder import RunFolder
@@ -193,7 +192,7 @@ def judged(folder: Path, which: str) -> dict[str, Any]:
     total = found.total
     content = {"checkpoint": which, "step": run.step, "names": None, **found.as_dict()}
     replace_text(folder / UNITS, json.dumps(content))
-    per_position = accounting.training_flops(recipe.model, vocab_size=vocab_size)
+    per_position = recipe.model.training_flops(vocab_size=vocab_size)
     positions = recipe.training.batch * recipe.training.accumulation * recipe.model.context  # of a step
     last = Progress.of(Run.open(folder, checkpoint="last").checkpoint)
     outcome = {

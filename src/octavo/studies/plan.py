@@ -16,7 +16,6 @@ from octavo.errors import InputError, OctavoError
 from octavo.generation import Writer
 from octavo.ground.console import Console
 from octavo.ground.memory import available_memory
-from octavo.model import accounting
 from octavo.model.build import build_model
 from octavo.runs.data import build_batches, build_dataset, period, total_steps
 from octavo.runs.evaluate import cached_baselines
@@ -123,7 +122,7 @@ def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Fa
         epoch=batches.steps_per_epoch,
         step_tokens=step_tokens(recipe),
         step_positions=training.accumulation * training.batch * recipe.model.context,
-        token_flops=accounting.training_flops(recipe.model, vocab_size=vocab_size),
+        token_flops=recipe.model.training_flops(vocab_size=vocab_size),
         vocab_size=vocab_size,
     )
 

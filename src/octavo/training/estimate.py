@@ -20,11 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
-from octavo.config import ModelConfig, PartConfig
+from octavo.config import PartConfig
 from octavo.dataset.batch import Batch
-from octavo.model.accounting import FLOAT_BYTES
-from octavo.model.attend import reaches
-from octavo.model.build import assemble
+from octavo.model.kind import FLOAT_BYTES, ModelConfig
 from octavo.model.tables import table_parameters, table_parts, without_tables
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.precision import autocast
@@ -123,13 +121,11 @@ def estimate_step(
     The tensors pretend to lie on the CPU also where `device` is an accelerator, whose fused attention keeps no weights
     even with dropout, and whose bfloat16 is autocast's. A CPU's kernel keeps none either.
     """
-    if device.type != "cpu" or reaches(config.context, config.resolved_head_width):
-        dropout = config.dropout.model_copy(update={"attention": 0.0})
-        config = config.model_copy(update={"dropout": dropout})
+    config = config.as_estimated(device)
     tables = tables_of(config, rows=rows)
     config = without_tables(config)
     with FakeTensorMode():
-        model = assemble(config, vocab_size=vocab_size).train()
+        model = config.build(vocab_size=vocab_size).train()
         if recompute:
             recompute_blocks(model)
         tokens = torch.zeros(rows, config.context, dtype=torch.long)
@@ -175,7 +171,7 @@ def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
 def tables_of(config: ModelConfig, *, rows: int) -> Memory:
     """What tables take: their gradients are sparse, which shapes alone cannot be, so they are counted."""
     parts = table_parts(config).values()
-    looked_up = rows * config.context * sum(part.tables for part in parts) * config.width
+    looked_up = rows * config.context * sum(part.tables * config.width for part in parts)
     return Memory(
         weights=FLOAT_BYTES * table_parameters(config),
         gradients=FLOAT_BYTES * looked_up,

@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from octavo.config import ModelConfig, PartConfig, Recipe
+from octavo.config import PartConfig, Recipe
 from octavo.config.schema import TrainingConfig
 from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.ground.memory import available_memory, refuse_beyond_memory
-from octavo.model import accounting
-from octavo.model.gpt import GPT
+from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig
 from octavo.model.tables import table_parameters
 from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
@@ -86,7 +85,7 @@ def from_the_first_that_fits(
 
 
 def open_ways(
-    model: GPT,
+    model: LanguageModel,
     config: ModelConfig,
     training: TrainingConfig,
     *,
@@ -103,7 +102,7 @@ def open_ways(
         else training.micro_batch,
         recompute=decided.get("recompute", "auto") if training.recompute == "auto" else training.recompute,
     )
-    free, vocab_size = free_memory(device), model.embedding.num_embeddings
+    free, vocab_size = free_memory(device), model.vocab_size
     if free is None:
         return left
     free += sum(weights.nbytes for weights in model.parameters() if weights.device == device)
@@ -151,7 +150,7 @@ def attempted(open_ways: Sequence[Fit], attempt: Callable[[Fit], T], report: Rep
 
 
 def try_out(
-    model: GPT,
+    model: LanguageModel,
     training: TrainingConfig,
     batch: Batch[Tensor],
     runtime: Runtime,
@@ -208,20 +207,16 @@ def estimated(
     )
 
 
-def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> int:
+def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> float:
     """More bytes than training holds: every matrix's inputs and outputs several times over, scores, logits.
 
     Known at once, where an estimate takes a second: most trainings fit many times over.
     """
-    count = accounting.parameters(model, vocab_size=vocab_size)
-    matrices = accounting.block_matrix_parameters(model)
+    count = model.parameters(vocab_size=vocab_size)
+    matrices = model.block_matrix_parameters()
     state = optimizer.state_size(parameters=count, matrices=matrices)
-    features = (
-        matrices // model.width + model.layers * 16 * model.width
-    )  # C to F and back: F + C numbers a position
-    scores = model.layers * model.heads * model.context
-    a_position = 6 * features + 8 * scores + 8 * vocab_size
-    step = accounting.FLOAT_BYTES * (4 * count + state + batch * model.context * a_position)
+    a_position = model.activation_bounds()[1] + 8 * FLOAT_BYTES * vocab_size
+    step = FLOAT_BYTES * (4 * count + state) + batch * model.context * a_position
     return step + KEPT_BY_ALLOCATOR
 
 
@@ -229,16 +224,16 @@ def least(model: ModelConfig, training: TrainingConfig, *, vocab_size: int) -> i
     """Fewer bytes than training holds in any of its `ways`: weights, the optimizer's memory, the tokens of a batch, and
     either the gradients or what a forward pass leaves where every block is computed again.
     """
-    count = accounting.parameters(model, vocab_size=vocab_size)
+    count = model.parameters(vocab_size=vocab_size)
     dense = count - table_parameters(model)  # the gradients of tables are sparse
-    matrices = accounting.block_matrix_parameters(model)
+    matrices = model.block_matrix_parameters()
     state = training.optimizer.state_size(parameters=dense, matrices=matrices)
     rows = (
         1 if training.micro_batch == "auto" else min(training.micro_batch or training.batch, training.batch)
     )
-    kept = rows * model.context * (2 * model.layers * model.width + accounting.FLOAT_BYTES * vocab_size)
+    kept = rows * model.context * (model.activation_bounds()[0] + FLOAT_BYTES * vocab_size)
     tokens = 2 * 8 * training.batch * model.context
-    return accounting.FLOAT_BYTES * (count + state) + max(accounting.FLOAT_BYTES * dense, kept) + tokens
+    return FLOAT_BYTES * (count + state) + max(FLOAT_BYTES * dense, kept) + tokens
 
 
 def refuse_beyond_memory_of(recipe: Recipe, *, vocab_size: int, processes: int = 1) -> None:

@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import nn
 
 from octavo.config.parts import PartConfig, register
+from octavo.model.kind import blocks_of
 from octavo.model.tables import prepare_for_processes
 from octavo.training.world import World
 
@@ -80,7 +81,7 @@ class ShardedConfig(SeveralConfig):
         notes = {name: vars(parameter) for name, parameter in model.named_parameters()}
         mesh = init_device_mesh(world.device.type, (world.size,))
         for module in (
-            *model.blocks,
+            *blocks_of(model),
             model,
         ):  # after an evaluation too, whoever asks for a parameter gets the part
             fully_shard(module, mesh=mesh, reshard_after_forward=True)

@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils.checkpoint import checkpoint
 
-from octavo.model.gpt import GPT
+from octavo.model.kind import LanguageModel, blocks_of
 
 
-def recompute_blocks(model: GPT) -> None:
+def recompute_blocks(model: LanguageModel) -> None:
     """From now on every block of `model` is computed twice in training; losses and gradients stay what they are.
 
     Dropout draws the same masks both times, and the arithmetic (see `precision.autocast`) is the same.
     """
-    for block in model.blocks:
-        block.forward = partial(_forward, block)  # pyrefly: ignore  # an instance's own
+    for block in blocks_of(model):
+        block.forward = partial(_forward, block)  # an instance's own
 
 
 def _forward(block: nn.Module, *inputs: Any) -> Tensor:

@@ -105,8 +105,8 @@ def test_the_schema_is_valid() -> None:
 
 def test_the_schema_knows_both_forms_of_every_part() -> None:
     for owner, name in [
-        ("ModelConfig", "norm"),
-        ("ModelConfig", "positions"),
+        ("GPTConfig", "norm"),
+        ("GPTConfig", "positions"),
         ("TrainingConfig", "optimizer"),
     ]:
         field = SCHEMA["$defs"][owner]["properties"][name]

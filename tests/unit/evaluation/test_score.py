@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.evaluation.score import Score, score
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 
 V = 4
 
@@ -69,7 +69,7 @@ def test_weights_make_a_weighted_mean_which_is_not_one_of_text() -> None:
 
 
 def test_how_batches_are_cut_does_not_matter() -> None:
-    config = ModelConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": 8, "dropout": 0.5})
+    config = GPTConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": 8, "dropout": 0.5})
     model = build_model(config, vocab_size=V, seed=0)
     rows = np.random.default_rng(0).integers(V, size=(12, 9))
     one = score(model, [Batch(rows[:, :-1], rows[:, 1:])])

@@ -167,11 +167,10 @@ def test_report_e_table_1_is_too_large_for_the_script_and_gets_a_model_like_tabl
     assert {"model.layers", "model.width", "model.feed_forward.width"} <= set(changed)
     # The settings give what they promise.
     from octavo.config import apply_override
-    from octavo.model.accounting import parameters
 
     for option in finding.settings:
         apply_override(recipe, option)
-    counted = parameters(check(recipe).model, vocab_size=65)
+    counted = check(recipe).model.parameters(vocab_size=65)
     assert counted == finding.evidence["suitable_parameters"]
 
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from octavo.config import ModelConfig
 from octavo.generation import described, native
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.engine import fastest_decoder
@@ -18,6 +17,7 @@ from octavo.model.build import build_model
 from octavo.model.dropout import Dropout
 from octavo.model.feedforward import FeedForward
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 from octavo.model.ngrams import HashedNGrams, NGrams
 from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import LearnedPositions, Positions, RotaryPositions
@@ -75,7 +75,7 @@ class Noisy(Dropout):
 
 def model() -> GPT:
     options = {"layers": 2, "width": 16, "heads": 2, "context": 12, "positions": "rotary", "qk_norm": True}
-    return build_model(ModelConfig.model_validate(options), vocab_size=11, seed=1).eval()
+    return build_model(GPTConfig.model_validate(options), vocab_size=11, seed=1).eval()
 
 
 def activation(layer: nn.Module | None, function: Callable[[Tensor], Tensor]) -> None:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from octavo.config import ModelConfig
 from octavo.config.parts import parts
 from octavo.errors import TokenizerError
 from octavo.generation import Decoder, Sample, Sampling, Writer, native
@@ -20,6 +19,7 @@ from octavo.generation.cached import CachedDecoder
 from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 from octavo.tokenizers import Tokenizer
 
 TEXT = "the small bird sees a big tree. ha you ing fly? yes, i ing fly at you!"
@@ -37,7 +37,7 @@ def tokenizer(kind: str, documents: bool = True) -> Tokenizer:
 def writer(kind: str = "char", positions: str = "rotary", context: int = T, documents: bool = True) -> Writer:
     torch.set_num_threads(1)
     vocabulary = tokenizer(kind, documents)
-    config = ModelConfig.model_validate(
+    config = GPTConfig.model_validate(
         {"layers": 2, "width": 16, "heads": 2, "context": context, "positions": positions}
         | {"initialization": {"kind": "normal", "std": 0.4}}
     )
@@ -99,7 +99,7 @@ def test_cached_writing_is_full_writing(prompt: str, positions: str, sampling: S
 @torch.no_grad()
 @pytest.mark.parametrize("first", [1, T - 1, T, T + 1, 3 * T])
 def test_both_decoders_give_the_same_logits(first: int) -> None:
-    config = ModelConfig.model_validate(
+    config = GPTConfig.model_validate(
         {"layers": 2, "width": 16, "heads": 2, "context": T, "positions": "rotary"}
     )
     model = build_model(config, vocab_size=23, seed=3).eval()
@@ -116,7 +116,7 @@ def test_both_decoders_give_the_same_logits(first: int) -> None:
 @pytest.mark.parametrize("first", [1, T, 3 * T])
 def test_both_decoders_forget_the_same_tokens_for_ngrams(first: int) -> None:
     """When the window slides, the cache is cleared; what it held last must not reach into the text read anew."""
-    config = ModelConfig.model_validate(
+    config = GPTConfig.model_validate(
         {"layers": 1, "width": 16, "heads": 2, "context": T}
         | {"ngrams": {"kind": "hashed", "longest": 4, "buckets": 97}}
     )

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octavo.config import ModelConfig
 from octavo.generation.int8 import in_bytes, rounded
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 
 
 def test_known_numbers_and_a_row_of_zeros() -> None:
@@ -26,7 +26,7 @@ def test_no_number_is_further_off_than_half_a_step(seed: int, spread: float) -> 
 
 
 def test_the_copy_is_rounded_the_model_is_not() -> None:
-    model = build_model(ModelConfig(tied=True), vocab_size=11, seed=0)
+    model = build_model(GPTConfig(tied=True), vocab_size=11, seed=0)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     copy = rounded(model)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())

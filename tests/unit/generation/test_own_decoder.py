@@ -8,11 +8,11 @@ import torch
 
 from guards.common import ROOT
 from guards.snippets import blocks
-from octavo.config import ModelConfig
 from octavo.config.parts import parts
 from octavo.generation import Sample, Sampling, TextRequest, Writer, in_order
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 
 GREEDY = Sampling(temperature=0)
 PROMPTS = ["", "the", "the small bird sees"]
@@ -31,7 +31,7 @@ def run() -> SimpleNamespace:
         lambda: iter(["the small bird sees a big tree."]), documents=True
     )
     options = {"layers": 2, "width": 16, "heads": 2, "context": 16, "positions": "rotary"}
-    config = ModelConfig.model_validate(options | {"initialization": {"kind": "normal", "std": 0.4}})
+    config = GPTConfig.model_validate(options | {"initialization": {"kind": "normal", "std": 0.4}})
     model = build_model(config, vocab_size=tokenizer.vocab_size, seed=3)
     return SimpleNamespace(model=model, tokenizer=tokenizer)
 

@@ -11,7 +11,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from octavo.config import ModelConfig
 from octavo.generation import Decoder, Precision, native
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.full import FullDecoder
@@ -19,6 +18,7 @@ from octavo.generation.native import NativeDecoder
 from octavo.generation.sampling import Window
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 
 V, SLOTS, T = 23, 4, 9
 SHAPES: dict[str, dict[str, Any]] = {
@@ -47,7 +47,7 @@ deeds = st.one_of(
 def model_of(shape: str) -> GPT:
     torch.set_num_threads(1)
     options = {"layers": 2, "heads": 2, "context": T, **SHAPES[shape]}
-    model = build_model(ModelConfig.model_validate(options), vocab_size=V, seed=3).eval()
+    model = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=3).eval()
     torch.manual_seed(0)
     with torch.no_grad():
         for weight in model.parameters():  # what starts at zero would hide mistakes

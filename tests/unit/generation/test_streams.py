@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from octavo.config import ModelConfig
 from octavo.config.parts import parts
 from octavo.errors import InputError, TokenizerError
 from octavo.generation import Decoder, Sample, Sampling, TextRequest, Writer, engine, native
@@ -22,6 +21,7 @@ from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.ground import memory
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 
 TEXT = "the small bird sees a big tree."
 SAMPLED = Sampling(temperature=1.1, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.1)
@@ -32,7 +32,7 @@ PROMPTS: list[str | list[int]] = ["", "th", "the small bird sees", [3], [1, 2, 3
 def writer() -> Writer:
     tokenizer = parts("tokenizer")["char"]().build(lambda: iter([TEXT]), documents=True)
     options = {"layers": 2, "width": 16, "heads": 2, "context": 8, "positions": "rotary"}
-    config = ModelConfig.model_validate(options | {"initialization": {"kind": "normal", "std": 0.4}})
+    config = GPTConfig.model_validate(options | {"initialization": {"kind": "normal", "std": 0.4}})
     return Writer(build_model(config, vocab_size=tokenizer.vocab_size, seed=3), tokenizer)
 
 

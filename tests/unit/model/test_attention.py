@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from octavo.config import ModelConfig
 from octavo.model.attention import KeyValueCache, causal_mask
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 
 T, C = 7, 24
 
@@ -21,7 +21,7 @@ SHAPES: dict[str, tuple[dict[str, object], float]] = {
 }
 
 
-def written_out(x: np.ndarray, weight: np.ndarray, config: ModelConfig, scale: float) -> np.ndarray:
+def written_out(x: np.ndarray, weight: np.ndarray, config: GPTConfig, scale: float) -> np.ndarray:
     """Joined heads (T, H·D) from x (T, C): loops over heads and queries, in double precision."""
     heads, groups, width = config.heads, config.resolved_kv_heads, config.resolved_head_width
     rows = (x @ weight.T).reshape(len(x), heads + 2 * groups, width)
@@ -44,7 +44,7 @@ def written_out(x: np.ndarray, weight: np.ndarray, config: ModelConfig, scale: f
 @pytest.mark.parametrize("shape", SHAPES)
 def test_it_is_the_formula(shape: str, explicit: bool) -> None:
     options, scale = SHAPES[shape]
-    config = ModelConfig.model_validate(
+    config = GPTConfig.model_validate(
         {"layers": 1, "width": C, "context": T, "positions": "none", "qkv_bias": False}
         | {"output_projection": False}
         | options

@@ -6,19 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from octavo.config import ModelConfig
 from octavo.errors import InputError
 from octavo.model.build import build_model
 from octavo.model.capture import capturable, capture
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 
 
 @pytest.fixture
 def model() -> GPT:
     shape = {"layers": 2, "width": 8, "heads": 2, "context": 6}
-    return build_model(
-        ModelConfig.model_validate(shape), vocab_size=7, seed=0, explicit_attention=True
-    ).eval()
+    return build_model(GPTConfig.model_validate(shape), vocab_size=7, seed=0, explicit_attention=True).eval()
 
 
 TOKENS = torch.tensor([[1, 2, 3, 4]])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from octavo.config import ModelConfig
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 
 LAYERS, WIDTH = 8, 64
 
@@ -15,7 +15,7 @@ LAYERS, WIDTH = 8, 64
 def built(initialization: object, **options: object) -> GPT:
     config = {"layers": LAYERS, "width": WIDTH, "heads": 4, "context": 16, "feed_forward": "gelu"}
     tree = {**config, "tied": False, "initialization": initialization, **options}
-    return build_model(ModelConfig.model_validate(tree), vocab_size=100, seed=1)
+    return build_model(GPTConfig.model_validate(tree), vocab_size=100, seed=1)
 
 
 def spread(weights: list[torch.Tensor]) -> float:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from octavo.config import ModelConfig
 from octavo.config.parts import parts
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 from octavo.training.recompute import recompute_blocks
 
 V, T = 11, 12
@@ -27,7 +27,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def model(shape: str, *, explicit: bool = False) -> GPT:
-    config = ModelConfig.model_validate({"layers": 2, "width": 16, "heads": 2, "context": T, **SHAPES[shape]})
+    config = GPTConfig.model_validate({"layers": 2, "width": 16, "heads": 2, "context": T, **SHAPES[shape]})
     built = build_model(config, vocab_size=V, seed=1, explicit_attention=explicit)
     with torch.no_grad():
         for weight in built.parameters():  # tables of n-grams start at zero, which would hide mistakes

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from octavo.config import ModelConfig, PartConfig
-from octavo.model import accounting
+from octavo.config import PartConfig
+from octavo.model.gpt_config import GPTConfig
 from octavo.model.ngrams import NoNGramsConfig
 from octavo.model.tables import (
     TablesConfig,
@@ -64,18 +64,18 @@ class EndsConfig(TablesConfig):
 
 
 @pytest.fixture
-def config() -> ModelConfig:
-    return ModelConfig(**SHAPE).model_copy(update={"ngrams": EndsConfig()})  # pyrefly: ignore
+def config() -> GPTConfig:
+    return GPTConfig(**SHAPE).model_copy(update={"ngrams": EndsConfig()})  # pyrefly: ignore
 
 
-def test_its_numbers_are_counted(config: ModelConfig) -> None:
-    plain = ModelConfig(**SHAPE)  # pyrefly: ignore
+def test_its_numbers_are_counted(config: GPTConfig) -> None:
+    plain = GPTConfig(**SHAPE)  # pyrefly: ignore
     assert table_parameters(config) == 80 and table_parameters(plain) == 0
-    assert accounting.parameters(config, vocab_size=20) == accounting.parameters(plain, vocab_size=20) + 80
+    assert config.parameters(vocab_size=20) == plain.parameters(vocab_size=20) + 80
     assert without_tables(config).model_dump() == plain.model_dump()
 
 
-def test_its_memory_is_estimated(config: ModelConfig) -> None:
+def test_its_memory_is_estimated(config: GPTConfig) -> None:
     with_it, without = (
         estimate_step(each, AdamWConfig(), vocab_size=20, rows=3).memory
         for each in (config, without_tables(config))

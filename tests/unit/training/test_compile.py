@@ -7,16 +7,16 @@ import shutil
 import pytest
 import torch
 
-from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 from octavo.training.runtime import device_check
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_equals_eager() -> None:
-    config = ModelConfig.model_validate(
+    config = GPTConfig.model_validate(
         {"layers": 2, "width": 32, "heads": 2, "context": 16, "positions": "rotary"}
     )
     model = build_model(config, vocab_size=11, seed=0)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 from octavo.training.distillation import Distillation
 from octavo.training.loop import StepOptions, training_steps
 from octavo.training.objective import NEXT_TOKEN, Objective
@@ -22,7 +22,7 @@ V, T = 7, 6
 
 def model(seed: int, dropout: float = 0.0) -> nn.Module:
     torch.set_num_threads(1)
-    config = ModelConfig.model_validate(
+    config = GPTConfig.model_validate(
         {"layers": 1, "width": 16, "heads": 2, "context": T, "dropout": {"projection": dropout}}
     )
     return build_model(config, vocab_size=V, seed=seed)

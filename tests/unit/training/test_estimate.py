@@ -7,13 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from octavo.config import ModelConfig
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
-from octavo.model import accounting, attention
+from octavo.model import attention, gpt_config
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 from octavo.model.native import library
-from octavo.training import estimate
 from octavo.training.checkpoint import optimizer_tensors
 from octavo.training.estimate import KEPT_BY_ALLOCATOR, OperationCounter, estimate_step
 from octavo.training.fitting import bound
@@ -38,24 +37,24 @@ def torchs_attention(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """What is estimated is torch's; the kernel of our own needs about as much."""
     if "kernel" not in request.function.__name__:
         monkeypatch.setattr(attention, "fits", lambda *_: False)
-        monkeypatch.setattr(estimate, "reaches", lambda *_: False)
+        monkeypatch.setattr(gpt_config, "reaches", lambda *_: False)
 
 
 @pytest.fixture(params=SHAPES)
-def config(request: pytest.FixtureRequest) -> ModelConfig:
+def config(request: pytest.FixtureRequest) -> GPTConfig:
     torch.set_num_threads(1)
-    return ModelConfig.model_validate(
+    return GPTConfig.model_validate(
         {"layers": 3, "width": 32, "heads": 4, "context": 12} | SHAPES[request.param]
     )
 
 
-def tokens(config: ModelConfig) -> Tensor:
+def tokens(config: GPTConfig) -> Tensor:
     return torch.randint(V, (B, config.context), generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("kind", parts("optimizer"))
 @pytest.mark.parametrize("recompute", [False, True])
-def test_memory_is_that_of_a_real_step(config: ModelConfig, kind: str, recompute: bool) -> None:
+def test_memory_is_that_of_a_real_step(config: GPTConfig, kind: str, recompute: bool) -> None:
     part = parts("optimizer")[kind]()
     model = build_model(config, vocab_size=V, seed=0).train()
     if recompute:
@@ -78,7 +77,7 @@ def test_memory_is_that_of_a_real_step(config: ModelConfig, kind: str, recompute
     assert memory.total == together
 
 
-def test_the_peak_is_that_of_a_real_step(config: ModelConfig) -> None:
+def test_the_peak_is_that_of_a_real_step(config: GPTConfig) -> None:
     """Without momentum the update adds nothing, so the passes alone decide."""
     model = build_model(config, vocab_size=V, seed=0).train()
     inputs, counter = tokens(config), OperationCounter()
@@ -93,7 +92,7 @@ def test_the_peak_is_that_of_a_real_step(config: ModelConfig) -> None:
 @pytest.mark.parametrize("name", ["default", "Llama", "tied", "dropout"])
 def test_with_the_kernel_a_step_needs_hardly_more(name: str) -> None:
     shape = {"layers": 3, "width": 64, "heads": 4, "context": 64} | SHAPES[name]
-    config = ModelConfig.model_validate(shape)
+    config = GPTConfig.model_validate(shape)
     model = build_model(config, vocab_size=V, seed=0).train()
     inputs, counter = tokens(config), OperationCounter()
     counter.hold([*model.parameters(), *model.buffers()])
@@ -105,12 +104,12 @@ def test_with_the_kernel_a_step_needs_hardly_more(name: str) -> None:
 
 def test_it_takes_no_memory() -> None:
     """Of a model that no laptop could hold."""
-    config = ModelConfig.model_validate({"layers": 4, "width": 12288, "heads": 96, "context": 2048})
+    config = GPTConfig.model_validate({"layers": 4, "width": 12288, "heads": 96, "context": 2048})
     step = estimate_step(config, AdamWConfig(), vocab_size=50_257, rows=32)
     assert step.memory.activations > 1e11
 
 
-def test_the_quick_bound_is_above(config: ModelConfig) -> None:
+def test_the_quick_bound_is_above(config: GPTConfig) -> None:
     for rows in (1, 64):
         step = estimate_step(config, AdamWConfig(), vocab_size=V, rows=rows, accumulates=True)
         assert bound(config, AdamWConfig(), vocab_size=V, batch=rows) >= step.memory.total
@@ -118,22 +117,22 @@ def test_the_quick_bound_is_above(config: ModelConfig) -> None:
 
 def test_flops_are_those_counted_from_the_config() -> None:
     """But for one thing: fused attention multiplies queries by keys once more, in the backward pass."""
-    config = ModelConfig.model_validate({"layers": 3, "width": 32, "heads": 4, "context": 12})
-    counted = B * config.context * accounting.training_flops(config, vocab_size=V)
+    config = GPTConfig.model_validate({"layers": 3, "width": 32, "heads": 4, "context": 12})
+    counted = B * config.context * config.training_flops(vocab_size=V)
     once_more = B * config.context * 2 * config.layers * config.query_width * config.context
     plain = estimate_step(config, SGDConfig(), vocab_size=V, rows=B)
     assert plain.part.flops == counted + once_more
     assert plain.update.flops == 0
     again = estimate_step(config, SGDConfig(), vocab_size=V, rows=B, recompute=True)
     head = 2 * config.width * V
-    forward = B * config.context * (accounting.forward_flops(config, vocab_size=V) - head)
+    forward = B * config.context * (config.forward_flops(vocab_size=V) - head)
     assert (
         counted < again.part.flops - once_more <= counted + forward
     )  # it stops where the last value is known
 
 
 def test_adamw_reads_four_arrays_and_may_write_all() -> None:
-    config = ModelConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": 8})
+    config = GPTConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": 8})
     step = estimate_step(config, AdamWConfig(), vocab_size=V, rows=1)
     assert step.update.moved == pytest.approx(8 * step.memory.weights, rel=0.05)  # and steps are counted
 

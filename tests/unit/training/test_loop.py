@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import SGD, Optimizer
 
-from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.errors import DivergedError
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 from octavo.training.loop import StepInfo, StepOptions, gradient_norm, training_steps
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.optimizers import AdamWConfig, SGDConfig
@@ -26,7 +26,7 @@ V, T = 7, 6
 
 def model(dropout: float = 0.0) -> nn.Module:
     torch.set_num_threads(1)
-    config = ModelConfig.model_validate(
+    config = GPTConfig.model_validate(
         {"layers": 1, "width": 16, "heads": 2, "context": T, "dropout": {"projection": dropout}}
     )
     return build_model(config, vocab_size=V, seed=0)
@@ -219,7 +219,7 @@ def test_a_weight_of_zero_is_no_target_and_of_two_the_token_twice() -> None:
 
 def test_segments_reach_the_model() -> None:
     """Documents side by side, each alone, are documents in rows of their own: with positions that know no place."""
-    config = ModelConfig.model_validate(
+    config = GPTConfig.model_validate(
         {"layers": 1, "width": 16, "heads": 2, "context": T, "positions": "rotary"}
     )
     segments = np.arange(T)[None].repeat(8, 0) // 3

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from octavo.config import ModelConfig
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
@@ -28,7 +28,7 @@ SHAPES = {
 
 def model(shape: str) -> GPT:
     torch.set_num_threads(1)
-    config = ModelConfig.model_validate({"layers": 3, "width": 32, "heads": 4, "context": 12} | SHAPES[shape])
+    config = GPTConfig.model_validate({"layers": 3, "width": 32, "heads": 4, "context": 12} | SHAPES[shape])
     return build_model(config, vocab_size=V, seed=0).train()
 
 

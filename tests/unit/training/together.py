@@ -17,10 +17,11 @@ from unittest import mock
 import numpy as np
 import torch
 
-from octavo.config import ModelConfig, check
+from octavo.config import check
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
 from octavo.training import optimizers
 from octavo.training.checkpoint import model_tensors, optimizer_tensors
 from octavo.training.loop import StepOptions, training_steps
@@ -40,8 +41,8 @@ def batch(step: int, micro: int) -> Batch[np.ndarray]:
     return Batch(inputs, targets)
 
 
-def config(**model: Any) -> ModelConfig:
-    return ModelConfig.model_validate({"layers": 2, "width": 32, "heads": 2, "context": T, **model})
+def config(**model: Any) -> GPTConfig:
+    return GPTConfig.model_validate({"layers": 2, "width": 32, "heads": 2, "context": T, **model})
 
 
 def train(case: dict[str, Any], world: World) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""What every kind of model is: its config, which knows what it costs, and its module. The GPT is the first kind.
+
+B batch, T positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from octavo.config.parts import PartConfig
+from octavo.config.schema import shape_in_words
+
+FLOAT_BYTES = 4
+
+
+class LanguageModel(nn.Module):
+    """A model of the next token.
+
+    Attributes:
+        context: positions that it can see.
+        vocab_size: V.
+        blocks: the modules that repeat, where there are any: what may be recomputed, what fsdp gathers one at a time,
+            and whose matrices Muon takes.
+    """
+
+    context: int
+    vocab_size: int
+
+    @abstractmethod
+    def forward(self, tokens: Tensor, cache: Any = None) -> Tensor:
+        """Logits (B, T, V) of the token after each of `tokens` (B, T).
+
+        With a cache (see `new_cache`) the tokens go on from what it holds, and it takes them in.
+        """
+
+    def new_cache(self, batch: int) -> Any:
+        """An empty cache for `batch` sequences, a `model.gpt.Cache`; None for a kind that has none: then the whole text
+        is read again for each token that is written.
+        """
+        return None
+
+    @property
+    def cache_numbers(self) -> int:
+        """Numbers that a cache keeps of each position."""
+        return 0
+
+
+def blocks_of(model: nn.Module) -> Sequence[nn.Module]:
+    """The modules that repeat in a model."""
+    return getattr(model, "blocks", ())
+
+
+class ModelConfig(PartConfig):
+    """Base of every kind of model. What a kind does not count itself is counted on the model, built without memory."""
+
+    context: int = Field(64, ge=1, le=2**24)
+    """T, the positions that the model sees."""
+
+    takes_segments: ClassVar[bool] = False
+    """Whether `forward` takes `segments=`, the document (B, T) of each position, and sees none beyond it."""
+
+    @abstractmethod
+    def build(self, *, vocab_size: int) -> LanguageModel:
+        """The modules, on torch's default device; may be asked under `torch.device("meta")`."""
+
+    def draw(self, model: nn.Module) -> None:
+        """Give a model that was just built its first weights, where `build` has not."""
+
+    def parameters(self, *, vocab_size: int, head: bool = True) -> int:
+        """All trained numbers; `head=False` leaves the output head out, as GPT-2's "124M" does (report D), where the
+        kind can tell."""
+        return sum(parameter.numel() for parameter in self._outline(vocab_size).parameters())
+
+    def block_matrix_parameters(self) -> int:
+        """Numbers in the matrices of all blocks."""
+        return _matrices(blocks_of(self._outline(1)))
+
+    def matrix_parameters(self, *, vocab_size: int) -> int:
+        """N, the numbers that take part in matrix products, not the looked-up tables."""
+        return _matrices([self._outline(vocab_size)])
+
+    def forward_flops(self, *, vocab_size: int, length: int | None = None) -> int:
+        """Floating-point operations of one forward pass over one token, in a sequence of `length` (default T)."""
+        return 2 * self.matrix_parameters(vocab_size=vocab_size)
+
+    def training_flops(self, *, vocab_size: int) -> int:
+        """Of one token in training: forward and twice that backward."""
+        return 3 * self.forward_flops(vocab_size=vocab_size)
+
+    def cache_bytes(self, *, batch: int = 1) -> int:
+        """Bytes of the key/value cache for a full context."""
+        return 0
+
+    def activation_bounds(self) -> tuple[int, float]:
+        """Bytes a position that a training step certainly holds of the blocks' activations, and certainly does not
+        exceed; infinite where nobody knows: then a step is estimated."""
+        return 0, math.inf
+
+    def as_estimated(self, device: torch.device) -> ModelConfig:
+        """The config whose step, by torch's own operations, holds what this one's holds on a device."""
+        return self
+
+    @property
+    def shape(self) -> str:
+        """The model in a few words."""
+        return shape_in_words(self.model_dump(mode="json"))
+
+    def _outline(self, vocab_size: int) -> LanguageModel:
+        with torch.device("meta"):
+            return self.build(vocab_size=vocab_size)
+
+
+def _matrices(modules: Sequence[nn.Module]) -> int:
+    """Numbers in the matrices of some modules, tables of embeddings left out."""
+    tables = {
+        id(parameter)
+        for module in modules
+        for inner in module.modules()
+        if isinstance(inner, nn.Embedding)
+        for parameter in inner.parameters()
+    }
+    found = {
+        id(p): p.numel()
+        for module in modules
+        for p in module.parameters()
+        if p.ndim == 2 and id(p) not in tables
+    }
+    return sum(found.values())
