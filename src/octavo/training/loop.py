@@ -90,9 +90,7 @@ def training_steps(
         model.train()
         batches = [batch(step, micro) for micro in range(options.accumulation)]
         tokens = sum(whole.scored for whole in batches)
-        weight = sum(
-            whole.weight for whole in batches
-        )  # of the step: in which part a token stands is nothing to it
+        weight = sum(whole.weight for whole in batches)  # of the whole step, whichever part a token stands in
         parts = [part for whole in batches for part in world.shard(whole).parts(options.micro_batch)]
         found = []
         for number, part in enumerate(parts, start=1):
