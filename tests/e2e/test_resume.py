@@ -206,8 +206,10 @@ SHORT = ("training.steps=4", "training.checkpoint_every=2", "evaluation.every=2"
 
 
 @pytest.fixture(scope="module")
-def short(octavo: Octavo) -> tuple[Path, int]:
-    """A run of four steps and two saves, and how many file operations it takes."""
+def short(octavo: Octavo, finished: Path) -> tuple[Path, int]:
+    """A run of four steps and two saves, and how many file operations it takes. `finished` has left its text and its
+    baselines in the cache, so that every such run takes as many.
+    """
     out = octavo.folder / "short"
     done = train(octavo, out, *SHORT, "training.keep=1", watch=out)
     assert done.code == 0, done.err
