@@ -88,12 +88,6 @@ class Cache:
             self.recent = held[:, -self.before :]
         return earlier
 
-    def clear(self) -> None:
-        """Forget everything; the memory stays."""
-        self.recent = None
-        for layer in self.layers:
-            layer.length = 0
-
 
 class GPT(LanguageModel):
     """A decoder-only transformer. `context` is the number of positions that it can see."""
