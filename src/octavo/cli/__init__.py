@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 your input, 130 interrupted.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -15,9 +16,14 @@ from typing import NoReturn
 from octavo.errors import EndedElsewhere, InputError, Interrupted, OctavoError
 from octavo.ground.shown import ERRORS, put
 
+COLLECTED = (50_000, 20, 20)
+"""Objects between two searches for garbage in circles. Importing torch makes a million objects that stay, and Python's
+own 700 has them looked through again and again: half a second of a command's start."""
+
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and end the process with its exit code."""
+    gc.set_threshold(*COLLECTED)
     listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if (
         listens
@@ -63,6 +69,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             raise
         complain(f"error: {fault}")
         code = fault.exit_code
+    gc.freeze()  # the process ends: what is left need not be looked through once more
     sys.exit(code or 0)
 
 
