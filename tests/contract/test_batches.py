@@ -69,7 +69,7 @@ def test_shapes_and_targets(kind: str, marks: str) -> None:
     tokens, _ = documents(LENGTHS, marks)
     follows = {(int(a), int(b)) for a, b in pairwise(tokens.tolist())}
     if marks == "shared":
-        follows.add((1, int(tokens[0])))  # the mark before the first document is not in the tokens
+        follows.add((1, int(tokens[0])))  # the token before the first document is not in the tokens
     for step in range(30):
         batch = batches.batch(step)
         inputs, targets = batch.inputs, batch.targets
@@ -110,7 +110,7 @@ def test_evaluation_scores_everything_once(
     expected = Counter(tokens.tolist())
     if kind == "documents":
         if marks == "own":
-            del expected[0]  # a start mark of its own is never predicted
+            del expected[0]  # a start token of its own is never predicted
         elif marks == "none":
             expected[int(tokens[0])] -= 1
     else:
@@ -165,7 +165,9 @@ def test_evaluation_of_a_part(kind: str) -> None:
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_an_epoch_sees_everything_once(kind: str, accumulation: int) -> None:
     lengths = LENGTHS * 30
-    marks = "none" if kind == "prefixes" else "own"  # a prefix that is a mark alone stands there many times
+    marks = (
+        "none" if kind == "prefixes" else "own"
+    )  # a prefix that is a special token alone stands there many times
     tokens, starts = documents(lengths, marks)
     options = {"context": CONTEXT, "start_id": MARKS[marks][0], "end_id": MARKS[marks][1]}
     batches = config_of(kind).build(tokens, starts, batch=BATCH, seed=1, accumulation=accumulation, **options)

@@ -67,7 +67,7 @@ def readable(tokenizer: Tokenizer, text: str) -> str:
     return text if tokenizer.kind != "word" else tokenizer.decode(tokenizer.encode(text))
 
 
-def test_ids_are_int32_within_the_vocabulary_and_no_marks(tokenizer):
+def test_ids_are_int32_within_the_vocabulary_and_none_special(tokenizer):
     ids = tokenizer.encode(TEXT)
     assert ids.dtype == np.int32 and ids.ndim == 1 and ids.size > 0
     assert ids.min() >= 0 and ids.max() < tokenizer.vocab_size
@@ -75,7 +75,7 @@ def test_ids_are_int32_within_the_vocabulary_and_no_marks(tokenizer):
     assert tokenizer.encode("").dtype == np.int32 and tokenizer.encode("").shape == (0,)
 
 
-def test_document_stands_between_its_marks(tokenizer):
+def test_document_stands_between_its_special_tokens(tokenizer):
     ids = tokenizer.encode_document("bird").tolist()
     body = tokenizer.encode("bird").tolist()
     before = [tokenizer.start] if tokenizer.start is not None and tokenizer.start != tokenizer.end else []

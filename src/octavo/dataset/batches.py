@@ -51,7 +51,7 @@ class Stream:
         tokens: ids, (N,).
         starts: token offset of each document.
         context, batch: T and B.
-        start_id, end_id: the tokenizer's document marks, None where it has none.
+        start_id, end_id: the tokenizer's special tokens around documents, None where it has none.
     """
 
     tokens: np.ndarray
@@ -67,7 +67,7 @@ class Stream:
         return np.asarray(self.tokens)
 
     @property
-    def mark(self) -> int:
+    def padding(self) -> int:
         """What fills a row where there is no token."""
         return 0 if self.start_id is None else self.start_id
 
@@ -211,17 +211,19 @@ def _blocks(stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
 
 
 def _rows(stream: Stream) -> Rows:
-    # One document alone stands without marks, so the only thing before its first token is nothing.
-    marked = stream.start_id is not None and stream.start_id == stream.end_id
-    marked = marked and bool(stream.tokens[-1] == stream.end_id)
-    rows = pack(stream.starts, len(stream.tokens), context=stream.context, shared_mark=marked)
+    # One document alone has no special token, so the only thing before its first token is nothing.
+    shared = stream.start_id is not None and stream.start_id == stream.end_id
+    shared = shared and bool(stream.tokens[-1] == stream.end_id)
+    rows = pack(stream.starts, len(stream.tokens), context=stream.context, shared=shared)
     if not len(rows):
         raise CorpusError("The text has no token to predict.", remedy="Give more text.")
     return rows
 
 
 def _gather_from(stream: Stream, rows: Rows, *, segments: bool) -> Callable[..., Batch[np.ndarray]]:
-    return partial(gather, stream.array, rows, context=stream.context, mark=stream.mark, segments=segments)
+    return partial(
+        gather, stream.array, rows, context=stream.context, padding=stream.padding, segments=segments
+    )
 
 
 class BatchesConfig(PartConfig):
@@ -359,7 +361,7 @@ class PrefixesConfig(BatchesConfig):
 
 @register("batches")
 class DocumentsConfig(BatchesConfig):
-    """Whole documents packed into rows, counted in epochs. The mark that starts a document is never predicted
+    """Whole documents packed into rows, counted in epochs. The token that starts a document is never predicted
     after another's end, so a document's score is that of its own tokens and its end."""
 
     kind: Literal["documents"] = "documents"
@@ -378,7 +380,7 @@ class DocumentsConfig(BatchesConfig):
         return PackedDocuments(stream, rows, order, segments=self.attention == "document")
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
-        """See the base class: every token and end of every document is predicted once, a start mark of its
+        """See the base class: every token and end of every document is predicted once, a start token of its
         own never.
         """
         rows = _rows(stream)

@@ -1,6 +1,6 @@
 """Whole documents packed into rows of T columns, so that little is wasted and a document's score is its own.
 
-A document is a chain of ids that begins with the mark before it; every id but the first is predicted once.
+A document is a chain of ids that begins with the special token before it; every id but the first is predicted once.
 One that is longer than a row is cut into chunks of T predictions. A row holds whole documents or chunks side
 by side and ends in padding.
 """
@@ -24,7 +24,7 @@ class Rows:
     """Where each row's ids stand in the tokens.
 
     Attributes:
-        first: (items,) token offset of each item's first input; -1 stands for a mark that is not in the
+        first: (items,) token offset of each item's first input; -1 stands for a start that is not in the
             tokens.
         length: (items,) predictions of each item.
         column: (items,) where in its row each item begins.
@@ -47,7 +47,7 @@ class Rows:
         return np.add.reduceat(self.length, self.begins[:-1])
 
 
-def pack(starts: np.ndarray, tokens: int, *, context: int, shared_mark: bool) -> Rows:
+def pack(starts: np.ndarray, tokens: int, *, context: int, shared: bool) -> Rows:
     """Plan the rows, in file order but for a small look-ahead: into each gap goes the longest waiting item
     that fits.
 
@@ -55,10 +55,10 @@ def pack(starts: np.ndarray, tokens: int, *, context: int, shared_mark: bool) ->
         starts: token offset of each document.
         tokens: how many there are in all.
         context: T, columns of a row.
-        shared_mark: whether one mark both starts and ends documents, so that the one before a document is its
+        shared: whether one special token both starts and ends documents, so that the one before a document is its
             predecessor's end (and not in the tokens before the first).
     """
-    begin = starts.astype(np.int64) - shared_mark
+    begin = starts.astype(np.int64) - shared
     size = np.append(starts[1:], tokens).astype(np.int64) - begin - 1  # predictions
     first, length = _chunks(begin, size, context)
     order, begins = _fill(length, context)
@@ -98,11 +98,11 @@ def gather(
     chosen: np.ndarray,
     *,
     context: int,
-    mark: int,
+    padding: int,
     segments: bool = False,
     places: bool = False,
 ) -> Batch[np.ndarray]:
-    """A batch of some rows, int64; padding is the mark as input and -1 in all else.
+    """A batch of some rows, int64; padding is that id as input and -1 in all else.
 
     Args:
         segments, places: whether the batch has them. Each item of a row is a segment, counted from 0.
@@ -125,7 +125,7 @@ def gather(
 
     number = item - np.repeat(rows.begins[chosen], per_row)  # of each item in its row
     return Batch(
-        spread(tokens[source], mark),  # an offset of -1 takes the last token, which is an end: the same mark
+        spread(tokens[source], padding),  # an offset of -1 takes the last token: an end, which is a start too
         spread(tokens[source + 1]),
         segments=spread(np.repeat(number, size)) if segments else None,
         places=spread(source + 1) if places else None,

@@ -25,7 +25,7 @@ _CUT = re.compile(r"\S(?=[ \n])")  # see `octavo.tokenizers.pieces`
 
 
 class Span(NamedTuple):
-    """Bytes of a text that are one document or lie in one, and whether the marks stand before and after them."""
+    """Bytes of a text that are one document or lie in one, and whether special tokens stand before and after them."""
 
     start: int
     stop: int
@@ -55,7 +55,7 @@ def token_dtype(vocab_size: int) -> np.dtype:
 def segments_of(text: Text, tokenizer: Tokenizer) -> Iterator[list[Span]]:
     """The segments of a text. They depend on nothing but the text and the tokenizer's kind.
 
-    Of several documents each stands between the tokenizer's marks. A tokenizer without marks sees the text as
+    Of several documents each stands between the tokenizer's special tokens. One without these sees the text as
     one.
     """
     marked = text.several and tokenizer.end is not None
@@ -105,7 +105,7 @@ def encode_segment(path: Path, spans: list[Span], tokenizer: Tokenizer, dtype: n
     tokens = 0
     missing: Counter[str] = Counter()
     unit = ""
-    before, after = tokenizer.document_marks()
+    before, after = tokenizer.around_document()
     with path.open("rb", buffering=PIECE) as file:
         for start, stop, opens, closes in spans:
             if opens or start == 0:

@@ -2,7 +2,7 @@
 
 Of several documents each is ended by a line break, which is no part of it; one document alone stands there as
 it is. So the file is readable, its size is what bits per byte divide by, and each line break pays for an end
-mark.
+token.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Finding:
 
     Attributes:
         kind: its name for programs: diverged, unsteady, over-fit, learning, plateau, unclear (one of these at most),
-            too large, under-fit, short context, end mark, memorization, repetition, likeness, drift, baselines.
+            too large, under-fit, short context, end token, memorization, repetition, likeness, drift, baselines.
         sentence: for people; it holds the figures that matter most.
         evidence: all figures that it rests on, by name.
         weight: whether this is as it should be (good), worth knowing (note), or in the way (bad).

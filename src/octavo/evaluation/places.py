@@ -55,7 +55,7 @@ class Places:
         return {"rows": self.rows, "middle": middle, "end": end, "gain": gain, "error": error}
 
     def document_ends(self) -> dict[str, Any] | None:
-        """Mean probability of the end mark where documents end and where they do not, and its share of all tokens."""
+        """Mean probability of the end token where documents end and where they do not, and its share of all tokens."""
         if not self.ends:
             return None
         other = self.tokens - self.ends

@@ -132,7 +132,7 @@ def byte_offsets(split: Split, tokenizer: Tokenizer) -> np.ndarray:
     """Where in the split's text each token begins, int64 (N,).
 
     Found by decoding. Where that does not give the text back (unknown words, lower case), offsets are stretched to
-    its length. A document's end mark stands for the line break after it.
+    its length. A document's end token stands for the line break after it.
     """
     tokens = np.asarray(split.tokens)
     edges = np.unique(np.append(split.starts.astype(np.int64), [0, len(tokens)]))

@@ -10,7 +10,7 @@ from octavo.evaluation.finding import Facts, Finding, Weight
 from octavo.evaluation.learning import RUN_DOWN, course, too_large, under_fit
 from octavo.evaluation.writing import (
     drift,
-    end_mark,
+    end_token,
     likeness,
     memorization,
     repetition,
@@ -24,7 +24,7 @@ def verdicts(facts: Facts) -> list[Finding]:
     A pure function; what is missing is not judged.
     """
     how = course(facts)
-    writing = (memorization, repetition, likeness, drift, end_mark, short_context)
+    writing = (memorization, repetition, likeness, drift, end_token, short_context)
     judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
     found = [one for one in (*judged, *(judge(facts) for judge in writing)) if one is not None]
     if not found:

@@ -1,4 +1,4 @@
-"""Findings on what a model writes and where it predicts: copies, repetition, drift, the context's end, the end mark."""
+"""Findings on what a model writes and where: copies, repetition, drift, the context's end, the end token."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def short_context(facts: Facts) -> Finding | None:
     return Finding("short context", said, evidence, "note", "twice the context", settings)
 
 
-def end_mark(facts: Facts) -> Finding | None:
+def end_token(facts: Facts) -> Finding | None:
     """Whether it knows that documents end, and ends its own."""
     ends = facts.evaluation.get("ends")
     if not ends or ends["documents"] < 5:
@@ -162,15 +162,15 @@ def end_mark(facts: Facts) -> Finding | None:
     settings = facts.longer if facts.recipe.batches.kind == "documents" else ("batches=documents",)
     if there < 3 * rate:
         said = (
-            f"End mark never learned: where documents end it gives the mark a probability of {there:.2%}, "
+            f"End token never learned: where documents end it gives that a probability of {there:.2%}, "
             f"hardly more than its share of all tokens ({rate:.2%}), so what it writes does not know where to stop."
         )
-        return Finding("end mark", said, evidence, "bad", "train longer, on whole documents", settings)
+        return Finding("end token", said, evidence, "bad", "train longer, on whole documents", settings)
     own, control = ends.get("samples_ended"), ends.get("held_out_ended")
     if own is None or control is None or ends["samples"] < 8 or own >= control / 3:
         return None
     said = (
         f"It seldom ends: {own:.0%} of its samples came to an end in time; of held-out documents {control:.0%} would "
-        f"(it gives the end mark {there:.1%} where documents end)."
+        f"(it gives the end token {there:.1%} where documents end)."
     )
-    return Finding("end mark", said, evidence, "note", "train longer, on whole documents", settings)
+    return Finding("end token", said, evidence, "note", "train longer, on whole documents", settings)

@@ -158,7 +158,7 @@ def with_written(
         )
     held = read_written(path)
     cut = recipe
-    if end_mark(dataset) is None:
+    if end_token(dataset) is None:
         cut = recipe.model_copy(update={"batches": SlidingConfig(stride=context + 1)})
     rows = recipe.training.batch - recipe.training.text_rows
     written = batches_over(held["tokens"], held["starts"], cut, dataset.tokenizer, rows=rows)
@@ -195,33 +195,33 @@ def write(
 ) -> TeacherText:
     """At least so many tokens, the models in turn, each text going on from a piece of the training split.
 
-    Where that has documents between marks, texts are documents and end like these. Otherwise each is a window, a
-    context and the token after it: beyond the context a model reads anew what it remembers, again and again.
+    Where that has documents between special tokens, texts are documents and end like these. Otherwise each is a
+    window, a context and the token after it: beyond the context a model reads anew what it remembers, again and again.
     """
-    start, mark = dataset.tokenizer.start, end_mark(dataset)
-    before = mark if mark == start else None  # one mark for both stands once between texts
+    start, end = dataset.tokenizer.start, end_token(dataset)
+    before = end if end == start else None  # one token for both stands once between texts
     texts: list[np.ndarray] = []
     count, turn = 0, 0
     with console.working("the teachers write", tokens):
         while count < tokens:
             model = models[turn % len(models)]
             random = np.random.Generator(np.random.Philox(key=[seed, turn]))
-            opening = openings(dataset, random, context=context, documents=mark is not None)
-            length = context + 1 if mark is None else LONGEST * context
+            opening = openings(dataset, random, context=context, documents=end is not None)
+            length = context + 1 if end is None else LONGEST * context
             rows = [opening]
-            new_tokens = goes_on(model, opening, random, before=before, end=mark, precision=precision)
+            new_tokens = goes_on(model, opening, random, before=before, end=end, precision=precision)
             for new in islice(new_tokens, length - opening.size(1)):
                 rows.append(new)
                 so_far = count + (opening.size(1) + len(rows) - 1) * STREAMS
                 console.advance(min(so_far, tokens), f"the teachers write: {so_far:,} of {tokens:,} tokens")
-            texts += [ended(row, mark) for row in torch.cat(rows, dim=1).numpy()]
+            texts += [ended(row, end) for row in torch.cat(rows, dim=1).numpy()]
             count, turn = sum(map(len, texts)), turn + 1
     console.say(f"the teachers wrote {count:,} tokens in {len(texts):,} texts")
     starts = np.cumsum([0, *map(len, texts[:-1])])
     return TeacherText(np.concatenate(texts).astype(np.uint32), starts.astype(np.uint64))
 
 
-def end_mark(dataset: Dataset) -> int | None:
+def end_token(dataset: Dataset) -> int | None:
     """What ends each document of the training split, where something does."""
     end = dataset.tokenizer.end
     return end if end is not None and dataset.train.tokens[-1] == end else None
@@ -254,12 +254,12 @@ def goes_on(
 ) -> Iterator[torch.Tensor]:
     """The tokens (B, 1) that a model puts after each opening (B, P), drawn at temperature 1, until all have ended.
 
-    It reads the `before` mark first. A text that has ended repeats its `end`.
+    It reads the `before` token first. A text that has ended repeats its `end`.
     """
     decoder = fastest_decoder(model.eval())(model, slots=len(opening), precision=precision)
     sampling = Sampling()
-    marks = [] if before is None else [before]
-    new = {slot: [*marks, *row] for slot, row in enumerate(opening.tolist())}
+    start = [] if before is None else [before]
+    new = {slot: [*start, *row] for slot, row in enumerate(opening.tolist())}
     fresh = torch.full((len(opening), 1), -1 if end is None else end)
     while new:
         writing = list(new)
@@ -274,7 +274,7 @@ def goes_on(
 
 
 def ended(row: np.ndarray, end: int | None) -> np.ndarray:
-    """A row up to its first end mark; one that has none gets it, where texts end with one."""
+    """A row up to its first end token; one that has none gets it, where texts end with one."""
     if end is None:
         return row
     found = np.flatnonzero(row == end)

@@ -21,7 +21,7 @@ from octavo.config.parts import PartConfig, parts
 from octavo.errors import TokenizerError
 
 END_OF_TEXT = "<|endoftext|>"
-"""The one mark between documents, start and end at once, of every tokenizer but `word`."""
+"""The special token between documents, start and end at once, of every tokenizer but `word`."""
 
 UNKNOWN = "<unk>"
 """Stands for what the vocabulary lacks, where the recipe says `unknown: token`."""
@@ -77,10 +77,10 @@ class Tokenizer(ABC):
 
     Attributes:
         vocab_size: ids are 0 … vocab_size - 1.
-        start: id that stands before a document; None when the tokenizer has no document marks.
+        start: id that stands before a document; None when the tokenizer has none.
         end: id that ends a document; may equal `start`.
 
-    Marks are not text: `encode` never yields them and `decode` turns them into nothing.
+    Special tokens are not text: `encode` never yields them, whatever the text, and `decode` leaves them out.
     """
 
     kind: ClassVar[str]
@@ -103,7 +103,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def token_text(self, id: int) -> str:
-        """One token for the eye: white space and control characters escaped, marks by their names."""
+        """One token for the eye: white space and control characters escaped, special ones by their names."""
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids. Raises TokenizerError for an id outside the vocabulary."""
@@ -111,11 +111,11 @@ class Tokenizer(ABC):
         return "".join(map(decoder.push, self._checked(ids).tolist())) + decoder.finish()
 
     def encode_document(self, text: str) -> np.ndarray:
-        """Ids of a document as it stands in a dataset: between its marks."""
-        before, after = self.document_marks()
+        """Ids of a document as it stands in a dataset: between its special tokens."""
+        before, after = self.around_document()
         return np.concatenate([before, self.encode(text), after])
 
-    def document_marks(self) -> tuple[np.ndarray, np.ndarray]:
+    def around_document(self) -> tuple[np.ndarray, np.ndarray]:
         """Ids that a dataset puts before and after each document (int32, each of length 0 or 1)."""
         before = [] if self.start is None or self.start == self.end else [self.start]
         after = [] if self.end is None else [self.end]
@@ -190,7 +190,7 @@ class TokenizerConfig(PartConfig):
 
         Args:
             pieces: starts a fresh pass over the text, in pieces of bounded size that may be cut anywhere.
-            documents: whether the corpus has more than one document, so that marks between them are needed.
+            documents: whether the corpus has more than one document, so that a special token between them is needed.
         """
 
 

@@ -58,16 +58,16 @@ class BPETokenizer(ByteLevelTokenizer):
         words = found["pre_tokenizer"] or {}
         if found["normalizer"] or not words.get("use_regex") or words.get("add_prefix_space"):
             raise ValueError("it does not take the text as it is, in GPT-2's words")
-        # A mark that stands in the user's text is text like any other. The library does not save this switch.
+        # A special token's name in the user's text is text like any other. The library does not save this switch.
         self._encoder.encode_special_tokens = True
         tokens = sorted(self._encoder.get_vocab().items(), key=lambda item: item[1])
         if [id for _, id in tokens] != list(range(len(tokens))):
             raise ValueError("the ids are not 0, 1, 2, …")
         self._words = _WordIds(self._encoder)
         alphabet = byte_alphabet()
-        mark = self._encoder.token_to_id(END_OF_TEXT)
+        end = self._encoder.token_to_id(END_OF_TEXT)
         super().__init__(
-            [b"" if id == mark else from_alphabet(token, alphabet) for token, id in tokens], mark=mark
+            [b"" if id == end else from_alphabet(token, alphabet) for token, id in tokens], end=end
         )
 
     def encode(self, text: str) -> np.ndarray:
@@ -89,7 +89,7 @@ class BPETokenizer(ByteLevelTokenizer):
             yield np.frombuffer(b"".join(map(self._words.__getitem__, _WORDS(piece))), np.int32)
 
     def _data(self) -> dict[str, Any]:
-        return {"mark": self.end}
+        return {"mark": self.end}  # the name that this format has for it
 
     def _files(self) -> dict[str, bytes]:
         return {HEADER: self._encoder.to_str(pretty=True).encode()}
@@ -98,7 +98,7 @@ class BPETokenizer(ByteLevelTokenizer):
     def _restore(cls, data: dict[str, Any], files: dict[str, bytes]) -> Self:
         tokenizer = cls(files[HEADER].decode())
         if tokenizer.end != data["mark"]:
-            raise ValueError(f"the mark {END_OF_TEXT} has id {tokenizer.end}, not {data['mark']}")
+            raise ValueError(f"{END_OF_TEXT} has id {tokenizer.end}, not {data['mark']}")
         return tokenizer
 
 
@@ -130,7 +130,7 @@ class BPE(TokenizerConfig):
 
     kind: Literal["bpe"] = "bpe"
     size: int = Field(4096, ge=257, le=2**20)
-    """Vocabulary: 256 bytes, the document mark and the merges; fewer where the text gives no more merges."""
+    """Vocabulary: 256 bytes, the end of text and the merges; fewer where the text gives no more merges."""
     min_frequency: int = Field(2, ge=1, le=MOST)
     """How often a pair must occur to be merged."""
 

@@ -16,10 +16,10 @@ BYTES = 256
 
 
 class ByteTokenizer(ByteLevelTokenizer):
-    """Id = value of the byte; then the characters that have an id of their own, then the mark between documents.
+    """Id = value of the byte; then the characters that have an id of their own, then the end of text.
 
     Args:
-        documents: whether there is a mark.
+        documents: whether a special token stands between documents.
         characters: beyond ASCII, sorted by code point; every other one is spelt in bytes.
     """
 
@@ -30,8 +30,8 @@ class ByteTokenizer(ByteLevelTokenizer):
         if sorted(set(characters)) != list(characters) or (characters and characters[0] < "\x80"):
             raise ValueError("the characters are not sorted, one stands there twice, or one is ASCII")
         tokens = [*(bytes([value]) for value in range(BYTES)), *map(str.encode, characters)]
-        mark = len(tokens) if documents else None
-        super().__init__([*tokens, *[b""] * documents], mark=mark)
+        end = len(tokens) if documents else None
+        super().__init__([*tokens, *[b""] * documents], end=end)
         self.characters = characters
         self._ids = np.zeros(CODE_POINTS if characters else 0, np.int32)  # 0: no id of its own
         self._ids[code_points(characters)] = np.arange(BYTES, BYTES + len(characters))

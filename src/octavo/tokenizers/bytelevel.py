@@ -9,18 +9,18 @@ from octavo.tokenizers.base import END_OF_TEXT, StreamDecoder, Tokenizer, printa
 
 
 class ByteLevelTokenizer(Tokenizer):
-    """A tokenizer whose tokens are byte strings, at most one of them the mark between documents.
+    """A tokenizer whose tokens are byte strings, at most one of them special: the end of text.
 
     Args:
-        token_bytes: the bytes of every id; the mark's are not looked at.
-        mark: id of `<|endoftext|>`, start and end at once, or None.
+        token_bytes: the bytes of every id; those of the end of text are not looked at.
+        end: id of `<|endoftext|>`, start and end at once, or None.
     """
 
-    def __init__(self, token_bytes: Sequence[bytes], *, mark: int | None) -> None:
-        super().__init__(vocab_size=len(token_bytes), start=mark, end=mark)
+    def __init__(self, token_bytes: Sequence[bytes], *, end: int | None) -> None:
+        super().__init__(vocab_size=len(token_bytes), start=end, end=end)
         self._bytes = list(token_bytes)
-        if mark is not None:
-            self._bytes[mark] = b""
+        if end is not None:
+            self._bytes[end] = b""
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; bytes that are no UTF-8 become U+FFFD."""

@@ -24,11 +24,11 @@ from octavo.tokenizers.base import (
 
 
 class CharTokenizer(Tokenizer):
-    """One id per character, in code point order; then the document mark and `<unk>`, where there are any.
+    """One id per character, in code point order; then the end of text and `<unk>`, where there are any.
 
     Args:
         characters: the vocabulary, each character once, sorted by code point.
-        documents: whether there is a mark between documents.
+        documents: whether a special token stands between documents.
         unknown: whether `<unk>` stands for what the vocabulary lacks; otherwise that is an error.
     """
 
@@ -39,11 +39,11 @@ class CharTokenizer(Tokenizer):
         if sorted(set(characters)) != list(characters):
             raise ValueError("the characters are not sorted, or one stands there twice")
         # Every token's text, as decoded and as shown.
-        marks = [END_OF_TEXT] * documents
-        self._texts = [*characters, *("" for _ in marks), *[UNKNOWN] * unknown]
-        self._names = [*map(printable, characters), *marks, *[UNKNOWN] * unknown]
-        mark = len(characters) if documents else None
-        super().__init__(vocab_size=len(self._texts), start=mark, end=mark)
+        special = [END_OF_TEXT] * documents
+        self._texts = [*characters, *("" for _ in special), *[UNKNOWN] * unknown]
+        self._names = [*map(printable, characters), *special, *[UNKNOWN] * unknown]
+        end = len(characters) if documents else None
+        super().__init__(vocab_size=len(self._texts), start=end, end=end)
         self.characters = characters
         self.unknown = self.vocab_size - 1 if unknown else None
         self._codes = code_points(characters)

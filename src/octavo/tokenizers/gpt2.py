@@ -1,7 +1,7 @@
 """GPT-2's byte-pair encoding (report D), through tiktoken: 256 bytes, 50,000 merges and `<|endoftext|>`.
 
 All of it follows from OpenAI's `vocab.bpe`: ids are the bytes in the order of `byte_alphabet`, then the
-merges in the file's order, then the mark. (`encoder.json`, which comes with it, says the same once more.) A
+merges in the file's order, then the end of text. (`encoder.json`, which comes with it, says the same once more.) A
 saved tokenizer holds the result in tiktoken's text format, one token a line: its bytes in base64 and its
 id. Both files are known by their SHA-256.
 """
@@ -34,10 +34,10 @@ _PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++
 
 
 class GPT2Tokenizer(ByteLevelTokenizer):
-    """GPT-2's vocabulary of 50,257; 50256 is the mark, start and end at once.
+    """GPT-2's vocabulary of 50,257; 50256 is the end of text, start and end at once.
 
     Args:
-        ranks: content of `gpt2.tiktoken`, the bytes of each id but the mark's.
+        ranks: content of `gpt2.tiktoken`, the bytes of each id but that of the end of text.
 
     Raises:
         ValueError: the content is not GPT-2's.
@@ -51,7 +51,7 @@ class GPT2Tokenizer(ByteLevelTokenizer):
             raise ValueError("these are not GPT-2's ranks")
         self._ranks = ranks
         tokens = [base64.b64decode(line.split()[0]) for line in ranks.splitlines()]
-        super().__init__([*tokens, b""], mark=len(tokens))
+        super().__init__([*tokens, b""], end=len(tokens))
         self._encoding = _library().Encoding(
             "gpt2",
             pat_str=_PATTERN,
@@ -63,7 +63,7 @@ class GPT2Tokenizer(ByteLevelTokenizer):
         utf8(text)
         parts = [np.zeros(0, np.int32)]
         for piece in whole_words([text]):
-            # No special is allowed nor refused: a mark that stands in the user's text is text like any other.
+            # No special is allowed nor refused: a special token's name in the user's text is text like any other.
             parts.append(self._encoding.encode_to_numpy(piece, disallowed_special=()).astype(np.int32))
         return np.concatenate(parts)
 

@@ -17,7 +17,7 @@ def starts_of(lengths: list[int]) -> np.ndarray:
 
 @given(lengths=LENGTHS, context=st.integers(1, 30), shared=st.booleans())
 def test_every_prediction_is_in_one_row(lengths: list[int], context: int, shared: bool) -> None:
-    rows = pack(starts_of(lengths), sum(lengths), context=context, shared_mark=shared)
+    rows = pack(starts_of(lengths), sum(lengths), context=context, shared=shared)
     targets = [
         first + 1 + at for first, size in zip(rows.first, rows.length, strict=True) for at in range(size)
     ]
@@ -31,12 +31,12 @@ def test_every_prediction_is_in_one_row(lengths: list[int], context: int, shared
 
 @given(lengths=LENGTHS, context=st.integers(40, 80))
 def test_whole_documents_stay_whole(lengths: list[int], context: int) -> None:
-    rows = pack(starts_of(lengths), sum(lengths), context=context, shared_mark=True)
+    rows = pack(starts_of(lengths), sum(lengths), context=context, shared=True)
     assert sorted(rows.length.tolist()) == sorted(lengths) and rows.cut == 0
 
 
 def test_rows_are_well_filled() -> None:
     lengths = np.random.default_rng(0).integers(20, 120, 2000).tolist()
-    rows = pack(starts_of(lengths), sum(lengths), context=256, shared_mark=True)
+    rows = pack(starts_of(lengths), sum(lengths), context=256, shared=True)
     assert rows.predictions.sum() == sum(lengths)
     assert rows.predictions.mean() / 256 > 0.97

@@ -60,7 +60,7 @@ def test_several_documents(kind: str, split: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["char", "byte", "bpe"])
-def test_one_document_has_no_marks(kind: str, tmp_path: Path) -> None:
+def test_one_document_has_no_special_token(kind: str, tmp_path: Path) -> None:
     text = "Über die Straße, 😀 und zurück.\n" * 20
     dataset, _ = made(tmp_path, text, kind=kind)
     assert dataset.train.starts.tolist() == dataset.validation.starts.tolist() == [0]
@@ -252,7 +252,7 @@ def test_a_text_in_the_tokens_of_another(tmp_path: Path) -> None:
         prepare_text(Given("cat Ω", "Ωψ"), coder, cache=tmp_path)
 
 
-def test_a_tokenizer_without_marks_sees_one_text(tmp_path: Path) -> None:
+def test_a_tokenizer_without_special_tokens_sees_one_text(tmp_path: Path) -> None:
     coder = made(tmp_path, "one\ntwo " * 9)[0].tokenizer
     assert coder.end is None
     split = prepare_text(Given("one", "two"), coder, cache=tmp_path)

@@ -52,12 +52,12 @@ def dataset(
 def test_sums_are_the_score_of_the_split(tmp_path: Path, tokenizer: Any, batches: str, many: bool) -> None:
     documents = STORIES if many else ["".join(STORIES)]
     data, recipe = dataset(tmp_path, documents, tokenizer, batches=batches)
-    split, marks = data.validation, data.tokenizer
+    split, tokenizer = data.validation, data.tokenizer
     torch.set_num_threads(1)
-    model = build_model(recipe.model, vocab_size=marks.vocab_size, seed=1)
-    found = unit_scores(model, split, marks, recipe.batches, context=12, batch=7)
+    model = build_model(recipe.model, vocab_size=tokenizer.vocab_size, seed=1)
+    found = unit_scores(model, split, tokenizer, recipe.batches, context=12, batch=7)
     scored = recipe.batches.evaluation(
-        split.tokens, split.starts, context=12, batch=64, start_id=marks.start, end_id=marks.end
+        split.tokens, split.starts, context=12, batch=64, start_id=tokenizer.start, end_id=tokenizer.end
     )
     whole = score(model, scored)
     assert found.total.total == pytest.approx(whole.total, rel=1e-5)

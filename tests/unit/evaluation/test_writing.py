@@ -86,11 +86,11 @@ def ends(**more: Any) -> dict[str, Any]:
     return known | {"samples": 16, "samples_ended": 0.9, "held_out_ended": 0.95} | more
 
 
-def test_the_end_mark() -> None:
+def test_the_end_token() -> None:
     assert not found(ends=ends())
-    never = found(ends=ends(probability=0.006))["end mark"]
+    never = found(ends=ends(probability=0.006))["end token"]
     assert never.weight == "bad" and never.settings == ("batches=documents",)
-    seldom = found(ends=ends(samples_ended=0.1))["end mark"]
+    seldom = found(ends=ends(samples_ended=0.1))["end token"]
     assert "10% of its samples" in seldom.sentence
     assert not found(ends=ends(samples_ended=0.1, held_out_ended=0.1))
     assert not found(ends=ends(probability=0.006, documents=3))

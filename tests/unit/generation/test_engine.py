@@ -349,7 +349,7 @@ def test_an_empty_prompt_starts_a_document(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "first"), [("byte", ord("\n")), ("char", 0)], ids=["a line break", "the first token"]
 )
-def test_an_empty_prompt_without_document_marks(kind: str, first: int) -> None:
+def test_an_empty_prompt_without_special_tokens(kind: str, first: int) -> None:
     assert writer(kind, documents=False).prompt_ids("") == [first]
 
 
@@ -360,7 +360,7 @@ def test_a_prompt_outside_the_vocabulary_is_an_error_that_names_it(kind: str, pr
 
 
 def test_words_are_spaced_as_their_neighbours_ask() -> None:
-    """The first word after the prompt gets the space, a mark does not; the text holds no prompt."""
+    """The first word after the prompt gets the space, a special token does not; the text holds no prompt."""
     writing = writer("word")
     word = writing.tokenizer.encode("tree . ha").tolist()
     assert follow(writing, word, prompt="the big")[0].text == " tree. ha"

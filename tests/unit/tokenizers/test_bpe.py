@@ -29,7 +29,7 @@ def whole(text: str) -> list[int]:
     return LEARNED._encoder.encode(text, add_special_tokens=False).ids
 
 
-def test_vocabulary_has_the_bytes_the_mark_and_merges():
+def test_vocabulary_has_the_bytes_the_end_of_text_and_merges():
     assert (LEARNED.vocab_size, LEARNED.start, LEARNED.end) == (290, 0, 0)
     assert len(LEARNED.encode(TEXT)) < len(TEXT) / 2
     single = build(documents=False, size=257)
@@ -100,7 +100,7 @@ def test_real_text_is_encoded_as_if_uncut(test_data):
     assert LEARNED.decode(LEARNED.encode(text)) == text
 
 
-def test_mark_in_the_users_text_is_text():
+def test_a_special_token_in_the_users_text_is_text():
     ids = LEARNED.encode("a<|endoftext|>b")
     assert LEARNED.end not in ids and LEARNED.decode(ids) == "a<|endoftext|>b"
 
@@ -113,7 +113,7 @@ def test_saved_file_opens_in_the_library_alone(tmp_path):
     assert opened.token_to_id("<|endoftext|>") == LEARNED.end
 
 
-def test_loaded_tokenizer_still_takes_the_mark_as_text(tmp_path):
+def test_loaded_tokenizer_still_takes_a_special_token_as_text(tmp_path):
     LEARNED.save(tmp_path)
     loaded = load_tokenizer(tmp_path)
     np.testing.assert_array_equal(loaded.encode("<|endoftext|>"), LEARNED.encode("<|endoftext|>"))

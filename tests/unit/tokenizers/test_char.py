@@ -23,7 +23,7 @@ def test_characters_are_numbered_in_code_point_order():
     assert tokenizer.vocab_size == 6 and tokenizer.start is None and tokenizer.end is None
 
 
-def test_mark_and_unknown_stand_after_the_characters():
+def test_end_and_unknown_stand_after_the_characters():
     tokenizer = build("ab", documents=True, unknown="token")
     assert (tokenizer.start, tokenizer.end, tokenizer.unknown, tokenizer.vocab_size) == (2, 2, 3, 4)
     assert [tokenizer.token_text(id) for id in range(4)] == ["a", "b", "<|endoftext|>", "<unk>"]

@@ -66,7 +66,7 @@ def test_cutting_never_changes_ids(tokenizer, monkeypatch):
     check()
 
 
-def test_mark_in_the_users_text_is_text(tokenizer):
+def test_a_special_token_in_the_users_text_is_text(tokenizer):
     ids = tokenizer.encode("a<|endoftext|>b")
     assert tokenizer.end not in ids and tokenizer.decode(ids) == "a<|endoftext|>b"
 
