@@ -40,6 +40,7 @@ SWITCHES: dict[str, dict[str, object]] = {
     "uneven width": {"width": 17, "head_width": 4},
     "q/k/v bias": {"qkv_bias": True},
     "q/k norm": {"qk_norm": True},
+    "q/k norm with a scale": {"qk_norm": True, "qk_norm_scale": True, "qk_norm_eps": 1e-3},
     "no projection": {"output_projection": False},
     "no projection bias": {"output_bias": False},
     "model scale": {"attention_scale": "model"},

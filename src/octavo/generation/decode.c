@@ -62,6 +62,7 @@ typedef struct { const float *weight, *bias; int kind; float eps; } Norm;
 typedef struct {
   Norm attention_norm, feed_forward_norm;
   Linear qkv, project, into, out;  // `project` without rows: heads are joined and nothing else
+  const float *q_scale, *k_scale;  // (D), of normed queries and keys, or null
   Word *keys, *values;             // of every stream and key/value head; see `key_at` and `value_at`
 } Layer;
 typedef struct {
@@ -400,12 +401,12 @@ static void keep(const Model *m, const Layer *layer, Item item, int group, const
   }
 }
 
-// One head's query or key, normed and turned by its position's angles.
-static void prepare(const Model *m, float *v, int position) {
+// One head's query or key, normed, scaled and turned by its position's angles.
+static void prepare(const Model *m, const float *scale, float *v, int position) {
   const int D = m->head_width, half = m->turned;
   if (m->qk_norm) {
-    const Norm plain = {.kind = RMS_NORM, .eps = m->qk_eps};
-    normalize(&plain, v, v, D);
+    const Norm norm = {.weight = scale, .kind = RMS_NORM, .eps = m->qk_eps};
+    normalize(&norm, v, v, D);
   }
   const float *cosine = m->cosines + (ptrdiff_t)position * half, *sine = m->sines + (ptrdiff_t)position * half;
   for (int i = 0; i < half; i++) {
@@ -473,7 +474,7 @@ static void attention(const Model *m, const Layer *layer, const float *x, const 
   for (ptrdiff_t k = begin; k < end; k++) {
     const int item = k / (H + G), head = k % (H + G);
     float *row = m->wide + (ptrdiff_t)item * layer->qkv.rows, *v = row + head * D;
-    prepare(m, v, items[item].position);
+    prepare(m, head < H ? layer->q_scale : layer->k_scale, v, items[item].position);
     if (head >= H) keep(m, layer, items[item], head - H, v, v + G * D);
   }
 #pragma omp barrier

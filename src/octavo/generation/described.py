@@ -45,7 +45,7 @@ class LayerStruct(ctypes.Structure):
     _fields_ = (
         *((name, NormStruct) for name in ("attention_norm", "feed_forward_norm")),
         *((name, LinearStruct) for name in ("qkv", "project", "into", "out")),
-        *((name, Floats) for name in ("keys", "values")),
+        *((name, Floats) for name in ("q_scale", "k_scale", "keys", "values")),
     )
 
 
@@ -123,6 +123,7 @@ def _alike(block: Block) -> tuple[object, ...]:
     """What the kernel knows only once, for all blocks."""
     attention, inner = block.attention, block.feed_forward
     heads = (attention.heads, attention.kv_heads, attention.head_width, attention.qk_norm)
+    heads += (attention.qk_norm_eps,)
     matrices = (attention.qkv, attention.project, *(() if inner is None else inner.children()))
     shapes = tuple(layer.weight.shape for layer in matrices if isinstance(layer, nn.Linear))
     return type(block), block.residual, heads, attention.attend.scale, kind_of(inner), shapes

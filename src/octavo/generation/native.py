@@ -292,6 +292,9 @@ class NativeDecoder(Decoder):
             layer.qkv, layer.project = map(self._linear, (block.attention.qkv, block.attention.project))
             layer.into = self._linear(getattr(inner, "gate_into", getattr(inner, "into", None)))
             layer.out = self._linear(getattr(inner, "out", None))
+            layer.q_scale, layer.k_scale = map(
+                self._point, (block.attention.q_scale, block.attention.k_scale)
+            )
             cached = self._cache(block.attention)
             layer.keys, layer.values = (self._point(room) for room, _ in cached)
             self._caches += cached

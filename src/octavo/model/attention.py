@@ -6,6 +6,7 @@ B batch, T new positions, S positions looked at, C width, H heads, G key/value h
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -108,6 +109,8 @@ class Attention(nn.Module):
         qk_norm: bool,
         project: nn.Module,
         dropout: float,
+        qk_norm_eps: float = QK_EPS,
+        qk_norm_scale: bool = False,
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_width, self.qk_norm = heads, kv_heads, head_width, qk_norm
@@ -117,6 +120,9 @@ class Attention(nn.Module):
         self.qkv.weight.row_blocks = row_blocks  # pyrefly: ignore
         # For products in bfloat16: the kernel takes and gives it, and `project` rounds to it anyway.
         self.qkv.weight.short_output = not qkv_bias and isinstance(project, nn.Linear)  # pyrefly: ignore
+        self.qk_norm_eps = qk_norm_eps
+        self.q_scale = nn.Parameter(torch.ones(head_width)) if qk_norm_scale else None
+        self.k_scale = nn.Parameter(torch.ones(head_width)) if qk_norm_scale else None
         self.attend = attend
         self.project = project
         self.dropout = Dropout(dropout)
@@ -131,7 +137,7 @@ class Attention(nn.Module):
         """`mask` (B or 1, 1, T, S), true where a query may look, for what is not all that stands before it."""
         qkv = self.qkv(x)  # (B, T, (H+2G)·D)
         if cache is None and mask is None and self.attend.fused and fits(qkv, self.head_width):
-            y = attend(qkv, self.described(), rotation)  # (B, T, H·D)
+            y = self.by_kernel(qkv, rotation)  # (B, T, H·D)
         else:
             qkv = qkv.to(x.dtype) if x.device.type == "cpu" else qkv
             y = self.in_parts(qkv, rotation, cache, mask)
@@ -139,9 +145,25 @@ class Attention(nn.Module):
 
     def described(self) -> Heads:
         """For the kernel."""
-        qk_eps = QK_EPS if self.qk_norm else None
+        qk_eps = self.qk_norm_eps if self.qk_norm else None
         dropout = self.attend.dropout if self.training else 0.0
         return Heads(self.heads, self.kv_heads, self.head_width, self.attend.scale, qk_eps, dropout)
+
+    def by_kernel(self, qkv: Tensor, rotation: Rotation | None) -> Tensor:
+        """Joined heads (B, T, H·D). The kernel knows no scale and gives it no gradient: then torch norms."""
+        scales = self.scales()
+        if scales is None:
+            return attend(qkv, self.described(), rotation)
+        heads = qkv.float().unflatten(-1, (-1, self.head_width))  # (B, T, H+2G, D)
+        qk, v = heads.split((self.heads + self.kv_heads, self.kv_heads), dim=2)
+        normed = torch.cat((rms_norm(qk, eps=self.qk_norm_eps) * scales, v), dim=2)
+        return attend(normed.flatten(2), replace(self.described(), qk_eps=None), rotation)
+
+    def scales(self) -> Tensor | None:
+        """What normed queries and keys are multiplied by, (H+G, D); None where there is no scale."""
+        if self.q_scale is None or self.k_scale is None:
+            return None
+        return torch.cat((self.q_scale.expand(self.heads, -1), self.k_scale.expand(self.kv_heads, -1)))
 
     def in_parts(
         self,
@@ -155,7 +177,9 @@ class Attention(nn.Module):
         heads = qkv.view(batch, length, -1, self.head_width).transpose(1, 2)  # (B, H+2G, T, D)
         qk, v = heads.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
         if self.qk_norm:
-            qk = rms_norm(qk, eps=QK_EPS)
+            qk = rms_norm(qk, eps=self.qk_norm_eps)
+            scales = self.scales()
+            qk = qk if scales is None else qk * scales[:, None]
         if rotation is not None:
             qk = rotate(qk, rotation)
         q, k = qk.split((self.heads, self.kv_heads), dim=1)  # (B, H, T, D), (B, G, T, D)

@@ -13,7 +13,7 @@ from torch import nn
 
 from octavo.config.parts import LARGEST, PartConfig, PartOf, Strict, register
 from octavo.model.attend import reaches
-from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
+from octavo.model.attention import QK_EPS, Attention, ExplicitAttend, FusedAttend
 from octavo.model.gpt import GPT, Block, PostNormBlock
 from octavo.model.kind import FLOAT_BYTES, ModelConfig
 from octavo.model.tables import table_parameters
@@ -87,6 +87,10 @@ class GPTConfig(ModelConfig):
     """Scores divided by √(head width), or by √(model width) as in report C's listing, or multiplied by a number."""
     qk_norm: bool = False
     """Queries and keys brought to unit root mean square before the scores."""
+    qk_norm_eps: float = Field(QK_EPS, gt=0, le=1)
+    """Added to their mean square."""
+    qk_norm_scale: bool = False
+    """Train a scale after it, one for all queries and one for all keys (Qwen3 has it)."""
     feed_forward: Annotated[PartConfig, PartOf("feed_forward", "gelu")] = Field(
         {"kind": "gelu"}, validate_default=True
     )
@@ -129,6 +133,8 @@ class GPTConfig(ModelConfig):
             raise ValueError(
                 f"without output_projection, heads × head_width ({self.query_width}) must equal width ({self.width})"
             )
+        if self.qk_norm_scale and not self.qk_norm:
+            raise ValueError("qk_norm_scale is the scale of qk_norm, which is off; set qk_norm=true")
         if self.positions.kind == "rotary" and self.resolved_head_width % 2:
             raise ValueError(f"rotary positions need an even head width, not {self.resolved_head_width}")
         return self
@@ -156,9 +162,11 @@ class GPTConfig(ModelConfig):
         norm = self.norm.parameters(width=self.width)
         biases = self.qkv_bias * (self.heads + 2 * self.resolved_kv_heads) * self.resolved_head_width
         biases += self.width if self.output_projection and self.output_bias else 0
+        scales = 2 * self.qk_norm_scale * self.resolved_head_width
         block = (
             self._attention_matrices
             + biases
+            + scales
             + self.feed_forward.parameters(width=self.width)
             + norm * (1 + has_feed_forward)
         )
@@ -238,6 +246,8 @@ class GPTConfig(ModelConfig):
             ),
             qkv_bias=self.qkv_bias,
             qk_norm=self.qk_norm,
+            qk_norm_eps=self.qk_norm_eps,
+            qk_norm_scale=self.qk_norm_scale,
             project=nn.Linear(self.query_width, self.width, bias=self.output_bias)
             if self.output_projection
             else nn.Identity(),

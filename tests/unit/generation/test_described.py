@@ -95,6 +95,7 @@ STRANGE: dict[str, Callable[[GPT], object]] = {
     "activation": lambda m: [activation(block.feed_forward, torch.sin) for block in m.blocks],
     "one block's activation": lambda m: activation(m.blocks[1].feed_forward, nn.functional.relu),
     "one block's scale": lambda m: setattr(m.blocks[1].attention.attend, "scale", 2.0),
+    "one block's ε": lambda m: setattr(m.blocks[1].attention, "qk_norm_eps", 1e-3),
     "one block without residual": lambda m: setattr(m.blocks[1], "residual", False),
     "one block without feed-forward": lambda m: setattr(m.blocks[1], "feed_forward", None),
     "embedding": lambda m: setattr(m.embedding, "max_norm", 0.1),

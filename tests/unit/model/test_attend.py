@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from octavo.model import attend as kernel
-from octavo.model import attention as attention_module
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
 from octavo.model.native import library
 from octavo.model.positions import RotaryPositions
@@ -21,7 +20,14 @@ pytestmark = pytest.mark.skipif(
 
 
 def attention(
-    *, heads: int, kv_heads: int, width: int, scale: float = 0.3, qk_norm: bool = False
+    *,
+    heads: int,
+    kv_heads: int,
+    width: int,
+    scale: float = 0.3,
+    qk_norm: bool = False,
+    qk_norm_eps: float = 1e-6,
+    qk_norm_scale: bool = False,
 ) -> Attention:
     torch.manual_seed(0)
     return Attention(
@@ -32,6 +38,8 @@ def attention(
         attend=FusedAttend(scale=scale, dropout=0.0),
         qkv_bias=False,
         qk_norm=qk_norm,
+        qk_norm_eps=qk_norm_eps,
+        qk_norm_scale=qk_norm_scale,
         project=torch.nn.Identity(),
         dropout=0.0,
     )
@@ -110,12 +118,35 @@ def test_weights_of_almost_nothing_are_nothing(processor: None) -> None:
 
 
 @pytest.mark.parametrize("eps", [1e-6, 0.5, 100.0])
-def test_queries_and_keys_are_normed_alike(monkeypatch: pytest.MonkeyPatch, eps: float) -> None:
-    monkeypatch.setattr(attention_module, "QK_EPS", eps)
-    module = attention(heads=2, kv_heads=1, width=8, qk_norm=True)
+def test_queries_and_keys_are_normed_alike(eps: float) -> None:
+    module = attention(heads=2, kv_heads=1, width=8, qk_norm=True, qk_norm_eps=eps)
     qkv = torch.randn(2, 9, 4 * 8, generator=torch.Generator().manual_seed(1))
     found = kernel.attend(qkv, module.described(), None)
     torch.testing.assert_close(found, module.in_parts(qkv, None, None), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_scale_of_queries_and_keys_is_torchs_work_before_the_kernels(dtype: torch.dtype) -> None:
+    results = {}
+    for way, kind in (("kernel", dtype), ("exact", torch.float64)):
+        module = attention(heads=4, kv_heads=2, width=6, qk_norm=True, qk_norm_scale=True).to(
+            torch.float32 if way == "kernel" else kind
+        )
+        rotation = RotaryPositions(context=13, head_width=6, share=1.0).rotation(0, 13)
+        random = torch.Generator().manual_seed(1)
+        scales = [parameter for parameter in (module.q_scale, module.k_scale) if parameter is not None]
+        assert len(scales) == 2
+        with torch.no_grad():
+            for scale in scales:
+                scale.copy_(torch.randn(6, generator=random))
+        qkv = torch.randn(2, 13, 8 * 6, generator=random).to(dtype).to(kind).requires_grad_()
+        y = module.by_kernel(qkv, rotation) if way == "kernel" else module.in_parts(qkv, rotation, None)
+        y.backward(torch.randn(2, 13, 4 * 6, generator=random).to(y.dtype))
+        results[way] = [y.detach(), qkv.grad, *(scale.grad for scale in scales)]
+    for found, exact in zip(*results.values(), strict=True):
+        assert found is not None and exact is not None
+        rough = 1e-5 if found.dtype == torch.float32 else 1e-2  # a gradient of bfloat16 is rounded to it
+        torch.testing.assert_close(found.double(), exact, rtol=rough, atol=rough)
 
 
 def test_both_sides_mean_the_same_memory() -> None:

@@ -18,16 +18,24 @@ SHAPES: dict[str, tuple[dict[str, object], float]] = {
     "one key for all": ({"heads": 4, "kv_heads": 1}, 6**-0.5),
     "scaled by the width": ({"heads": 3, "attention_scale": "model"}, 24**-0.5),
     "normed": ({"heads": 3, "qk_norm": True, "attention_scale": 0.7}, 0.7),
+    "normed and scaled": (
+        {"heads": 4, "kv_heads": 2, "qk_norm": True, "qk_norm_eps": 0.1, "qk_norm_scale": True},
+        6**-0.5,
+    ),
 }
 
 
-def written_out(x: np.ndarray, weight: np.ndarray, config: GPTConfig, scale: float) -> np.ndarray:
+def written_out(
+    x: np.ndarray, weight: np.ndarray, scales: np.ndarray, config: GPTConfig, scale: float
+) -> np.ndarray:
     """Joined heads (T, H·D) from x (T, C): loops over heads and queries, in double precision."""
     heads, groups, width = config.heads, config.resolved_kv_heads, config.resolved_head_width
     rows = (x @ weight.T).reshape(len(x), heads + 2 * groups, width)
     if config.qk_norm:
         turned = rows[:, : heads + groups]
-        turned /= np.sqrt((turned**2).mean(axis=-1, keepdims=True) + 1e-6)
+        turned /= np.sqrt((turned**2).mean(axis=-1, keepdims=True) + config.qk_norm_eps)
+        turned[:, :heads] *= scales[0]
+        turned[:, heads:] *= scales[1]
     y = np.zeros((len(x), heads, width))
     for head in range(heads):
         group = head // (heads // groups)
@@ -54,7 +62,12 @@ def test_it_is_the_formula(shape: str, explicit: bool) -> None:
     attention.qkv.weight.normal_(generator=torch.Generator().manual_seed(2))
     x = torch.randn(2, T, C, generator=torch.Generator().manual_seed(3))
     weight = attention.qkv.weight.double().numpy()
-    expected = np.stack([written_out(row, weight, config, scale) for row in x.double().numpy()])
+    scales = np.ones((2, config.resolved_head_width))
+    if config.qk_norm_scale:
+        scales = np.random.default_rng(4).normal(size=scales.shape)
+        for parameter, values in zip((attention.q_scale, attention.k_scale), scales, strict=True):
+            parameter.copy_(torch.from_numpy(values))
+    expected = np.stack([written_out(row, weight, scales, config, scale) for row in x.double().numpy()])
     np.testing.assert_allclose(attention(x).numpy(), expected, rtol=1e-4, atol=1e-5)
     for cuts in ((T,), (1,) * T, (3, 1, 3), (2, 5)):  # with a cache, piece by piece
         width, groups = config.resolved_head_width, config.resolved_kv_heads

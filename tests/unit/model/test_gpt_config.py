@@ -19,6 +19,7 @@ SHAPES: dict[str, dict[str, object]] = {
     "attention alone": {"feed_forward": "none", "norm": "none", "output_projection": False},
     "tied": {"tied": True, "qkv_bias": True, "final_norm": False, "embedding_norm": True},
     "post-norm": {"norm_place": "post", "qk_norm": True, "logit_softcap": 10.0, "residual": False},
+    "q/k scale": {"kv_heads": 2, "qk_norm": True, "qk_norm_scale": True},
     "dropout": {"dropout": {"attention": 0.1, "projection": 0.2, "feed_forward": 0.3, "embedding": 0.4}},
 }
 
