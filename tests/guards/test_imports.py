@@ -30,6 +30,7 @@ ROOMS = (
     "report",
     "runs",
     "studies",
+    "ship",
     "cli",
 )
 FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily

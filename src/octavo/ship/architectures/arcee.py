@@ -1,0 +1,17 @@
+"""Arcee: Llama with ReLU² and no gate."""
+
+from __future__ import annotations
+
+from octavo.ship.architectures.apertus import PLAIN
+from octavo.ship.architectures.base import Architecture
+from octavo.ship.architectures.llama import NORMS, SAYS, SQUARED, hf_names, hf_settings
+
+HF = Architecture(
+    name="arcee",
+    library="hf",
+    title="Arcee",
+    says={**SAYS, **PLAIN, "feed_forward_bias": frozenset({True, False})},
+    settings=hf_settings("ArceeForCausalLM", "arcee", act="relu2", mlp_bias=True),
+    names=hf_names(gated=False, qk_norm=False, norms=NORMS),
+    implied=SQUARED,
+)

@@ -1,0 +1,71 @@
+"""The solver finds the shortest chain, and what it finds says the same to the last bit but a few."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from octavo.config import load_recipe
+from octavo.model.build import build_model
+from octavo.ship.architectures import architectures
+from octavo.ship.solver import because, chain, solve
+from octavo.ship.weights import shape_of, weights_of
+
+
+def recipe_shape(name: str, *overrides: str):
+    return shape_of(load_recipe(name, overrides).model, vocab_size=65)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "architecture", "steps"),
+    [
+        ("shakespeare-char", "gpt2", 4),
+        ("shakespeare-char-modern", "apertus", 5),
+        ("shakespeare-char-long", "apertus", 5),
+        ("pidgin-demo", "apertus", 6),
+        ("pdf-folder", "gpt2", 5),
+        ("tinystories-gpt2", "gpt2", 1),
+    ],
+)
+def test_recipes_are_said_by(recipe: str, architecture: str, steps: int) -> None:
+    found = solve(recipe_shape(recipe), architectures("hf").values())
+    assert (found.architecture.name, found.conflicts, found.near) == (architecture, (), ())
+    assert len(found.steps) == steps, [str(step) for step in found.steps]
+
+
+def test_what_nobody_can_say_says_why() -> None:
+    found = solve(recipe_shape("tensors-only"), architectures("hf").values())
+    assert "residual" in found.conflicts
+    assert "needs residual connections" in because(found)
+
+
+def test_odd_heads_and_the_head_bias_are_filled_up() -> None:
+    found = solve(recipe_shape("shakespeare-gpt2"), architectures("hf").values())
+    assert (found.shape.width, found.shape.head_width) == (100, 10)
+    assert not found.shape.head_bias and "column" in " ".join(map(str, found.steps))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "recipe", ["shakespeare-char-modern", "pidgin-demo", "script-char-small-cpu", "crusoe-char-cpu"]
+)
+def test_the_chain_leaves_every_logit(recipe: str) -> None:
+    config = load_recipe(recipe).model
+    gpt = build_model(config, vocab_size=65, seed=1)
+    for parameter in gpt.parameters():
+        parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)), alpha=0.05)
+    weights = weights_of(gpt, config).to(torch.float64)
+    tokens = torch.randint(65, (1, config.context), generator=torch.Generator().manual_seed(3))
+    expected = gpt.eval()(tokens)
+    for each in architectures("hf").values():
+        found = chain(weights.shape, each)
+        if not found.conflicts and not found.near:
+            rewritten = found(weights)
+            assert rewritten.shape == found.shape
+            assert (rewritten.model()(tokens)[0] - expected).abs().max() < 1e-4
+            theirs = each.tensors_of(found.shape, rewritten.tensors)
+            back = each.weights_of(found.shape, theirs)
+            assert back.keys() == rewritten.tensors.keys()
+            assert all(torch.equal(back[name], tensor) for name, tensor in rewritten.tensors.items())
+            read = each.shape_of(each.settings_of(found.shape), spare=found.shape.spare)
+            assert (read.as_dict() | {"qk_eps": 0}) == (found.shape.as_dict() | {"qk_eps": 0})
