@@ -225,7 +225,7 @@ def test_parameters_are_counted_from_the_config(models: list[tuple[dict[str, obj
         config = GPTConfig.model_validate(options)
         built = sum(parameter.numel() for parameter in model.parameters())
         assert config.parameters(vocab_size=V) == built, options
-        own = {id(p) for p in model.head.parameters()} - {id(model.embedding.weight)}
+        own = {id(p) for p in model.lm_head.parameters()} - {id(model.embedding.weight)}
         headless = sum(p.numel() for p in model.parameters() if id(p) not in own)
         assert config.parameters(vocab_size=V, head=False) == headless, options
 

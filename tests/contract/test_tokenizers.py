@@ -11,10 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from octavo.config.parts import parts
 from octavo.errors import TokenizerError
-from octavo.tokenizers import Tokenizer, TokenizerConfig, encode_pieces, load_tokenizer, pieces
+from octavo.tokenizers import (
+    Tokenizer,
+    TokenizerConfig,
+    build_tokenizer,
+    encode_pieces,
+    load_tokenizer,
+    pieces,
+    with_special,
+)
 
 KINDS = list(parts("tokenizer"))
 
@@ -23,9 +32,27 @@ TEXT = (
     "Größe — naïve café “ça va”, 日本語 and 😀! <|endoftext|> <unk>\n\ttabs  \n and    runs of   spaces \n"
 ) * 4
 
-# What every tokenizer built from TEXT covers: its words and marks between any white space of it.
-_ATOMS = sorted(set(TEXT.split()) | {" ", "  ", "\n", "\n\n", "\t", "   "})
-covered = st.lists(st.sampled_from(_ATOMS), max_size=30).map("".join)
+# Of symbols, a text is their numbers.
+NUMBERS = "0 7\n\n12  199 200\t255 254 3 9  1 0 17\n" * 20
+
+
+def text_of(kind: str) -> str:
+    """A text that a kind is built from, and covers."""
+    return NUMBERS if kind == "symbols" else TEXT
+
+
+def word_of(kind: str) -> str:
+    """A word of that text."""
+    return "17" if kind == "symbols" else "bird"
+
+
+def covered(kind: str) -> st.SearchStrategy[str]:
+    """What every tokenizer that is built from the text covers: its words and marks between any white space of it."""
+    atoms = set(text_of(kind).split())
+    atoms = {f"{number} " for number in atoms} if kind == "symbols" else atoms
+    return st.lists(st.sampled_from(sorted(atoms | {" ", "  ", "\n", "\n\n", "\t", "   "})), max_size=30).map(
+        "".join
+    )
 
 
 def spread(text: str, cuts: list[int]) -> list[str]:
@@ -42,7 +69,7 @@ def config(kind: str, folder: Path) -> TokenizerConfig:
 
 @cache
 def built(kind: str, folder: Path, documents: bool = True) -> Tokenizer:
-    return config(kind, folder).build(lambda: iter([TEXT]), documents=documents)
+    return config(kind, folder).build(lambda: iter([text_of(kind)]), documents=documents)
 
 
 @pytest.fixture(params=KINDS)
@@ -64,11 +91,11 @@ def tokenizer(request: pytest.FixtureRequest, kind: str, data: Path) -> Tokenize
 
 def readable(tokenizer: Tokenizer, text: str) -> str:
     """The text as a round trip gives it back."""
-    return text if tokenizer.kind != "word" else tokenizer.decode(tokenizer.encode(text))
+    return text if tokenizer.kind not in ("word", "symbols") else tokenizer.decode(tokenizer.encode(text))
 
 
 def test_ids_are_int32_within_the_vocabulary_and_none_special(tokenizer):
-    ids = tokenizer.encode(TEXT)
+    ids = tokenizer.encode(text_of(tokenizer.kind))
     assert ids.dtype == np.int32 and ids.ndim == 1 and ids.size > 0
     assert ids.min() >= 0 and ids.max() < tokenizer.vocab_size
     assert tokenizer.start not in ids and tokenizer.end not in ids
@@ -76,13 +103,14 @@ def test_ids_are_int32_within_the_vocabulary_and_none_special(tokenizer):
 
 
 def test_document_stands_between_its_special_tokens(tokenizer):
-    ids = tokenizer.encode_document("bird").tolist()
-    body = tokenizer.encode("bird").tolist()
+    word = word_of(tokenizer.kind)
+    ids = tokenizer.encode_document(word).tolist()
+    body = tokenizer.encode(word).tolist()
     before = [tokenizer.start] if tokenizer.start is not None and tokenizer.start != tokenizer.end else []
     after = [tokenizer.end] if tokenizer.end is not None else []
     assert ids == before + body + after
-    assert tokenizer.encode_document("bird").dtype == np.int32
-    assert tokenizer.decode(ids) == "bird"
+    assert tokenizer.encode_document(word).dtype == np.int32
+    assert tokenizer.decode(ids) == word
 
 
 def test_more_than_one_document_has_an_end(kind, data):
@@ -92,7 +120,7 @@ def test_more_than_one_document_has_an_end(kind, data):
 def test_round_trip(kind, data):
     tokenizer = built(kind, data)
 
-    @given(covered)
+    @given(covered(kind))
     def check(text: str) -> None:
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == readable(tokenizer, text)
@@ -113,6 +141,8 @@ def test_stream_decoder_gives_what_decode_gives(tokenizer):
 
 
 def test_stream_decoder_prints_no_half_character(kind, data):
+    if kind == "symbols":
+        pytest.skip("has no characters")
     tokenizer = built(kind, data)
     decoder = tokenizer.decoder()
     assert "\ufffd" not in "".join(decoder.push(int(id)) for id in tokenizer.encode("Größe 日本語 😀"))
@@ -140,7 +170,7 @@ def test_pieces_encode_like_the_whole(kind, data, monkeypatch):
     monkeypatch.setattr(pieces.whole_words, "__defaults__", (8,))
     tokenizer = built(kind, data)
 
-    @given(covered, st.lists(st.integers(0, 1000), max_size=12))
+    @given(covered(kind), st.lists(st.integers(0, 1000), max_size=12))
     def check(text: str, cuts: list[int]) -> None:
         parts_ = [*encode_pieces(tokenizer, iter(spread(text, cuts))), np.zeros(0, np.int32)]
         np.testing.assert_array_equal(np.concatenate(parts_), tokenizer.encode(text))
@@ -149,9 +179,9 @@ def test_pieces_encode_like_the_whole(kind, data, monkeypatch):
 
 
 def test_build_does_not_depend_on_the_pieces(kind, data):
-    whole = built(kind, data).fingerprint()
+    whole, text = built(kind, data).fingerprint(), text_of(kind)
     for size in (1, 7, 64):
-        cut = [TEXT[at : at + size] for at in range(0, len(TEXT), size)]
+        cut = [text[at : at + size] for at in range(0, len(text), size)]
         assert config(kind, data).build(lambda cut=cut: iter(cut), documents=True).fingerprint() == whole
 
 
@@ -165,7 +195,8 @@ def test_saved_and_loaded_is_the_same(tokenizer, tmp_path):
         tokenizer.start,
         tokenizer.end,
     )
-    np.testing.assert_array_equal(loaded.encode(TEXT), tokenizer.encode(TEXT))
+    text = text_of(tokenizer.kind)
+    np.testing.assert_array_equal(loaded.encode(text), tokenizer.encode(text))
     every = range(tokenizer.vocab_size)
     assert [loaded.token_text(id) for id in every] == [tokenizer.token_text(id) for id in every]
     assert loaded.decode(every) == tokenizer.decode(every)
@@ -197,8 +228,8 @@ def test_later_format_says_so(kind, data, tmp_path):
     tokenizer = built(kind, data)
     tokenizer.save(tmp_path)
     path = tmp_path / tokenizer.header
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2}))
-    with pytest.raises(TokenizerError, match=r"version 2.*\n.*Update Octavo"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 3}))
+    with pytest.raises(TokenizerError, match=r"version 3.*\n.*Update Octavo"):
         load_tokenizer(tmp_path)
 
 
@@ -220,3 +251,118 @@ def test_build_from_half_a_character_is_an_error_or_a_character(kind, data):
         assert "U+D800" in str(error)
     else:
         assert tokenizer.vocab_size > 2
+
+
+ADDED = ("<|user|>", "<|assistant|>", "[PAD]")
+
+
+@pytest.fixture
+def extended(tokenizer: Tokenizer) -> Tokenizer:
+    """The same with special tokens that were added to its finished vocabulary."""
+    return with_special(tokenizer, ADDED)
+
+
+def test_added_tokens_have_the_ids_after_all_others(tokenizer, extended):
+    first = tokenizer.vocab_size
+    assert extended.vocab_size == first + 3 and extended.added == ADDED and tokenizer.added == ()
+    assert {name: extended.special[name] for name in ADDED} == {
+        name: first + at for at, name in enumerate(ADDED)
+    }
+    assert dict(extended.special) == dict(tokenizer.special) | {
+        name: extended.special[name] for name in ADDED
+    }
+    assert [extended.token_text(first + at) for at in range(3)] == list(ADDED)
+    assert (extended.start, extended.end, extended.kind) == (tokenizer.start, tokenizer.end, tokenizer.kind)
+    more = with_special(extended, ["<|tool|>", "<|user|>"])
+    assert more.added == (*ADDED, "<|tool|>") and more.special["<|tool|>"] == first + 3
+    assert with_special(extended, ADDED) is extended
+
+
+def test_no_text_gives_a_special_token(kind, data):
+    tokenizer = with_special(built(kind, data), ADDED)
+    assert tokenizer.special.keys() > set(ADDED)
+    special = set(tokenizer.special.values())
+
+    @given(st.lists(st.sampled_from([*tokenizer.special, " ", "\n"]), max_size=6).map("".join))
+    def check(text: str) -> None:
+        try:
+            ids = tokenizer.encode(text)
+        except TokenizerError:  # its vocabulary lacks these characters
+            return
+        assert not special & set(ids.tolist())
+        np.testing.assert_array_equal(ids, tokenizer.inner.encode(text))
+
+    check()
+
+
+def test_decode_leaves_special_tokens_out_wherever_they_stand(tokenizer, extended):
+    ids = tokenizer.encode(text_of(tokenizer.kind))[:60]
+    text = tokenizer.decode(ids)
+    special = list(extended.special.values())[-3:]
+
+    @given(st.lists(st.tuples(st.integers(0, len(ids)), st.sampled_from(special)), max_size=8))
+    def check(placed: list[tuple[int, int]]) -> None:
+        mixed = ids.tolist()
+        for at, id in sorted(placed, reverse=True):
+            mixed.insert(at, id)
+        decoder = extended.decoder()
+        assert extended.decode(mixed) == text == "".join(map(decoder.push, mixed)) + decoder.finish()
+
+    check()
+
+
+def test_decode_with_names_shows_them(extended):
+    word = word_of(extended.kind)
+    user, pad = extended.special["<|user|>"], extended.special["[PAD]"]
+    ids = [user, *extended.encode(word).tolist(), pad, pad, *extended.encode(word).tolist()]
+    assert extended.decode_with_names(ids) == f"<|user|>{word}[PAD][PAD]{word}"
+    assert extended.decode_with_names(iter(ids[1:-1])) != "" and extended.decode_with_names([]) == ""
+    for name, id in extended.special.items():
+        assert extended.decode_with_names([id]) == name and extended.decode([id]) == ""
+
+
+def test_added_tokens_are_saved_and_found_again(tokenizer, extended, tmp_path):
+    extended.save(tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    assert loaded.added == ADDED and loaded.special == extended.special
+    assert loaded.fingerprint() == extended.fingerprint() != tokenizer.fingerprint()
+    every = range(extended.vocab_size)
+    assert [loaded.token_text(id) for id in every] == [extended.token_text(id) for id in every]
+    assert loaded.decode(every) == extended.decode(every)
+    path = tmp_path / tokenizer.header
+    header = json.loads(path.read_text())
+    assert header["version"] == 2  # which a version without added tokens refuses, instead of losing them
+    for wrong in (["<|user|>"], "text", [1], None):
+        path.write_text(json.dumps(header | {"added": wrong}))
+        with pytest.raises(TokenizerError, match="damaged"):
+            load_tokenizer(tmp_path)
+    path.write_text(json.dumps({key: value for key, value in header.items() if key != "added"}))
+    with pytest.raises(TokenizerError, match="damaged"):
+        load_tokenizer(tmp_path)
+
+
+def test_without_added_tokens_a_file_is_as_it_always_was(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    header = json.loads((tmp_path / tokenizer.header).read_text())
+    assert header["version"] == 1 and "added" not in header
+
+
+def test_options_name_special_tokens(kind, data):
+    plain = config(kind, data)
+    made = type(plain).model_validate(
+        {**plain.model_dump(), "special": ["<|user|>", "<|endoftext|>", "<eos>"]}
+    )
+    for documents in (True, False):
+        tokenizer = build_tokenizer(made, lambda: iter([text_of(kind)]), documents=documents)
+        assert tokenizer.special.keys() >= {"<|user|>", "<|endoftext|>", "<eos>"}
+        assert tokenizer.end is not None  # one that had none takes the end of text that was added
+        assert len(tokenizer.around_document()[1]) == 1
+    assert made.identity != plain.identity and "special" not in plain.identity
+
+
+@pytest.mark.parametrize(
+    "wrong", [[""], ["a b"], ["\u200b"], ["<unk>"], ["<a>", "<a>"], ["x" * 65], "<a>", [3]]
+)
+def test_names_of_special_tokens_are_checked(kind, wrong):
+    with pytest.raises(ValidationError, match="special"):
+        parts("tokenizer")[kind].model_validate({"kind": kind, "special": wrong})

@@ -61,10 +61,10 @@ def gpt2_weights(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
         "attn.c_attn": "attention.qkv",
         "attn.c_proj": "attention.project",
         "ln_2": "feed_forward_norm",
-        "mlp.c_fc": "feed_forward.into",
-        "mlp.c_proj": "feed_forward.out",
+        "mlp.c_fc": "feed_forward.up_proj",
+        "mlp.c_proj": "feed_forward.down_proj",
     }
-    weights = {"embedding.weight": theirs["wte.weight"], "head.weight": theirs["wte.weight"]}
+    weights = {"embedding.weight": theirs["wte.weight"], "lm_head.weight": theirs["wte.weight"]}
     weights["positions.weight"] = theirs["wpe.weight"]
     for end in ("weight", "bias"):
         weights[f"norm.{end}"] = theirs[f"ln_f.{end}"]

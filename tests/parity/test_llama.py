@@ -74,13 +74,13 @@ def llama_weights(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
         "attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
         "attention.project": ["self_attn.o_proj"],
         "feed_forward_norm": ["post_attention_layernorm"],
-        "feed_forward.gate_into": ["mlp.gate_proj", "mlp.up_proj"],
-        "feed_forward.out": ["mlp.down_proj"],
+        "feed_forward.gate_up_proj": ["mlp.gate_proj", "mlp.up_proj"],
+        "feed_forward.down_proj": ["mlp.down_proj"],
     }
     weights = {
         "embedding.weight": theirs["model.embed_tokens.weight"],
         "norm.weight": theirs["model.norm.weight"],
-        "head.weight": theirs["lm_head.weight"],
+        "lm_head.weight": theirs["lm_head.weight"],
     }
     for layer in range(L):
         for our, several in joined.items():

@@ -38,7 +38,7 @@ from octavo.errors import ConfigError, CorpusError
 from octavo.ground.cache import default_cache
 from octavo.ground.files import file_hash
 from octavo.ground.made import remove
-from octavo.tokenizers import Tokenizer, TokenizerConfig
+from octavo.tokenizers import Tokenizer, TokenizerConfig, build_tokenizer
 
 
 def _silent(sentence: str) -> None:
@@ -87,7 +87,7 @@ def prepare(
             "split": split,
             "validation": validation,
             **({"files": hashlib.sha256(text.files.tobytes()).hexdigest()} if split == "files" else {}),
-            "tokenizer": tokenizer.model_dump(mode="json"),
+            "tokenizer": tokenizer.identity,
             # A word list can change without its name.
             "tokenizer_files": {name: file_hash(path) for name, path in tokenizer if _is_file(path)},
             **({"cleaning": cleaning} if (cleaning := source.cleaning()) else {}),
@@ -102,7 +102,7 @@ def prepare(
             return chain.from_iterable(part.pieces() for part in parts)
 
         settings["duplicates_removed"] = removed
-        build = partial(tokenizer.build, pieces, documents=text.several)
+        build = partial(build_tokenizer, tokenizer, pieces, documents=text.several)
         return _write(texts, build, settings, folder, final, _Told(report, progress, workers))
 
 

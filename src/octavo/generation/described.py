@@ -92,12 +92,12 @@ _PLACES: dict[str, tuple[type[nn.Module], ...]] = {
     "blocks.N.attention.dropout": _DROPOUT,
     "blocks.N.feed_forward_norm": _NORM,
     "blocks.N.feed_forward": (FeedForward, SwiGLU),
-    "blocks.N.feed_forward.into": (nn.Linear,),
-    "blocks.N.feed_forward.gate_into": (nn.Linear,),
-    "blocks.N.feed_forward.out": (nn.Linear,),
+    "blocks.N.feed_forward.up_proj": (nn.Linear,),
+    "blocks.N.feed_forward.gate_up_proj": (nn.Linear,),
+    "blocks.N.feed_forward.down_proj": (nn.Linear,),
     "blocks.N.feed_forward.dropout": _DROPOUT,
     "norm": _NORM,
-    "head": (nn.Linear,),
+    "lm_head": (nn.Linear,),
 }
 """What may stand where; nothing else may stand anywhere."""
 

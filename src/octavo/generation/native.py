@@ -276,7 +276,7 @@ class NativeDecoder(Decoder):
             sines=self._point(sines),
             embedding_norm=self._norm(model.embedding_norm),
             norm=self._norm(model.norm),
-            head=self._linear(model.head),
+            head=self._linear(model.lm_head),
             layer=layers,
         )
         self._furnish(described, layers[0])
@@ -290,8 +290,8 @@ class NativeDecoder(Decoder):
             layer.attention_norm = self._norm(block.attention_norm)
             layer.feed_forward_norm = self._norm(block.feed_forward_norm)
             layer.qkv, layer.project = map(self._linear, (block.attention.qkv, block.attention.project))
-            layer.into = self._linear(getattr(inner, "gate_into", getattr(inner, "into", None)))
-            layer.out = self._linear(getattr(inner, "out", None))
+            layer.into = self._linear(getattr(inner, "gate_up_proj", getattr(inner, "up_proj", None)))
+            layer.out = self._linear(getattr(inner, "down_proj", None))
             layer.q_scale, layer.k_scale = map(
                 self._point, (block.attention.q_scale, block.attention.k_scale)
             )

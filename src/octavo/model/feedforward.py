@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
 from octavo.model.dropout import Dropout
+from octavo.model.kind import reads_old_names
 
 
 class _SquaredReLU(torch.autograd.Function):
@@ -45,34 +46,36 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """out(activation(into(x))) with the activation named."""
+    """down_proj(activation(up_proj(x))) with the activation named."""
 
     def __init__(self, *, width: int, features: int, activation: str, bias: bool, dropout: float) -> None:
         super().__init__()
-        self.into = nn.Linear(width, features, bias=bias)
+        self.up_proj = nn.Linear(width, features, bias=bias)
         # For products in bfloat16: between two of them nothing is gained by float32.
-        self.into.weight.short_output = not bias  # pyrefly: ignore
+        self.up_proj.weight.short_output = not bias  # pyrefly: ignore
         self.activation = ACTIVATIONS[activation]
-        self.out = nn.Linear(features, width, bias=bias)
+        self.down_proj = nn.Linear(features, width, bias=bias)
         self.dropout = Dropout(dropout)
+        self.register_load_state_dict_pre_hook(reads_old_names(into="up_proj", out="down_proj"))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.activation(self.into(x))  # (B, T, F)
-        return self.dropout(self.out(x))  # (B, T, C)
+        x = self.activation(self.up_proj(x))  # (B, T, F)
+        return self.dropout(self.down_proj(x))  # (B, T, C)
 
 
 class SwiGLU(nn.Module):
-    """out(silu(gate(x)) · into(x)) (Shazeer 2020)."""
+    """down_proj(silu(gate(x)) · up(x)) (Shazeer 2020)."""
 
     def __init__(self, *, width: int, features: int, bias: bool, dropout: float) -> None:
         super().__init__()
-        self.gate_into = nn.Linear(width, 2 * features, bias=bias)
-        self.out = nn.Linear(features, width, bias=bias)
+        self.gate_up_proj = nn.Linear(width, 2 * features, bias=bias)
+        self.down_proj = nn.Linear(features, width, bias=bias)
         self.dropout = Dropout(dropout)
+        self.register_load_state_dict_pre_hook(reads_old_names(gate_into="gate_up_proj", out="down_proj"))
 
     def forward(self, x: Tensor) -> Tensor:
-        gate, x = self.gate_into(x).chunk(2, dim=-1)  # (B, T, F) twice
-        return self.dropout(self.out(F.silu(gate) * x))  # (B, T, C)
+        gate, up = self.gate_up_proj(x).chunk(2, dim=-1)  # (B, T, F) twice
+        return self.dropout(self.down_proj(F.silu(gate) * up))  # (B, T, C)
 
 
 class FeedForwardConfig(PartConfig):

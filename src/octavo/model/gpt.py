@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from octavo.model.attention import Attention, KeyValueCache, segment_mask
 from octavo.model.dropout import Dropout
-from octavo.model.kind import LanguageModel
+from octavo.model.kind import LanguageModel, reads_old_names
 from octavo.model.ngrams import NGrams
 from octavo.model.positions import Positions, Rotation
 
@@ -104,7 +104,7 @@ class GPT(LanguageModel):
         dropout: float,
         blocks: list[Block],
         norm: nn.Module,
-        head: nn.Linear,
+        lm_head: nn.Linear,
         context: int,
         logit_softcap: float | None = None,
     ) -> None:
@@ -116,7 +116,8 @@ class GPT(LanguageModel):
         self.dropout = Dropout(dropout)
         self.blocks = nn.ModuleList(blocks)  # pyrefly: ignore  # torch does not know what its list holds
         self.norm = norm
-        self.head = head
+        self.lm_head = lm_head
+        self.register_load_state_dict_pre_hook(reads_old_names(head="lm_head"))
         self.context = context
         self.vocab_size = embedding.num_embeddings
         self.logit_softcap = logit_softcap
@@ -144,7 +145,7 @@ class GPT(LanguageModel):
         mask = None if segments is None else segment_mask(segments)
         for index, block in enumerate(self.blocks):
             x = block(x, rotation, cache.layers[index] if cache else None, mask)  # (B, T, C)
-        logits = self.head(self.norm(x))  # (B, T, V)
+        logits = self.lm_head(self.norm(x))  # (B, T, V)
         if self.logit_softcap is not None:
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
         return logits

@@ -210,9 +210,9 @@ class GPTConfig(ModelConfig):
     def build(self, *, vocab_size: int, explicit_attention: bool = False) -> GPT:
         """See the base class. With `explicit_attention` the attention weights exist as tensors and can be captured."""
         embedding = nn.Embedding(vocab_size, self.width)
-        head = nn.Linear(self.width, vocab_size, bias=self.head_bias)
+        lm_head = nn.Linear(self.width, vocab_size, bias=self.head_bias)
         if self.tied:
-            head.weight = embedding.weight
+            lm_head.weight = embedding.weight
         return GPT(
             embedding=embedding,
             ngrams=self.ngrams.build(width=self.width),
@@ -223,7 +223,7 @@ class GPTConfig(ModelConfig):
             dropout=self.dropout.embedding,
             blocks=[self._block(explicit_attention) for _ in range(self.layers)],
             norm=self.norm.build(width=self.width) if self.final_norm else nn.Identity(),
-            head=head,
+            lm_head=lm_head,
             context=self.context,
             logit_softcap=self.logit_softcap,
         )

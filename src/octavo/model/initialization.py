@@ -18,7 +18,7 @@ Scheme = Callable[[GPT], None]
 def writers(model: GPT) -> Iterator[nn.Linear]:
     """The matrices that write into the residual stream: last of attention and of feed-forward, block by block."""
     for block in model.blocks:
-        for last in (block.attention.project, getattr(block.feed_forward, "out", None)):
+        for last in (block.attention.project, getattr(block.feed_forward, "down_proj", None)):
             if isinstance(last, nn.Linear):
                 yield last
 
@@ -61,8 +61,8 @@ def zero_output(model: GPT, *, embedding_std: float) -> None:
     zero = (
         {id(linear) for linear in writers(model)} if all(block.residual for block in model.blocks) else set()
     )
-    if model.head.weight is not model.embedding.weight:
-        zero.add(id(model.head))
+    if model.lm_head.weight is not model.embedding.weight:
+        zero.add(id(model.lm_head))
     for module in model.modules():
         if not isinstance(module, nn.Linear) or module.weight is model.embedding.weight:
             continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -55,6 +55,18 @@ class LanguageModel(nn.Module):
 def blocks_of(model: nn.Module) -> Sequence[nn.Module]:
     """The modules that repeat in a model."""
     return getattr(model, "blocks", ())
+
+
+def reads_old_names(**names: str) -> Callable[..., None]:
+    """A hook (`register_load_state_dict_pre_hook`) for a module whose children were called otherwise by an earlier
+    version (old="new"): weights that were saved then are loaded too."""
+
+    def rename(_: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
+        for old, new in names.items():
+            for name in [name for name in weights if name.startswith(f"{prefix}{old}.")]:
+                weights[f"{prefix}{new}." + name.removeprefix(f"{prefix}{old}.")] = weights.pop(name)
+
+    return rename
 
 
 class ModelConfig(PartConfig):

@@ -5,15 +5,18 @@ from octavo.tokenizers.base import (
     Tokenizer,
     TokenizerConfig,
     UnknownTextError,
-    load_tokenizer,
 )
+from octavo.tokenizers.loading import load_tokenizer
 from octavo.tokenizers.pieces import encode_pieces
+from octavo.tokenizers.special import build_tokenizer, with_special
 
 __all__ = [
     "StreamDecoder",
     "Tokenizer",
     "TokenizerConfig",
     "UnknownTextError",
+    "build_tokenizer",
     "encode_pieces",
     "load_tokenizer",
+    "with_special",
 ]

@@ -1,4 +1,4 @@
-"""What every tokenizer is: text to ids, ids to text, a folder that it is saved to and loaded from.
+"""What every tokenizer is: text to ids, ids to text, a folder that it is saved to (`loading.py` reads it again).
 
 A saved tokenizer is a JSON header with the format, its version, the kind, the tokenizer's own data and the
 SHA-256 of that data; larger contents stand beside it in files that the header names with their SHA-256.
@@ -12,12 +12,15 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
-from octavo.config.parts import PartConfig, parts
+from octavo.config.parts import PartConfig
 from octavo.errors import TokenizerError
 
 END_OF_TEXT = "<|endoftext|>"
@@ -26,11 +29,17 @@ END_OF_TEXT = "<|endoftext|>"
 UNKNOWN = "<unk>"
 """Stands for what the vocabulary lacks, where the recipe says `unknown: token`."""
 
+LONGEST_NAMED = 80
+"""Characters of a missing word that an error shows."""
+
 CODE_POINTS = 0x110000
 """Numbers that a character can have."""
 
 FORMAT = "octavo-tokenizer"
-VERSION = 1
+PLAIN, VERSION = (
+    1,
+    2,
+)  # without special tokens that were added, and with them, which a version that lacks them refuses
 
 # The header is `tokenizer.json`; a kind whose `tokenizer.json` is another library's uses the second name.
 HEADER = "tokenizer.json"
@@ -41,11 +50,14 @@ class UnknownTextError(TokenizerError):
     """A text holds what the vocabulary lacks.
 
     Args:
-        counts: how often each missing character or word occurs.
-        unit: "characters" or "words".
+        counts: how often each missing character, word or symbol occurs.
+        unit: "characters", "words" or "symbols".
     """
 
     LISTED = 10
+    REMEDIES: ClassVar[dict[str, str]] = {
+        "symbols": "A symbol is a whole number below tokenizer.size, with white space around it."
+    }
 
     def __init__(self, counts: Mapping[str, int], unit: str) -> None:
         self.counts = Counter(counts)
@@ -56,7 +68,9 @@ class UnknownTextError(TokenizerError):
         super().__init__(
             f"The tokenizer's vocabulary lacks {len(order)} {unit if len(order) != 1 else unit[:-1]} "
             f"of this text: {', '.join(names)}{more}.",
-            remedy="Take them out of the text, train on one that has them, or set tokenizer.unknown=token.",
+            remedy=self.REMEDIES.get(
+                unit, "Take them out of the text, train on one that has them, or set tokenizer.unknown=token."
+            ),
         )
 
 
@@ -79,14 +93,20 @@ class Tokenizer(ABC):
         vocab_size: ids are 0 … vocab_size - 1.
         start: id that stands before a document; None when the tokenizer has none.
         end: id that ends a document; may equal `start`.
+        unknown: id that stands for what the vocabulary lacks, where there is one.
+        added: names of the special tokens that were added to a finished vocabulary (see `special.py`); theirs are the
+            last ids.
 
     Special tokens are not text: `encode` never yields them, whatever the text, and `decode` leaves them out.
     """
 
-    kind: ClassVar[str]
-    header: ClassVar[str] = HEADER
-    cuts_anywhere: ClassVar[bool] = False
+    kind: str
+    header: str = HEADER
+    cuts_anywhere: bool = False
     """Whether a text may be cut between any two characters and encoded piece by piece, with the same ids."""
+
+    unknown: int | None = None
+    added: tuple[str, ...] = ()
 
     def __init__(self, *, vocab_size: int, start: int | None, end: int | None) -> None:
         self.vocab_size = vocab_size
@@ -109,6 +129,19 @@ class Tokenizer(ABC):
         """The text of ids. Raises TokenizerError for an id outside the vocabulary."""
         decoder = self.decoder()
         return "".join(map(decoder.push, self._checked(ids).tolist())) + decoder.finish()
+
+    @cached_property
+    def special(self) -> Mapping[str, int]:
+        """The id of each special token, by its name."""
+        own = sorted({id for id in (self.start, self.end) if id is not None})
+        ids = [*own, *range(self.vocab_size - len(self.added), self.vocab_size)]
+        return {self.token_text(id): id for id in ids}
+
+    def decode_with_names(self, ids: Iterable[int]) -> str:
+        """The text of ids with special tokens by their names, and what stands between them decoded by itself."""
+        names = {id: name for name, id in self.special.items()}
+        runs = groupby(self._checked(ids).tolist(), key=names.get)
+        return "".join(name * len(list(run)) if name else self.decode(run) for name, run in runs)
 
     def encode_document(self, text: str) -> np.ndarray:
         """Ids of a document as it stands in a dataset: between its special tokens."""
@@ -148,14 +181,20 @@ class Tokenizer(ABC):
 
     def fingerprint(self) -> str:
         """SHA-256 (hex) over what `save` writes: equal exactly when two tokenizers are."""
-        return _sha256(
-            b"".join(f"{name} {_sha256(content)}\n".encode() for name, content in self._saved().items())
+        return sha256(
+            b"".join(f"{name} {sha256(content)}\n".encode() for name, content in self._saved().items())
         )
 
     def _saved(self) -> dict[str, bytes]:
         files = self._files()
-        body = {"data": self._data(), "files": {name: _sha256(content) for name, content in files.items()}}
-        header = {"format": FORMAT, "version": VERSION, "kind": self.kind, "sha256": _body_hash(body), **body}
+        body: dict[str, Any] = {
+            "data": self._data(),
+            "files": {name: sha256(content) for name, content in files.items()},
+        }
+        if self.added:
+            body["added"] = list(self.added)
+        version = VERSION if self.added else PLAIN
+        header = {"format": FORMAT, "version": version, "kind": self.kind, "sha256": body_hash(body), **body}
         return {self.header: (json.dumps(header, indent=1) + "\n").encode(), **files}
 
     def _checked(self, ids: Iterable[int]) -> np.ndarray:
@@ -177,51 +216,51 @@ class Tokenizer(ABC):
         return id
 
 
+def _special_name(name: str) -> str:
+    if not name.isprintable() or any(character.isspace() for character in name):
+        raise ValueError(
+            f"{name!r} is no name of a special token: it has no spaces, and all of it can be seen"
+        )
+    if name == UNKNOWN:
+        raise ValueError(f"{UNKNOWN} stands for text, so it is not special; see the option `unknown`")
+    return name
+
+
+SpecialName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_special_name)]
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"given twice: {', '.join(twice)}")
+    return names
+
+
 class TokenizerConfig(PartConfig):
     """Base of every tokenizer's options."""
+
+    special: Annotated[tuple[SpecialName, ...], Field(max_length=1000), AfterValidator(_each_once)] = ()
+    """Names of special tokens, such as <|user|>, that are added after the vocabulary, those of them that the tokenizer
+    has not anyway. No text gives them: in a text their names are characters like any others."""
 
     tokenizer: ClassVar[type[Tokenizer]]
     trains_on: ClassVar[Literal["corpus", "train"] | None] = None
     """Which text `build` reads: all of it, the training split, or none."""
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the tokenizer besides the text, as plain data."""
+        plain = self.model_dump(mode="json")
+        return plain if self.special else {key: value for key, value in plain.items() if key != "special"}
+
     @abstractmethod
     def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> Tokenizer:
-        """Make the tokenizer.
+        """Make the tokenizer, without what is to be added to it: `special.build_tokenizer` does both.
 
         Args:
             pieces: starts a fresh pass over the text, in pieces of bounded size that may be cut anywhere.
             documents: whether the corpus has more than one document, so that a special token between them is needed.
         """
-
-
-def load_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer saved in a folder; needs no recipe, corpus or network.
-
-    Raises:
-        TokenizerError: the folder holds none, or it is damaged, or written by a later version.
-        MissingExtra: its kind needs a package that is not installed.
-    """
-    folder = Path(folder)
-    path = folder / SIDECAR if (folder / SIDECAR).exists() else folder / HEADER
-    header = _read_header(path)
-    kinds = parts("tokenizer")
-    config = kinds.get(header["kind"])
-    if config is None or not issubclass(config, TokenizerConfig):
-        raise TokenizerError(
-            f"{path} is of kind {header['kind']!r}, which this Octavo does not have ({', '.join(kinds)}).",
-            remedy="Update Octavo to the version that wrote it.",
-        )
-    try:
-        files = {name: (folder / Path(name).name).read_bytes() for name in header["files"]}
-    except OSError as error:
-        raise _damaged(path, f"a file that it needs cannot be read: {error}") from error
-    for name, content in files.items():
-        if _sha256(content) != header["files"][name]:
-            raise _damaged(folder / name, "its content was altered")
-    try:
-        return config.tokenizer._restore(header["data"], files)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 
 def _is_ours(path: Path) -> bool:
@@ -233,45 +272,14 @@ def _is_ours(path: Path) -> bool:
     return isinstance(header, dict) and header.get("format") == FORMAT
 
 
-def _read_header(path: Path) -> dict[str, Any]:
-    """Read and check everything that is the same for every kind."""
-    try:
-        header = json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise TokenizerError(f"{path.parent} holds no tokenizer: there is no {path.name}.") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(path, str(error)) from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise TokenizerError(
-            f"{path} is not a tokenizer that Octavo saved (its format is not {FORMAT!r}).",
-            remedy=f"Give the folder of a run's tokenizer; a byte-pair tokenizer also needs its {SIDECAR}.",
-        )
-    if not isinstance(header.get("version"), int) or header["version"] > VERSION:
-        raise TokenizerError(
-            f"{path} has format version {header.get('version')!r}; this Octavo reads up to {VERSION}.",
-            remedy="Update Octavo to the version that wrote it.",
-        )
-    body = {key: header.get(key) for key in ("data", "files")}
-    if not all(isinstance(value, dict) for value in body.values()) or not isinstance(header.get("kind"), str):
-        raise _damaged(path, "parts of it are missing")
-    if header.get("sha256") != _body_hash(body):
-        raise _damaged(path, "its content was altered")
-    return header
-
-
-def _damaged(path: Path, why: str) -> TokenizerError:
-    return TokenizerError(
-        f"The tokenizer file {path} is damaged ({why}).",
-        remedy="Take the tokenizer folder of another checkpoint of the run.",
-    )
-
-
-def _sha256(content: bytes) -> str:
+def sha256(content: bytes) -> str:
+    """As hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _body_hash(body: dict[str, Any]) -> str:
-    return _sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+def body_hash(body: dict[str, Any]) -> str:
+    """SHA-256 of a header's content."""
+    return sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
 
 
 def utf8(text: str) -> bytes:
@@ -300,4 +308,4 @@ def _name(text: str) -> str:
     """How an error names a missing character or word: quoted, or by code point where it cannot be seen."""
     if len(text) == 1 and not text.isprintable():
         return f"U+{ord(text):04X}"
-    return f"'{printable(text)}'"
+    return f"'{printable(text if len(text) <= LONGEST_NAMED else text[:LONGEST_NAMED] + '…')}'"

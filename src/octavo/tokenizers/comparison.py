@@ -70,7 +70,7 @@ def tokenizer_of(name: str) -> TokenizerConfig:
     kind, colon, options = name.partition(":")
     config = parts("tokenizer").get(kind)
     tree: dict[str, Any] = {"kind": kind}
-    fields = [field for field in config.model_fields if field != "kind"] if config else []
+    fields = [field for field in config.model_fields if field not in ("kind", "special")] if config else []
     if colon and not options:
         raise ConfigError(
             f"'{name}' ends in a colon without an option.", remedy=f"{kind}, or such as bpe:512"
@@ -139,7 +139,7 @@ def divided(text: str) -> tuple[str, str]:
 def _measured(name: str, tokenizer: Tokenizer, held: str, width: int, repeats: int) -> Row:
     ids = tokenizer.encode(held)
     size, words = len(held.encode()), len(held.split())
-    unknown_id = getattr(tokenizer, "unknown", None)
+    unknown_id = tokenizer.unknown
     unknown = 0.0 if unknown_id is None or not len(ids) else float((ids == unknown_id).mean())
     timed = held[:TIMED]
     some = tokenizer.encode(timed)

@@ -116,6 +116,22 @@ def test_bigram_reaches_the_entropy_of_a_markov_source(tmp_path: Path) -> None:
     assert loss["ngram"] == pytest.approx(loss["bigram"], abs=0.005)
 
 
+def test_special_tokens_are_predicted_and_are_no_bytes(tmp_path: Path) -> None:
+    """What is between documents, or was added and is in no text yet, is in the vocabulary like any other token; bits
+    are divided by the bytes of the text alone."""
+    tokens, _ = chain(3_000, seed=1)
+    mixed = np.insert(tokens, np.arange(0, len(tokens), 30), 8)  # 9 is in the vocabulary, and nowhere else
+    train, validation = mixed[:2_000], mixed[2_000:]
+    found = baselines(train, validation, vocab_size=10, validation_bytes=500, **texts(tmp_path))
+    assert found["uniform"].loss == math.log(10)
+    for one in found.values():
+        if one.loss is not None:
+            assert one.bits_per_byte == pytest.approx(one.loss * (len(validation) - 1) / math.log(2) / 500)
+    assert found["unigram"].loss == pytest.approx(unigram_loss(train, validation, vocab_size=10))
+    bigram = found["bigram"].loss
+    assert bigram is not None and math.isfinite(bigram) and bigram < found["uniform"].loss
+
+
 def test_unigram_adds_one_and_skips_the_first_token() -> None:
     # Counts + 1: 3, 2, 1 of 6. The first validation token (2) is not scored.
     assert unigram_loss(np.array([0, 1, 0]), np.array([2, 0, 2]), vocab_size=3) == pytest.approx(

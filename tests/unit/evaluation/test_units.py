@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from octavo.evaluation import units as module
 from octavo.evaluation.score import score
 from octavo.evaluation.units import byte_offsets, unit_scores, units_of
 from octavo.model.build import build_model
+from octavo.tokenizers import with_special
 
 STORIES = [
     f"Story {n}: the {'old ' * (n % 4)}fox saw a dög — “{n * n}”.\n\nThen it ran.\n" for n in range(120)
@@ -132,6 +134,24 @@ def test_offsets_of_any_text(documents: list[str]) -> None:
     assert np.unique(begins).tolist() == [place for place, byte in enumerate(content) if byte & 0xC0 != 0x80]
     owner, size = units_of(split, tokenizer)
     assert size.sum() == split.bytes and (np.diff(owner) >= 0).all() and owner.max() < len(size)
+
+
+def test_special_tokens_have_no_bytes(tmp_path: Path) -> None:
+    """A token that is no text begins where the next one does, costs its loss, and no byte."""
+    data, _ = dataset(tmp_path, STORIES)
+    plain, ids = data.validation, np.asarray(data.validation.tokens).astype(np.int64)
+    tokenizer = with_special(data.tokenizer, ["<|user|>"])
+    places = np.sort(np.random.default_rng(1).choice(len(ids), 50, replace=False))
+    mixed = np.insert(ids, places, tokenizer.special["<|user|>"])
+    starts = plain.starts + np.searchsorted(places, plain.starts, side="left").astype(np.uint64)
+    split = dataclasses.replace(plain, tokens=mixed, starts=starts)
+    added = np.flatnonzero(mixed == tokenizer.special["<|user|>"])
+    begins = byte_offsets(split, tokenizer)
+    np.testing.assert_array_equal(np.delete(begins, added), byte_offsets(plain, data.tokenizer))
+    np.testing.assert_array_equal(begins[added], begins[added + 1])
+    owner, size = units_of(split, tokenizer)
+    np.testing.assert_array_equal(size, units_of(plain, data.tokenizer)[1])
+    assert size.sum() == plain.bytes and owner.max() < len(size)
 
 
 def test_scoring_leaves_the_model_as_it_was(tmp_path: Path) -> None:

@@ -35,11 +35,11 @@ STRUCTS = {
 class GEGLU(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.gate_into, self.out = nn.Linear(16, 24), nn.Linear(12, 16)
+        self.gate_up_proj, self.down_proj = nn.Linear(16, 24), nn.Linear(12, 16)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate, x = self.gate_into(x).chunk(2, dim=-1)
-        return self.out(nn.functional.gelu(gate) * x)
+        gate, x = self.gate_up_proj(x).chunk(2, dim=-1)
+        return self.down_proj(nn.functional.gelu(gate) * x)
 
 
 class Reversed(RotaryPositions):
@@ -91,7 +91,7 @@ STRANGE: dict[str, Callable[[GPT], object]] = {
     "norm": lambda m: setattr(m, "norm", Halved(width=16, eps=1e-5)),
     "norm of a block": lambda m: setattr(m.blocks[1], "attention_norm", Halved(width=16, eps=1e-5)),
     "dropout": lambda m: setattr(m, "dropout", Noisy(0.1)),
-    "head": lambda m: setattr(m, "head", nn.Sequential(nn.Linear(16, 11))),
+    "lm_head": lambda m: setattr(m, "lm_head", nn.Sequential(nn.Linear(16, 11))),
     "activation": lambda m: [activation(block.feed_forward, torch.sin) for block in m.blocks],
     "one block's activation": lambda m: activation(m.blocks[1].feed_forward, nn.functional.relu),
     "one block's scale": lambda m: setattr(m.blocks[1].attention.attend, "scale", 2.0),

@@ -31,6 +31,6 @@ def test_the_copy_is_rounded_the_model_is_not() -> None:
     copy = rounded(model)
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
     assert torch.equal(copy.embedding.weight, model.embedding.weight)
-    assert not torch.equal(copy.head.weight, model.head.weight)
+    assert not torch.equal(copy.lm_head.weight, model.lm_head.weight)
     first = copy.blocks[0].attention.qkv.weight
     assert all(row.unique().numel() <= 255 for row in first) and not first.requires_grad

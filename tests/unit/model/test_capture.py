@@ -28,7 +28,7 @@ def hooks(model: GPT) -> int:
 
 def test_every_name_that_is_offered_is_filled(model: GPT) -> None:
     names = capturable(model)
-    assert {"embedding", "positions", "norm", "head", "blocks.0.attention.attend.weights"} <= set(names)
+    assert {"embedding", "positions", "norm", "lm_head", "blocks.0.attention.attend.weights"} <= set(names)
     with capture(model, names) as captured:
         model(TOKENS)
     assert set(captured) == set(names)
@@ -36,29 +36,29 @@ def test_every_name_that_is_offered_is_filled(model: GPT) -> None:
 
 
 def test_what_is_captured_is_what_flows(model: GPT) -> None:
-    with capture(model, ["blocks.1", "norm", "head"]) as captured:
+    with capture(model, ["blocks.1", "norm", "lm_head"]) as captured:
         logits = model(TOKENS)
-    assert torch.equal(captured["head"], logits)
+    assert torch.equal(captured["lm_head"], logits)
     assert torch.equal(model.norm(captured["blocks.1"]), captured["norm"])
-    assert torch.equal(model.head(captured["norm"]), logits)
+    assert torch.equal(model.lm_head(captured["norm"]), logits)
 
 
 def test_the_latest_pass_counts(model: GPT) -> None:
-    with capture(model, ["head"]) as captured:
+    with capture(model, ["lm_head"]) as captured:
         assert captured == {}
         model(TOKENS)
         latest = model(TOKENS + 1)
-    assert torch.equal(captured["head"], latest)
+    assert torch.equal(captured["lm_head"], latest)
 
 
 def test_hooks_are_removed(model: GPT) -> None:
-    with capture(model, ["head", "norm"]):
+    with capture(model, ["lm_head", "norm"]):
         assert hooks(model) == 2
     assert hooks(model) == 0
 
 
 def test_hooks_are_removed_after_an_error(model: GPT) -> None:
-    with pytest.raises(RuntimeError, match="on purpose"), capture(model, ["head"]):
+    with pytest.raises(RuntimeError, match="on purpose"), capture(model, ["lm_head"]):
         raise RuntimeError("on purpose")
     assert hooks(model) == 0
 

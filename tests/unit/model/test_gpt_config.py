@@ -61,7 +61,7 @@ def test_matrix_parameters_are_those_of_the_matrices(config: GPTConfig) -> None:
     model = build_model(config, vocab_size=V, seed=0)
     blocks = sum(p.numel() for p in model.blocks.parameters() if p.ndim == 2)
     assert config.block_matrix_parameters() == blocks
-    assert config.matrix_parameters(vocab_size=V) == blocks + model.head.weight.numel()
+    assert config.matrix_parameters(vocab_size=V) == blocks + model.lm_head.weight.numel()
 
 
 @pytest.mark.parametrize("batch", [1, 4])

@@ -25,12 +25,12 @@ def spread(weights: list[torch.Tensor]) -> float:
 
 def by_role(model: GPT) -> dict[str, list[torch.Tensor]]:
     writers = [block.attention.project.weight for block in model.blocks]
-    writers += [block.feed_forward.out.weight for block in model.blocks]
+    writers += [block.feed_forward.down_proj.weight for block in model.blocks]
     return {
         "writers": writers,
         "readers": [block.attention.qkv.weight for block in model.blocks],
         "embedding": [model.embedding.weight],
-        "head": [model.head.weight],
+        "head": [model.lm_head.weight],
     }
 
 
@@ -54,5 +54,5 @@ def test_zero_output_has_the_variance_of_one_over_the_inputs() -> None:
     alone = by_role(built("zero_output", residual=False))
     assert spread(alone["writers"][:LAYERS]) == pytest.approx(WIDTH**-0.5, rel=0.03)
     tied = built("zero_output", tied=True)
-    assert tied.head.weight is tied.embedding.weight
-    assert spread([tied.head.weight]) == pytest.approx(1.0, rel=0.03)
+    assert tied.lm_head.weight is tied.embedding.weight
+    assert spread([tied.lm_head.weight]) == pytest.approx(1.0, rel=0.03)

@@ -54,7 +54,7 @@ def pair(dtype: torch.dtype = torch.float64, seed: int = 3) -> tuple[GPT, twin.P
 def copied(gpt: GPT) -> twin.Parameters:
     """The model's numbers."""
     query, key, value = gpt.blocks[0].attention.qkv.weight.chunk(3)
-    numbers = [gpt.embedding.weight, query.T, key.T, value.T, gpt.head.weight.T, gpt.head.bias]
+    numbers = [gpt.embedding.weight, query.T, key.T, value.T, gpt.lm_head.weight.T, gpt.lm_head.bias]
     return twin.Parameters(*(tensor.detach().clone().requires_grad_() for tensor in numbers))
 
 
@@ -72,8 +72,8 @@ def assert_equal_weights(gpt: GPT, parameters: twin.Parameters, *, of: str = "da
         "query": query.T,
         "key": key.T,
         "value": value.T,
-        "output": read(gpt.head.weight).T,
-        "bias": read(gpt.head.bias),
+        "output": read(gpt.lm_head.weight).T,
+        "bias": read(gpt.lm_head.bias),
     }.items():
         torch.testing.assert_close(read(getattr(parameters, name)), ours, atol=1e-5, rtol=1e-5, msg=name)
 

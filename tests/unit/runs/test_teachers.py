@@ -177,12 +177,12 @@ def test_what_is_written_goes_on_from_the_text_and_is_the_same_again(
 def test_they_write_what_they_predict(place: Path) -> None:
     """Another temperature than 1 would teach other probabilities than theirs. This one predicts the same everywhere."""
     model = octavo.Run.open(place / "teacher-1").model
-    size = model.head.out_features
-    head = torch.nn.Linear(model.head.in_features, size, bias=True)
+    size = model.lm_head.out_features
+    head = torch.nn.Linear(model.lm_head.in_features, size, bias=True)
     with torch.no_grad():
         head.weight.zero_()
         head.bias.copy_(torch.linspace(0, 2.5, size))
-    model.head = head
+    model.lm_head = head
     opening = torch.zeros(64, 1, dtype=torch.int64)
     random = np.random.Generator(np.random.Philox(key=[1, 2]))
     new = teachers.goes_on(model, opening, random, before=None, end=None, precision="float32")

@@ -19,11 +19,11 @@ def row(name: str, text: str = TEXT) -> Row:
 
 
 def test_short_forms() -> None:
-    assert tokenizer_of("bpe:512").model_dump() == {"kind": "bpe", "size": 512, "min_frequency": 2}
+    assert tokenizer_of("bpe:512").identity == {"kind": "bpe", "size": 512, "min_frequency": 2}
     assert tokenizer_of("bpe:size=300,min_frequency=5").model_dump()["min_frequency"] == 5
     words = tokenizer_of("word:5000,lines=keep").model_dump()
     assert (words["size"], words["lines"], words["unknown"]) == (5000, "keep", "token")
-    assert tokenizer_of("char").model_dump() == {"kind": "char", "unknown": "token"}
+    assert tokenizer_of("char").identity == {"kind": "char", "unknown": "token"}
     assert tokenizer_of("char:error").model_dump()["unknown"] == "error"
     assert tokenizer_of("gpt2:some/folder").model_dump()["files"] == Path("some/folder").absolute()
 

@@ -1,0 +1,91 @@
+"""A saved tokenizer, read again: its header, its files, and the special tokens that were added to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from octavo.config.parts import parts
+from octavo.errors import TokenizerError
+from octavo.tokenizers.base import (
+    FORMAT,
+    HEADER,
+    SIDECAR,
+    VERSION,
+    Tokenizer,
+    TokenizerConfig,
+    body_hash,
+    sha256,
+)
+from octavo.tokenizers.special import with_special
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """The tokenizer saved in a folder; needs no recipe, corpus or network.
+
+    Raises:
+        TokenizerError: the folder holds none, or it is damaged, or written by a later version.
+        MissingExtra: its kind needs a package that is not installed.
+    """
+    folder = Path(folder)
+    path = folder / SIDECAR if (folder / SIDECAR).exists() else folder / HEADER
+    header = _read_header(path)
+    kinds = parts("tokenizer")
+    config = kinds.get(header["kind"])
+    if config is None or not issubclass(config, TokenizerConfig):
+        raise TokenizerError(
+            f"{path} is of kind {header['kind']!r}, which this Octavo does not have ({', '.join(kinds)}).",
+            remedy="Update Octavo to the version that wrote it.",
+        )
+    try:
+        files = {name: (folder / Path(name).name).read_bytes() for name in header["files"]}
+    except OSError as error:
+        raise _damaged(path, f"a file that it needs cannot be read: {error}") from error
+    for name, content in files.items():
+        if sha256(content) != header["files"][name]:
+            raise _damaged(folder / name, "its content was altered")
+    try:
+        tokenizer = config.tokenizer._restore(header["data"], files)
+        return with_special(tokenizer, header["added"]) if "added" in header else tokenizer
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    """Read and check everything that is the same for every kind."""
+    try:
+        header = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise TokenizerError(f"{path.parent} holds no tokenizer: there is no {path.name}.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise TokenizerError(
+            f"{path} is not a tokenizer that Octavo saved (its format is not {FORMAT!r}).",
+            remedy=f"Give the folder of a run's tokenizer; a byte-pair tokenizer also needs its {SIDECAR}.",
+        )
+    if not isinstance(header.get("version"), int) or header["version"] > VERSION:
+        raise TokenizerError(
+            f"{path} has format version {header.get('version')!r}; this Octavo reads up to {VERSION}.",
+            remedy="Update Octavo to the version that wrote it.",
+        )
+    body = {key: header.get(key) for key in ("data", "files")}
+    whole = all(isinstance(value, dict) for value in body.values())
+    if "added" in header:
+        body["added"] = header["added"]
+        whole = (
+            whole and isinstance(body["added"], list) and all(isinstance(one, str) for one in body["added"])
+        )
+    if not whole or not isinstance(header.get("kind"), str):
+        raise _damaged(path, "parts of it are missing")
+    if header.get("sha256") != body_hash(body):
+        raise _damaged(path, "its content was altered")
+    return header
+
+
+def _damaged(path: Path, why: str) -> TokenizerError:
+    return TokenizerError(
+        f"The tokenizer file {path} is damaged ({why}).",
+        remedy="Take the tokenizer folder of another checkpoint of the run.",
+    )
