@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -63,8 +64,35 @@ def spread(text: str, cuts: list[int]) -> list[str]:
 
 def config(kind: str, folder: Path) -> TokenizerConfig:
     """Options that let a kind cover every text, where it has such options."""
-    options = {"gpt2": {"files": folder / "gpt2"}, "bpe": {"size": 300}, "word": {"unknown": "token"}}
+    options: dict[str, dict[str, object]] = {
+        "gpt2": {"files": folder / "gpt2"},
+        "bpe": {"size": 300},
+        "word": {"unknown": "token"},
+    }
+    if kind == "huggingface":
+        options[kind] = {"file": foreign()}
     return parts("tokenizer")[kind](**options.get(kind, {}))
+
+
+@cache
+def foreign() -> Path:
+    """A `tokenizer.json` that Octavo did not write."""
+    library = pytest.importorskip("tokenizers")
+    encoder = library.Tokenizer(library.models.BPE())
+    encoder.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    encoder.decoder = library.decoders.ByteLevel()
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=["<|endoftext|>", "<|im_start|>"],
+        initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    encoder.train_from_iterator([TEXT], trainer)
+    encoder.enable_truncation(3)  # as many files have it
+    encoder.enable_padding(length=5)
+    path = Path(tempfile.mkdtemp()) / "tokenizer.json"
+    encoder.save(str(path))
+    return path
 
 
 @cache

@@ -104,6 +104,8 @@ class Tokenizer(ABC):
     header: str = HEADER
     cuts_anywhere: bool = False
     """Whether a text may be cut between any two characters and encoded piece by piece, with the same ids."""
+    cuts_at_words: bool = True
+    """Whether it may at least be cut where `pieces.whole_words` does."""
 
     unknown: int | None = None
     added: tuple[str, ...] = ()

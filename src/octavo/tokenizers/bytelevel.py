@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from octavo.tokenizers.base import END_OF_TEXT, StreamDecoder, Tokenizer, printable
 
@@ -27,7 +27,7 @@ class ByteLevelTokenizer(Tokenizer):
         return b"".join(map(self._bytes.__getitem__, self._checked(ids).tolist())).decode("utf-8", "replace")
 
     def decoder(self) -> StreamDecoder:
-        return _ByteDecoder(self)
+        return ByteDecoder(self._bytes, self._check)
 
     def token_text(self, id: int) -> str:
         if self._check(id) == self.end:
@@ -35,15 +35,20 @@ class ByteLevelTokenizer(Tokenizer):
         return printable(self._bytes[id].decode("utf-8", "backslashreplace"))
 
 
-class _ByteDecoder(StreamDecoder):
-    """Holds back the bytes of a character that is not complete yet, so that never half of one is printed."""
+class ByteDecoder(StreamDecoder):
+    """Holds back the bytes of a character that is not complete yet, so that never half of one is printed.
 
-    def __init__(self, tokenizer: ByteLevelTokenizer) -> None:
-        self.tokenizer = tokenizer
+    Args:
+        token_bytes: the bytes of every id.
+        check: refuses an id outside the vocabulary.
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes], check: Callable[[int], int]) -> None:
+        self.token_bytes, self.check = token_bytes, check
         self.utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def push(self, id: int) -> str:
-        return self.utf8.decode(self.tokenizer._bytes[self.tokenizer._check(id)])
+        return self.utf8.decode(self.token_bytes[self.check(id)])
 
     def finish(self) -> str:
         return self.utf8.decode(b"", final=True)

@@ -23,14 +23,17 @@ _UP_TO_LAST_CUT = re.compile(r".*\S(?=[ \n])", re.DOTALL)
 def encode_pieces(tokenizer: Tokenizer, pieces: Iterable[str]) -> Iterator[np.ndarray]:
     """Ids of one document given in pieces, cut anywhere: put together, exactly `tokenizer.encode(whole)`.
 
-    Memory stays bounded by the pieces' size and about `WINDOW` characters, if the text has white space.
+    Memory stays bounded by the pieces' size and about `WINDOW` characters, if the text has white space and the
+    tokenizer can be cut there.
 
     Raises:
         UnknownTextError: after the last piece, so that it counts everything that the vocabulary lacks.
     """
     missing: Counter[str] = Counter()
     unit = ""
-    for piece in pieces if tokenizer.cuts_anywhere else whole_words(pieces):
+    if not tokenizer.cuts_anywhere:
+        pieces = whole_words(pieces) if tokenizer.cuts_at_words else ["".join(pieces)]
+    for piece in pieces:
         try:
             ids = tokenizer.encode(piece)
         except UnknownTextError as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -29,7 +30,14 @@ class Extended(Tokenizer):
         super().__init__(vocab_size=first + len(added), start=start, end=end)
         self.inner, self.added = inner, tuple(added)
         self.kind, self.header = inner.kind, inner.header
-        self.cuts_anywhere, self.unknown = inner.cuts_anywhere, inner.unknown
+        self.cuts_anywhere, self.cuts_at_words = inner.cuts_anywhere, inner.cuts_at_words
+        self.unknown = inner.unknown
+
+    @cached_property
+    def special(self) -> Mapping[str, int]:
+        """See the base class: those inside, and the added ones."""
+        first = self.inner.vocab_size
+        return {**self.inner.special, **{name: first + at for at, name in enumerate(self.added)}}
 
     def encode(self, text: str) -> np.ndarray:
         return self.inner.encode(text)
