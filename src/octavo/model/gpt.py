@@ -150,6 +150,11 @@ class GPT(LanguageModel):
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
         return logits
 
+    def shorten(self, context: int) -> None:
+        """See the base class."""
+        self.positions.shorten(context)
+        self.context = min(context, self.context)
+
     @property
     def cache_numbers(self) -> int:
         """See the base class."""

@@ -109,6 +109,11 @@ class GPTConfig(ModelConfig):
     """How weights start."""
 
     @property
+    def contexts(self) -> tuple[int, int]:
+        """See the base class."""
+        return 1, self.positions.longest(context=self.context)
+
+    @property
     def query_width(self) -> int:
         """H·D, the width of all heads together."""
         return self.heads * self.resolved_head_width

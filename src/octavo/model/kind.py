@@ -46,6 +46,10 @@ class LanguageModel(nn.Module):
         """
         return None
 
+    def shorten(self, context: int) -> None:
+        """Forget what was trained for the positions from `context` on, where the kind can (`ModelConfig.contexts`)."""
+        assert context == self.context, f"the context of a {type(self).__name__} is {self.context}, for ever"
+
     @property
     def cache_numbers(self) -> int:
         """Numbers that a cache keeps of each position."""
@@ -77,6 +81,11 @@ class ModelConfig(PartConfig):
 
     takes_segments: ClassVar[bool] = False
     """Whether `forward` takes `segments=`, the document (B, T) of each position, and sees none beyond it."""
+
+    @property
+    def contexts(self) -> tuple[int, int]:
+        """The least and the largest context that weights trained with this config can be used with."""
+        return self.context, self.context
 
     @abstractmethod
     def build(self, *, vocab_size: int) -> LanguageModel:

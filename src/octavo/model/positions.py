@@ -17,6 +17,9 @@ from octavo.config.parts import PartConfig, register
 
 Rotation = tuple[Tensor, Tensor]
 
+LONGEST = 2**24
+"""The largest context of a config."""
+
 
 class Positions(nn.Module):
     """No positions: the causal mask alone lets the model tell order (Haviv et al. 2022)."""
@@ -29,6 +32,9 @@ class Positions(nn.Module):
         """Cosines and sines (T, R/2), for R ≤ D dimensions that turn, of positions start … start+length, or None."""
         return None
 
+    def shorten(self, context: int) -> None:
+        """Forget what was trained for the positions from `context` on."""
+
 
 class LearnedPositions(Positions):
     """One trained vector for each position (reports A, D, E)."""
@@ -39,6 +45,9 @@ class LearnedPositions(Positions):
 
     def forward(self, x: Tensor, start: int) -> Tensor:
         return x + self.weight[start : start + x.size(1)]
+
+    def shorten(self, context: int) -> None:
+        self.weight = nn.Parameter(self.weight.detach()[:context].clone())
 
 
 class SinusoidalPositions(Positions):
@@ -88,6 +97,10 @@ class PositionsConfig(PartConfig):
         """Trained numbers."""
         return 0
 
+    def longest(self, *, context: int) -> int:
+        """The largest context that can be used after training with `context`."""
+        return LONGEST
+
 
 @register("positions")
 class NoPositionsConfig(PositionsConfig):
@@ -112,6 +125,10 @@ class LearnedPositionsConfig(PositionsConfig):
 
     def parameters(self, *, context: int, width: int) -> int:
         return context * width
+
+    def longest(self, *, context: int) -> int:
+        """No vector was trained for positions beyond."""
+        return context
 
 
 @register("positions")
