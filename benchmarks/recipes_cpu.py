@@ -45,7 +45,7 @@ def trained(recipe: str, text: Path | None, folder: Path) -> dict[str, Any]:
     found = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     last = [row for row in rows if row["event"] == "validation"][-1]
-    kinds = [finding["kind"] for finding in found["findings"]]
+    kinds = [diagnostic["kind"] for diagnostic in found["diagnostics"]]
     return {
         "recipe": recipe,
         "seconds": round(seconds, 1),
@@ -55,7 +55,7 @@ def trained(recipe: str, text: Path | None, folder: Path) -> dict[str, Any]:
         "loss": round(found["val_loss"], 3),
         "bits/byte": round(found["bits_per_byte"], 3),
         "last bits/byte": round(last["bits_per_byte"], 3),
-        "findings": ", ".join(kind for kind in kinds if kind not in ("baselines", "memorization")),
+        "diagnostics": ", ".join(kind for kind in kinds if kind not in ("baselines", "memorization")),
         "load before": before,
     }
 

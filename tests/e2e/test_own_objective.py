@@ -92,7 +92,7 @@ def test_an_objective_is_judged_in_its_own_unit(
     assert (evaluation["val_loss"], evaluation["right"]) == pytest.approx((best["loss"], best["right"]))
     assert evaluation["unit"] == "squared error per token" and "bits_per_byte" not in evaluation
     assert evaluation["baselines"].keys() == {"always the same"}
-    assert any("always the same" in finding["sentence"] for finding in evaluation["findings"])
+    assert any("always the same" in diagnostic["sentence"] for diagnostic in evaluation["diagnostics"])
     done = octavo("eval", out, "--parts", own_parts)
     assert done.code == 0 and "squared error/token" in done.out and "parity right" in done.out, done.err
     assert "bits" not in done.out and "perplexity" not in done.out

@@ -16,15 +16,15 @@ def doctor_command(*, json: Json = False) -> int:
     """
     from octavo.runs.doctor import examine
 
-    findings = examine()
+    examined = examine()
     if json:
-        print_json(findings)
+        print_json(examined)
     else:
-        for name, value in findings["machine"].items():
+        for name, value in examined["machine"].items():
             show(f"{name.replace('_', ' '):<22} {value}")
         show()
-        for check in findings["checks"]:
+        for check in examined["checks"]:
             show(f"{'ok  ' if check['ok'] else '--  '} {check['what']}")
             if check["remedy"]:
                 show(f"       → {check['remedy']}")
-    return 0 if all(check["ok"] or not check["needed"] for check in findings["checks"]) else 1
+    return 0 if all(check["ok"] or not check["needed"] for check in examined["checks"]) else 1

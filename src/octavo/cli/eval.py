@@ -43,9 +43,9 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
     said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.figures]
     show(", ".join([*said, f"step {result['step']:,}"]))
     show(f"on {result['tokens']:,} tokens ({result['bytes']:,} bytes); {result['parameters']:,} parameters")
-    for number, finding in enumerate(result["findings"]):
+    for number, diagnostic in enumerate(result["diagnostics"]):
         show()
-        show(finding["sentence"] if number == 0 else f"evidence: {finding['sentence']}")
+        show(diagnostic["sentence"] if number == 0 else f"evidence: {diagnostic['sentence']}")
         for line in next_lines(result["next"]) if number == 0 else ():
             show(line)
     return 0

@@ -6,7 +6,7 @@ Several rules of their own for one curve would sooner or later contradict each o
 from __future__ import annotations
 
 from octavo.evaluation.curve import Curve, Trend
-from octavo.evaluation.finding import Evidence, Facts, Finding
+from octavo.evaluation.diagnostic import Diagnostic, Evidence, Facts
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN, larger, smaller
 
 SURE = 4.0
@@ -27,13 +27,13 @@ RUN_DOWN = 0.2
 LONGER_AND_CLOSER = "train longer, and evaluate often enough to tell"
 
 
-def course(facts: Facts) -> Finding | None:
-    """The one finding on how it learned: diverged, unsteady, over-fit, learning, plateau or unclear; None without
+def course(facts: Facts) -> Diagnostic | None:
+    """The one diagnostic on how it learned: diverged, unsteady, over-fit, learning, plateau or unclear; None without
     figures."""
     return diverged(facts) or turned(facts) or pace(facts)
 
 
-def diverged(facts: Facts) -> Finding | None:
+def diverged(facts: Facts) -> Diagnostic | None:
     """The loss stopped being a number, or came apart and stayed there."""
     settings = (facts.setting("training.optimizer.learning_rate", 1 / 3),)
     remedy = "a third of the learning rate; a longer training.schedule.warmup helps as well"
@@ -44,7 +44,7 @@ def diverged(facts: Facts) -> Finding | None:
         evidence["best_step"] = int(facts.validation.steps[best])
         evidence["best_loss"] = float(facts.validation.losses[best])
     if facts.diverged is not None:
-        return Finding("diverged", f"Diverged. {facts.diverged}", evidence, "bad", remedy, settings)
+        return Diagnostic("diverged", f"Diverged. {facts.diverged}", evidence, "bad", remedy, settings)
     curve = facts.training.thinned()
     if len(curve) < 5 or facts.train_end is None:
         return None
@@ -57,10 +57,10 @@ def diverged(facts: Facts) -> Finding | None:
         "it came apart, although it stayed a number."
     )
     evidence |= {"lowest_training_loss": lowest, "at_step": at, "last_training_loss": end}
-    return Finding("diverged", said, evidence, "bad", remedy, settings)
+    return Diagnostic("diverged", said, evidence, "bad", remedy, settings)
 
 
-def turned(facts: Facts) -> Finding | None:
+def turned(facts: Facts) -> Diagnostic | None:
     """The validation loss had its lowest point before the end, and rose by more than its noise: over-fit, or unsteady
     where the training loss rose too."""
     curve, training = facts.validation, facts.training
@@ -82,7 +82,7 @@ def turned(facts: Facts) -> Finding | None:
         )
         evidence = {"best_step": int(step), "best_loss": loss, "last_loss": end, "noise": noise}
         slower = (facts.setting("training.optimizer.learning_rate", 1 / 3),)
-        return Finding("unsteady", said, evidence, "bad", "a third of the learning rate", slower)
+        return Diagnostic("unsteady", said, evidence, "bad", "a third of the learning rate", slower)
     said = (
         f"Over-fit from step {step:,.0f}: there the validation loss was at its best, {loss:.4f}, "
         f"and it ended {end - loss:.4f} higher"
@@ -102,10 +102,10 @@ def turned(facts: Facts) -> Finding | None:
     remedy = (
         "that step's weights are kept as best and judged here; more text, dropout or an earlier stop help"
     )
-    return Finding("over-fit", said + ".", evidence, "bad", remedy, facts.firmer)
+    return Diagnostic("over-fit", said + ".", evidence, "bad", remedy, facts.firmer)
 
 
-def too_large(facts: Facts, how: Finding | None) -> Finding | None:
+def too_large(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     """Over-fit, with more parameters for each token of text than such texts bear."""
     count, tokens = facts.evaluation.get("parameters"), facts.train_tokens
     limit = TOO_MANY_PARAMETERS_PER_TOKEN * tokens
@@ -116,16 +116,16 @@ def too_large(facts: Facts, how: Finding | None) -> Finding | None:
     evidence = {"parameters": count, "training_tokens": tokens, "parameters_per_token": count / tokens}
     if shape is None:
         remedy = f"more text, or a smaller vocabulary: the embedding of {facts.vocab_size:,} tokens alone is too large"
-        return Finding("too large", said + ".", evidence, "bad", remedy)
+        return Diagnostic("too large", said + ".", evidence, "bad", remedy)
     evidence |= {"suitable_parameters": shape.parameters}
     said += f"; {shape.parameters:,} suit it better."
     firmer = tuple(option for option in facts.firmer if option.startswith("model.dropout"))
     text = count // TOO_MANY_PARAMETERS_PER_TOKEN
     remedy = f"a model of {shape.parameters:,} parameters, or some {text:,} tokens of text"
-    return Finding("too large", said, evidence, "bad", remedy, shape.settings + firmer)
+    return Diagnostic("too large", said, evidence, "bad", remedy, shape.settings + firmer)
 
 
-def under_fit(facts: Facts) -> Finding | None:
+def under_fit(facts: Facts) -> Diagnostic | None:
     """Neither the validation text nor the training text is predicted as well as counting predicts it. What to do about
     it is the course's to say."""
     loss, ngram = facts.evaluation.get("val_loss"), (facts.evaluation.get("baselines") or {}).get("ngram")
@@ -142,7 +142,7 @@ def under_fit(facts: Facts) -> Finding | None:
         f"Under-fit: both the validation loss ({loss:.3f}) and the training loss ({end:.3f}) are above what counting "
         f"{ngram['order']}-grams reaches ({ngram['loss']:.3f})."
     )
-    return Finding("under-fit", said, evidence, "bad")
+    return Diagnostic("under-fit", said, evidence, "bad")
 
 
 def last_trend(facts: Facts) -> tuple[Curve, Trend, str] | None:
@@ -173,7 +173,7 @@ def noisy(trend: Trend, part: Curve) -> bool:
     return SURE * trend.doubt > 0.02 * float(part.losses[-1])
 
 
-def pace(facts: Facts) -> Finding | None:
+def pace(facts: Facts) -> Diagnostic | None:
     """Still improving when it ended, on a plateau, or too few figures to say."""
     if not facts.rows:
         return None
@@ -185,7 +185,7 @@ def pace(facts: Facts) -> Finding | None:
             "when it ended."
         )
         evidence = {"evaluations": count, "training_rows": len(facts.training)}
-        return Finding("unclear", said, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer)
+        return Diagnostic("unclear", said, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer)
     part, trend, name = found
     per = 1000 if facts.steps >= 1000 else 100
     evidence = {
@@ -202,36 +202,36 @@ def pace(facts: Facts) -> Finding | None:
             f"Still learning when it ended: {where} the {name} loss fell by {trend.fall:.4f} ± {trend.doubt:.4f} "
             f"{facts.unit}, {-trend.slope * per:.4f} each {per:,} steps."
         )
-        return Finding("learning", said, evidence, "good", "train longer for a lower loss", facts.longer)
+        return Diagnostic("learning", said, evidence, "good", "train longer for a lower loss", facts.longer)
     if noisy(trend, part):
         said = (
             f"The {name} loss is too noisy to say whether it was still improving: {where} it changed by "
             f"{-trend.fall:+.4f} ± {trend.doubt:.4f}."
         )
-        return Finding("unclear", said, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer)
+        return Diagnostic("unclear", said, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer)
     return plateau(
         facts, f"{where} the {name} loss changed by {-trend.fall:+.4f} ± {trend.doubt:.4f}", evidence
     )
 
 
-def plateau(facts: Facts, what: str, evidence: Evidence) -> Finding:
+def plateau(facts: Facts, what: str, evidence: Evidence) -> Diagnostic:
     """It has stopped improving; why, as far as the figures tell."""
     share = facts.rate_left
     evidence = {**evidence, "learning_rate_at_end": share}
 
-    def finding(said: str, remedy: str, settings: tuple[str, ...]) -> Finding:
-        return Finding("plateau", f"Plateau: {what}.{said}", evidence, "note", remedy, settings)
+    def diagnostic(said: str, remedy: str, settings: tuple[str, ...]) -> Diagnostic:
+        return Diagnostic("plateau", f"Plateau: {what}.{said}", evidence, "note", remedy, settings)
 
     if share < RUN_DOWN:
         said = (
             f" The learning rate had gone down to {share:.0%} of its peak by then, which flattens every curve; a "
             "longer run comes down later, and lower."
         )
-        return finding(said, "train longer, if this is not enough", facts.longer)
+        return diagnostic(said, "train longer, if this is not enough", facts.longer)
     shape = larger(facts.recipe.model, vocab_size=facts.vocab_size)
     wider = () if shape is None else shape.settings
     if under_fit(facts) is not None:
         faster = facts.setting("training.optimizer.learning_rate", 2)
-        return finding("", "twice the learning rate and a larger model", (faster, *wider))
+        return diagnostic("", "twice the learning rate and a larger model", (faster, *wider))
     cosine = ("training.schedule=cosine",) if facts.recipe.training.schedule.kind != "cosine" else ()
-    return finding("", "a larger model, and a learning rate that goes down at the end", (*cosine, *wider))
+    return diagnostic("", "a larger model, and a learning rate that goes down at the end", (*cosine, *wider))

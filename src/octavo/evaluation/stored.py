@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -76,15 +76,26 @@ class Baselines(Record):
     xz_given_train: Packing
 
 
-class Finding(Record):
+class Said(Record):
     """A sentence with its figures."""
 
     kind: str
     sentence: str
     evidence: dict[str, Number | Count | str | None]
-    weight: str
     remedy: str
     settings: list[str]
+
+
+class Diagnostic(Said):
+    """One that says how bad it is."""
+
+    severity: str
+
+
+class Finding(Said):
+    """What an earlier version called a diagnostic."""
+
+    weight: str
 
 
 class NextStep(Record):
@@ -157,7 +168,7 @@ class Diversity(Record):
 
 
 class Evaluation(Record):
-    """evaluation.json; of a run that diverged it holds the findings alone."""
+    """evaluation.json; of a run that diverged it holds the diagnostics alone."""
 
     val_loss: Number | None = None
     perplexity: Number | None = None
@@ -170,9 +181,17 @@ class Evaluation(Record):
     baselines: dict[str, Baseline] | None = None
     memorization: Memorization | None = None
     diversity: Diversity | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
     findings: tuple[Finding, ...] = ()
     next: NextStep | None = None
     verdict: tuple[str, ...] = ()
+
+
+def in_todays_words(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """An evaluation.json with diagnostics where an earlier version wrote findings."""
+    findings = evaluation.pop("findings", ())
+    diagnostics = [{**one, "severity": one["weight"]} for one in findings]
+    return {"diagnostics": diagnostics, **evaluation} if diagnostics else evaluation
 
 
 class Part(Record):

@@ -1,4 +1,4 @@
-"""Findings on what a model writes and where: copies, repetition, drift, the context's end, the end token."""
+"""Diagnostics on what a model writes and where: copies, repetition, drift, the context's end, the end token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from octavo.evaluation.finding import Facts, Finding
+from octavo.evaluation.diagnostic import Diagnostic, Facts
 
 COPIED = 50
 """Characters of a run that is no longer a turn of phrase."""
@@ -21,7 +21,7 @@ GAIN = 0.01
 """The least share of the loss that a context twice as long must promise."""
 
 
-def memorization(facts: Facts) -> Finding | None:
+def memorization(facts: Facts) -> Diagnostic | None:
     """Whether it recites, against how much held-out text repeats the training text."""
     found = facts.evaluation.get("memorization")
     if not found or found["generated"]["characters"] < LEAST:
@@ -46,9 +46,9 @@ def memorization(facts: Facts) -> Finding | None:
     )
     if own - control <= max(APART, 3 * (error or 0.0)):
         said = f"It does not recite its training text more than honest text would: {figures}"
-        return Finding("memorization", said, evidence, "good")
+        return Diagnostic("memorization", said, evidence, "good")
     remedy = "fewer passes over the text, dropout, a smaller model, or more text"
-    return Finding("memorization", f"It recites: {figures}", evidence, "bad", remedy, facts.firmer)
+    return Diagnostic("memorization", f"It recites: {figures}", evidence, "bad", remedy, facts.firmer)
 
 
 def _beside(facts: Facts, name: str) -> tuple[float, float, float] | None:
@@ -69,7 +69,7 @@ def _evidence(values: tuple[float, float, float]) -> dict[str, float | str | Non
     return {"generated": values[0], "held_out": values[1], "standard_error": values[2]}
 
 
-def repetition(facts: Facts) -> Finding | None:
+def repetition(facts: Facts) -> Diagnostic | None:
     """A text that goes round in circles."""
     values = _beside(facts, "repeated")
     if values is None or values[0] - values[1] <= max(APART, 3 * values[2]):
@@ -82,10 +82,10 @@ def repetition(facts: Facts) -> Finding | None:
     greedy = facts.recipe.sampling.temperature < 0.5
     settings = "sampling.temperature=0.8" if greedy else "sampling.repetition_penalty=1.1"
     remedy = "longer training is the cure; sampling can hide it"
-    return Finding("repetition", said, _evidence(values), "bad", remedy, (settings,))
+    return Diagnostic("repetition", said, _evidence(values), "bad", remedy, (settings,))
 
 
-def likeness(facts: Facts) -> Finding | None:
+def likeness(facts: Facts) -> Diagnostic | None:
     """Samples that resemble each other."""
     values = _beside(facts, "alike")
     if values is None or values[0] - values[1] <= max(APART, 3 * values[2]):
@@ -96,10 +96,10 @@ def likeness(facts: Facts) -> Finding | None:
         f"in held-out text {values[1]:.0%}."
     )
     remedy = "draw more freely, or train on more and more varied text"
-    return Finding("likeness", said, _evidence(values), "note", remedy, ("sampling.temperature=1.0",))
+    return Diagnostic("likeness", said, _evidence(values), "note", remedy, ("sampling.temperature=1.0",))
 
 
-def drift(facts: Facts) -> Finding | None:
+def drift(facts: Facts) -> Diagnostic | None:
     """Texts that lose their thread, where texts of this kind have one."""
     values = _beside(facts, "thread")
     if values is None:
@@ -113,10 +113,10 @@ def drift(facts: Facts) -> Finding | None:
     )
     remedy = "longer training and a longer context"
     settings = (facts.setting("model.context", 2),)
-    return Finding("drift", said, _evidence(values), "note", remedy, settings)
+    return Diagnostic("drift", said, _evidence(values), "note", remedy, settings)
 
 
-def short_context(facts: Facts) -> Finding | None:
+def short_context(facts: Facts) -> Diagnostic | None:
     """The loss still falls where the window ends, or the documents are longer than it."""
     context = facts.recipe.model.context
     cut = facts.evaluation.get("documents_cut")
@@ -128,7 +128,9 @@ def short_context(facts: Facts) -> Finding | None:
             "and are cut."
         )
         settings = (facts.setting("model.context", 2),)
-        return Finding("short context", said, {"documents_cut": cut}, "note", "twice the context", settings)
+        return Diagnostic(
+            "short context", said, {"documents_cut": cut}, "note", "twice the context", settings
+        )
     places, loss = facts.evaluation.get("positions"), facts.evaluation.get("val_loss")
     if not places or loss is None or places["error"] is None:
         return None
@@ -149,10 +151,10 @@ def short_context(facts: Facts) -> Finding | None:
         "promised": gain,
     }
     settings = (facts.setting("model.context", 2),)
-    return Finding("short context", said, evidence, "note", "twice the context", settings)
+    return Diagnostic("short context", said, evidence, "note", "twice the context", settings)
 
 
-def end_token(facts: Facts) -> Finding | None:
+def end_token(facts: Facts) -> Diagnostic | None:
     """Whether it knows that documents end, and ends its own."""
     ends = facts.evaluation.get("ends")
     if not ends or ends["documents"] < 5:
@@ -165,7 +167,7 @@ def end_token(facts: Facts) -> Finding | None:
             f"End token never learned: where documents end it gives that a probability of {there:.2%}, "
             f"hardly more than its share of all tokens ({rate:.2%}), so what it writes does not know where to stop."
         )
-        return Finding("end token", said, evidence, "bad", "train longer, on whole documents", settings)
+        return Diagnostic("end token", said, evidence, "bad", "train longer, on whole documents", settings)
     own, control = ends.get("samples_ended"), ends.get("held_out_ended")
     if own is None or control is None or ends["samples"] < 8 or own >= control / 3:
         return None
@@ -173,4 +175,4 @@ def end_token(facts: Facts) -> Finding | None:
         f"It seldom ends: {own:.0%} of its samples came to an end in time; of held-out documents {control:.0%} would "
         f"(it gives the end token {there:.1%} where documents end)."
     )
-    return Finding("end token", said, evidence, "note", "train longer, on whole documents", settings)
+    return Diagnostic("end token", said, evidence, "note", "train longer, on whole documents", settings)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from octavo.config import check, stored_tree
 from octavo.errors import RunFolderError
-from octavo.evaluation.stored import Evaluation, Row
+from octavo.evaluation.stored import Evaluation, Row, in_todays_words
 from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
 from octavo.ground.shown import exact_duration
 from octavo.report.about import trained_on
@@ -97,7 +97,7 @@ class ReportData:
         settings = stored_tree(folder / "config.yaml")
         recipe = check(settings)
         objective = recipe.objective.build()
-        evaluation = _record(folder / "evaluation.json", Evaluation)
+        evaluation = in_todays_words(_record(folder / "evaluation.json", Evaluation))
         metrics = read_rows(folder / "metrics.jsonl", Row)
         manifest = _record(folder / "manifest.json", AnyRecord)
         return cls(

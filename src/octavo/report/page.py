@@ -65,15 +65,15 @@ def render(data: ReportData, loss: str) -> str:
 
 
 def judged(data: ReportData) -> dict[str, Any]:
-    """The findings, and what of the evaluation is about the text that the model wrote."""
+    """The diagnostics, and what of the evaluation is about the text that the model wrote."""
     evaluation = data.evaluation
-    findings = [{**one, "figures": written.evidence(one)} for one in evaluation.get("findings") or ()]
-    sentences = {one["sentence"] for one in findings}
+    diagnostics = [{**one, "figures": written.evidence(one)} for one in evaluation.get("diagnostics") or ()]
+    sentences = {one["sentence"] for one in diagnostics}
     diversity = evaluation.get("diversity") or {}
     return {
         "said": [line for line in data.verdict if line not in sentences],
-        "verdict": findings[0] if findings else None,
-        "evidence": findings[1:],
+        "verdict": diagnostics[0] if diagnostics else None,
+        "evidence": diagnostics[1:],
         "next": evaluation.get("next"),
         "copied": written.copied(evaluation),
         "longest": written.longest(evaluation),

@@ -41,12 +41,12 @@ def longest(evaluation: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def variety(evaluation: Mapping[str, Any]) -> list[Figure]:
-    """Repetition, distinct n-grams, likeness and thread; what stands out is what a finding names."""
+    """Repetition, distinct n-grams, likeness and thread; what stands out is what a diagnostic names."""
     found = evaluation.get("diversity")
     if not found:
         return []
     own, control = found["generated"], found["held_out"]
-    named = {finding["kind"] for finding in evaluation.get("findings") or ()}
+    named = {diagnostic["kind"] for diagnostic in evaluation.get("diagnostics") or ()}
     rows = []
     for key, kind, name, explanation in (
         ("repeated", "repetition", "repeated 4-grams", "the share that stood in the same sample before"),
@@ -70,10 +70,10 @@ def shown_as(value: float | None, form: str) -> str:
     return "–" if value is None else form.format(value)
 
 
-def evidence(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A finding's figures with their names, for the eye."""
+def evidence(diagnostic: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """A diagnostic's figures with their names, for the eye."""
     shown = []
-    for name, value in finding["evidence"].items():
+    for name, value in diagnostic["evidence"].items():
         if value is None:
             continue
         form = ",.4g" if isinstance(value, float) else "," if isinstance(value, int) else ""

@@ -14,10 +14,10 @@ from octavo.config import Recipe, check
 from octavo.dataset import Dataset, Split, prepare_text
 from octavo.errors import CheckpointError, CorpusError, InputError, StorageError, TokenizerError
 from octavo.evaluation.baselines import baselines
-from octavo.evaluation.finding import Facts
+from octavo.evaluation.diagnosis import diagnose
+from octavo.evaluation.diagnostic import Facts
 from octavo.evaluation.places import Places
 from octavo.evaluation.stored import Baselines
-from octavo.evaluation.verdict import verdicts
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
 from octavo.ground.records import read_record
@@ -52,7 +52,7 @@ def evaluate_run(
     run: Evaluable, text: str | Path | Sequence[str | Path] | None = None, console: Console | None = None
 ) -> dict[str, Any]:
     """Judge a run's model on its own validation split, or on `text`, beside the baselines. On its own split what it
-    writes is judged too (memorization, diversity), and how it learned; `findings` say what all of it means.
+    writes is judged too (memorization, diversity), and how it learned; `diagnostics` say what all of it means.
 
     Raises CorpusError or TokenizerError where the text cannot be read or holds what the vocabulary lacks.
     """
@@ -78,13 +78,15 @@ def evaluate_run(
     facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
     facts["baselines"] = baselines_beside(learned_on, split, run.tokenizer, recipe, console)
     tokens = len(learned_on.tokens) if learned_on else 0
-    found = with_findings(facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run))
+    found = with_diagnostics(
+        facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run)
+    )
     return with_next_step(found, run)
 
 
 def with_next_step(found: dict[str, Any], run: Evaluable) -> dict[str, Any]:
     """The evaluation with the command that its verdict asks for; a checkpoint alone has none."""
-    step = next_step(run.folder, run.config, found["findings"]) if run.folder else None
+    step = next_step(run.folder, run.config, found["diagnostics"]) if run.folder else None
     return {**found, "next": step}
 
 
@@ -147,10 +149,10 @@ def examined(
     if found["ends"]:
         found["ends"] = {**found["ends"], **ended(written, dataset)}
     vocab_size, tokens = dataset.tokenizer.vocab_size, len(dataset.train.tokens)
-    return with_findings(found, recipe, vocab_size, train_tokens=tokens, steps=steps, rows=rows)
+    return with_diagnostics(found, recipe, vocab_size, train_tokens=tokens, steps=steps, rows=rows)
 
 
-def with_findings(
+def with_diagnostics(
     found: dict[str, Any],
     recipe: Recipe,
     vocab_size: int,
@@ -161,7 +163,7 @@ def with_findings(
 ) -> dict[str, Any]:
     """The evaluation with its verdict, as plain data."""
     facts = Facts(recipe, steps, vocab_size, train_tokens, rows=rows, evaluation=found)
-    return {**found, "findings": [finding.as_dict() for finding in verdicts(facts)]}
+    return {**found, "diagnostics": [diagnostic.as_dict() for diagnostic in diagnose(facts)]}
 
 
 def last_step(run: Evaluable) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 from octavo.config import Recipe
 from octavo.dataset import Dataset
 from octavo.errors import DivergedError
-from octavo.evaluation.finding import Facts
-from octavo.evaluation.verdict import verdicts
+from octavo.evaluation.diagnosis import diagnose
+from octavo.evaluation.diagnostic import Facts
 from octavo.generation import Sampling
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
@@ -42,7 +42,7 @@ def finish(
         "first_loss": None if earlier else console.first_loss_after,
         "in_all": earlier + time.monotonic() - console.started,
     }
-    result["next"] = next_step(folder, run.config, result["findings"])
+    result["next"] = next_step(folder, run.config, result["diagnostics"])
     result["verdict"] = verdict(result)
     written.save(folder.samples / "judged.jsonl")
     report(folder, result)
@@ -63,10 +63,10 @@ def finish_diverged(
         rows=folder.rows(),
         diverged=error.what,
     )
-    findings = [finding.as_dict() for finding in verdicts(facts)]
-    result: dict[str, Any] = {"diverged": error.what, "findings": findings}
-    result["next"] = next_step(folder, recipe, findings)
-    result["verdict"] = [finding["sentence"] for finding in findings]
+    diagnostics = [diagnostic.as_dict() for diagnostic in diagnose(facts)]
+    result: dict[str, Any] = {"diverged": error.what, "diagnostics": diagnostics}
+    result["next"] = next_step(folder, recipe, diagnostics)
+    result["verdict"] = [diagnostic["sentence"] for diagnostic in diagnostics]
     report(folder, result)
 
 
@@ -79,7 +79,7 @@ def report(folder: RunFolder, result: dict[str, Any]) -> None:
 
 def tell(result: dict[str, Any], console: Console) -> None:
     """The verdict on the console, what to do next under it, and below that the evidence."""
-    first, *evidence = [finding["sentence"] for finding in result["findings"]] or [None]
+    first, *evidence = [diagnostic["sentence"] for diagnostic in result["diagnostics"]] or [None]
     for sentence in result["verdict"]:
         if sentence not in evidence:
             console.say(sentence)
@@ -110,7 +110,7 @@ def verdict(result: dict[str, Any]) -> list[str]:
         said.append(
             f"{stories['passed']} of {stories['written']} stories that it wrote{drawn} are good pidgin."
         )
-    said += [finding["sentence"] for finding in result["findings"]]
+    said += [diagnostic["sentence"] for diagnostic in result["diagnostics"]]
     seconds = result["seconds"]
     first = "" if seconds["first_loss"] is None else f", the first loss after {seconds['first_loss']:.1f} s"
     said.append(f"{seconds['in_all']:.0f} s in all, {seconds['training']:.0f} s of them training{first}.")

@@ -14,13 +14,13 @@ ON_THE_WAY = ("training.steps=", "evaluation.every=")
 
 
 def next_step(
-    folder: RunFolder, recipe: Recipe, findings: Sequence[Mapping[str, Any]]
+    folder: RunFolder, recipe: Recipe, diagnostics: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """What the verdict asks for (`remedy`), and the `command`, which may `resume` the run; None where it asks nothing.
 
     The command names the run's own config.yaml, which holds its recipe, text and settings.
     """
-    settings = findings[0]["settings"] if findings else []
+    settings = diagnostics[0]["settings"] if diagnostics else []
     if not settings:
         return None
     resume = recipe.training.schedule.kind == "constant" and all(
@@ -29,7 +29,7 @@ def next_step(
     out = folder.path if resume else free_name(folder.path.name, folder.path.parent)
     words = ["octavo", "train", str(folder.config), "--out", str(out), *["--resume"] * resume, *settings]
     piped = "cat TEXT | " if getattr(recipe.corpus, "paths", None) == ("-",) else ""
-    return {"remedy": findings[0]["remedy"], "resume": resume, "command": piped + shlex.join(words)}
+    return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": piped + shlex.join(words)}
 
 
 def next_lines(step: Mapping[str, Any] | None) -> list[str]:

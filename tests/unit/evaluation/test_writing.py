@@ -1,4 +1,4 @@
-"""Findings on what a model writes, and where it predicts: only what stands out against the control is said."""
+"""Diagnostics on what a model writes, and where it predicts: only what stands out against the control is said."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from torch import Tensor, nn
 
 from octavo.config import check
 from octavo.dataset.batch import Batch
-from octavo.evaluation.finding import Facts, Finding
+from octavo.evaluation.diagnosis import diagnose
+from octavo.evaluation.diagnostic import Diagnostic, Facts
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import score
-from octavo.evaluation.verdict import verdicts
 from octavo.training.objective import Judged
 
 
-def found(recipe: dict[str, Any] | None = None, **evaluation: Any) -> dict[str, Finding]:
+def found(recipe: dict[str, Any] | None = None, **evaluation: Any) -> dict[str, Diagnostic]:
     facts = Facts(
         recipe=check(recipe or {}), steps=100, vocab_size=65, train_tokens=1000, evaluation=evaluation
     )
-    return {finding.kind: finding for finding in verdicts(facts)}
+    return {diagnostic.kind: diagnostic for diagnostic in diagnose(facts)}
 
 
 def meter(own: float, control: float, error: float = 0.01) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def meter(own: float, control: float, error: float = 0.01) -> dict[str, Any]:
 def test_a_short_held_out_text_is_enough_for_a_control_but_not_any() -> None:
     short = meter(0.9, 0.0)
     short["held_out"]["characters"] = 250
-    assert found(memorization=short)["memorization"].weight == "bad"
+    assert found(memorization=short)["memorization"].severity == "bad"
     short["held_out"]["characters"] = 100
     assert "memorization" not in found(memorization=short)
     few = meter(0.9, 0.0)
@@ -54,12 +54,12 @@ def figures(own: float, control: float, error: float = 0.01) -> dict[str, Any]:
 
 
 def test_reciting_is_what_goes_beyond_the_control() -> None:
-    finding = found(memorization=meter(0.4, 0.02))["memorization"]
-    assert finding.weight == "bad" and finding.settings == ("model.dropout=0.2",)
-    assert "40%" in finding.sentence and "held-out text: 2%" in finding.sentence
-    assert "700 characters" in finding.sentence
+    diagnostic = found(memorization=meter(0.4, 0.02))["memorization"]
+    assert diagnostic.severity == "bad" and diagnostic.settings == ("model.dropout=0.2",)
+    assert "40%" in diagnostic.sentence and "held-out text: 2%" in diagnostic.sentence
+    assert "700 characters" in diagnostic.sentence
     for own, control, error in ((0.4, 0.38, 0.01), (0.4, 0.1, 0.2), (0.0, 0.0, 0.0)):
-        assert found(memorization=meter(own, control, error))["memorization"].weight == "good"
+        assert found(memorization=meter(own, control, error))["memorization"].severity == "good"
 
 
 def test_repetition_likeness_and_drift_need_a_difference_beyond_the_noise() -> None:
@@ -76,9 +76,9 @@ def test_repetition_likeness_and_drift_need_a_difference_beyond_the_noise() -> N
 def test_a_single_sample_is_measured_by_the_scatter_of_the_control() -> None:
     greedy = figures(0.9, 0.04)
     greedy["generated"]["repeated"]["error"] = None
-    finding = found({"sampling": {"temperature": 0.0}}, diversity=greedy)["repetition"]
-    assert finding.settings == ("sampling.temperature=0.8",)
-    assert finding.evidence["standard_error"] == pytest.approx(math.hypot(0.04, 0.01))
+    diagnostic = found({"sampling": {"temperature": 0.0}}, diversity=greedy)["repetition"]
+    assert diagnostic.settings == ("sampling.temperature=0.8",)
+    assert diagnostic.evidence["standard_error"] == pytest.approx(math.hypot(0.04, 0.01))
 
 
 def ends(**more: Any) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def ends(**more: Any) -> dict[str, Any]:
 def test_the_end_token() -> None:
     assert not found(ends=ends())
     never = found(ends=ends(probability=0.006))["end token"]
-    assert never.weight == "bad" and never.settings == ("batches=documents",)
+    assert never.severity == "bad" and never.settings == ("batches=documents",)
     seldom = found(ends=ends(samples_ended=0.1))["end token"]
     assert "10% of its samples" in seldom.sentence
     assert not found(ends=ends(samples_ended=0.1, held_out_ended=0.1))
@@ -98,9 +98,9 @@ def test_the_end_token() -> None:
 
 def test_the_context_is_short_where_the_loss_still_falls() -> None:
     falling = {"rows": 500, "middle": 1.60, "end": 1.57, "gain": 0.03, "error": 0.004}
-    finding = found(val_loss=1.6, positions=falling)["short context"]
-    assert finding.settings == ("model.context=128",)
-    assert finding.evidence["promised"] == pytest.approx(0.03 * math.log(2) / math.log(7 / 5))
+    diagnostic = found(val_loss=1.6, positions=falling)["short context"]
+    assert diagnostic.settings == ("model.context=128",)
+    assert diagnostic.evidence["promised"] == pytest.approx(0.03 * math.log(2) / math.log(7 / 5))
     assert not found(val_loss=1.6, positions=falling | {"error": 0.02})
     assert not found(val_loss=1.6, positions=falling | {"gain": 0.004, "error": 0.0001})
     documents = {"batches": "documents"}

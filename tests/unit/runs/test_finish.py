@@ -36,21 +36,21 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_ends_in_a_verdict_with_evidence(text: Path, tmp_path: Path) -> None:
     run = octavo.train(RECIPE, text=text, out=tmp_path / "run")
     stored = json.loads((tmp_path / "run" / "evaluation.json").read_text("utf-8"))
-    assert {"memorization", "diversity", "positions", "ends", "findings"} <= set(stored)
-    kinds = {finding["kind"] for finding in stored["findings"]}
+    assert {"memorization", "diversity", "positions", "ends", "diagnostics"} <= set(stored)
+    kinds = {diagnostic["kind"] for diagnostic in stored["diagnostics"]}
     assert {"learning", "baselines", "memorization"} <= kinds
     assert stored["verdict"][0].startswith("Validation loss")
     assert run.report is not None
     page = run.report.read_text("utf-8")
     log = (tmp_path / "run" / "log.txt").read_text("utf-8")
-    for finding in stored["findings"]:
-        assert finding["evidence"]
-        assert finding["sentence"] in stored["verdict"]
-        assert finding["sentence"] in log
-        assert page.count(finding["sentence"].replace("'", "&#39;")) == 1
+    for diagnostic in stored["diagnostics"]:
+        assert diagnostic["evidence"]
+        assert diagnostic["sentence"] in stored["verdict"]
+        assert diagnostic["sentence"] in log
+        assert page.count(diagnostic["sentence"].replace("'", "&#39;")) == 1
     assert "→ train longer" in page and page.count("training.steps=80") == 1
     assert stored["next"]["command"] in log and not stored["next"]["resume"]
-    assert all(not finding["settings"] for finding in stored["findings"][1:])
+    assert all(not diagnostic["settings"] for diagnostic in stored["diagnostics"][1:])
     again = run.evaluate()
     assert {key: again[key] for key in again} == {key: stored[key] for key in again}
     kept = (tmp_path / "run" / "samples" / "judged.jsonl").read_text("utf-8").splitlines()
@@ -62,9 +62,9 @@ def test_a_run_that_diverged_leaves_a_report_with_the_remedy(text: Path, tmp_pat
     with pytest.raises(DivergedError):
         octavo.train(RECIPE, text=text, out=tmp_path / "run", overrides=wild)
     stored = json.loads((tmp_path / "run" / "evaluation.json").read_text("utf-8"))
-    finding = stored["findings"][0]
-    assert finding["kind"] == "diverged" and finding["sentence"] in stored["verdict"]
-    assert finding["settings"] == ["training.optimizer.learning_rate=3.33e+38"]
+    diagnostic = stored["diagnostics"][0]
+    assert diagnostic["kind"] == "diverged" and diagnostic["sentence"] in stored["verdict"]
+    assert diagnostic["settings"] == ["training.optimizer.learning_rate=3.33e+38"]
     page = (tmp_path / "run" / "report" / "index.html").read_text("utf-8")
     assert "Diverged." in page and "learning_rate=3.33e+38" in page
 

@@ -51,8 +51,8 @@ def test_rows_without_their_figures_do_not_pass(row: str) -> None:
 @pytest.mark.parametrize(
     "evaluation",
     [
-        '{"findings": null}',
-        '{"findings": [{"kind": "x"}]}',
+        '{"diagnostics": null}',
+        '{"diagnostics": [{"kind": "x"}]}',
         '{"verdict": [5]}',
         '{"baselines": {"unigram": null}}',
         '{"memorization": {"generated": {"shares": {"10": 0.5}}, "held_out": {"shares": {}}}}',

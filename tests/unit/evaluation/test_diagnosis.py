@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from octavo.config import check, parse_yaml, recipe_text
 from octavo.evaluation.curve import Curve
-from octavo.evaluation.finding import Facts, Finding
-from octavo.evaluation.verdict import verdicts
+from octavo.evaluation.diagnosis import diagnose
+from octavo.evaluation.diagnostic import Diagnostic, Facts
 
 PLAIN = check({})
 BASELINES = {
@@ -46,8 +46,8 @@ def facts(
     )
 
 
-def kinds(given: Facts) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in verdicts(given)}
+def kinds(given: Facts) -> dict[str, Diagnostic]:
+    return {diagnostic.kind: diagnostic for diagnostic in diagnose(given)}
 
 
 def power_law(steps: np.ndarray, floor: float, rate: float) -> np.ndarray:
@@ -93,11 +93,14 @@ def test_a_planted_turn_is_found_at_its_step(seed: int, turn: int, rise: float, 
     validation = np.where(at >= EVALUATED, before, after) * (1 + noise * rng.standard_normal(len(EVALUATED)))
     training = power_law(LOGGED, 0.3, 0.5) * (1 + 0.02 * rng.standard_normal(len(LOGGED)))
     given_rows = rows("train", LOGGED, training) + rows("validation", EVALUATED, validation)
-    finding = kinds(facts(given_rows))["over-fit"]
+    diagnostic = kinds(facts(given_rows))["over-fit"]
     best = int(validation.argmin())
-    assert finding.evidence["best_step"] == EVALUATED[best]
-    assert finding.evidence["best_loss"] == validation[best]
-    assert f"step {EVALUATED[best]:,}" in finding.sentence and f"{validation[best]:.4f}" in finding.sentence
+    assert diagnostic.evidence["best_step"] == EVALUATED[best]
+    assert diagnostic.evidence["best_loss"] == validation[best]
+    assert (
+        f"step {EVALUATED[best]:,}" in diagnostic.sentence
+        and f"{validation[best]:.4f}" in diagnostic.sentence
+    )
     # As far from the planted turn as the noise can hide the rise and the fall, no farther.
     assert (before if best <= turn else after)[best] <= before[turn] * (1 + 8 * noise) + 1e-9
     assert "learning" not in kinds(facts(given_rows))
@@ -132,19 +135,19 @@ def test_a_plateau_says_when_the_learning_rate_made_it() -> None:
 
 
 def test_two_evaluations_are_too_few_and_it_says_so() -> None:
-    finding = kinds(facts(rows("validation", np.array([100, 200]), np.array([3.0, 2.5]))))["unclear"]
-    assert finding.settings == ("training.steps=400", "evaluation.every=0.05")
+    diagnostic = kinds(facts(rows("validation", np.array([100, 200]), np.array([3.0, 2.5]))))["unclear"]
+    assert diagnostic.settings == ("training.steps=400", "evaluation.every=0.05")
 
 
 def test_nothing_is_judged_where_there_is_nothing() -> None:
-    assert verdicts(facts([])) == []
+    assert diagnose(facts([])) == []
 
 
 def test_divergence_names_a_smaller_learning_rate() -> None:
     broken = facts(rows("train", LOGGED[:3], np.full(3, 3.0)), diverged="Step 4 diverged: the loss is nan.")
-    finding = verdicts(broken)[0]
-    assert (finding.kind, finding.weight) == ("diverged", "bad")
-    assert finding.settings == ("training.optimizer.learning_rate=0.000333",)
+    diagnostic = diagnose(broken)[0]
+    assert (diagnostic.kind, diagnostic.severity) == ("diverged", "bad")
+    assert diagnostic.settings == ("training.optimizer.learning_rate=0.000333",)
     risen = np.concatenate([np.linspace(4, 2, 100), np.full(100, 3.5)])
     assert "diverged" in kinds(facts(rows("train", LOGGED, risen)))
 
@@ -161,17 +164,17 @@ def test_report_e_table_1_is_too_large_for_the_script_and_gets_a_model_like_tabl
         "feed_forward": {"kind": "relu", "width": 1536},
     }  # fmt: skip
     script = facts(over_fitting(), recipe=recipe, tokens=110_000, evaluation={"parameters": 14_335_553})
-    finding = kinds(script)["too large"]
-    assert 1_000_000 < finding.evidence["suitable_parameters"] <= 20 * 110_000
-    changed = dict(option.split("=") for option in finding.settings)
+    diagnostic = kinds(script)["too large"]
+    assert 1_000_000 < diagnostic.evidence["suitable_parameters"] <= 20 * 110_000
+    changed = dict(option.split("=") for option in diagnostic.settings)
     assert {"model.layers", "model.width", "model.feed_forward.width"} <= set(changed)
     # The settings give what they promise.
     from octavo.config import apply_override
 
-    for option in finding.settings:
+    for option in diagnostic.settings:
         apply_override(recipe, option)
     counted = check(recipe).model.parameters(vocab_size=65)
-    assert counted == finding.evidence["suitable_parameters"]
+    assert counted == diagnostic.evidence["suitable_parameters"]
 
 
 def test_a_model_of_fitting_size_is_not_called_too_large() -> None:
@@ -200,14 +203,14 @@ def test_a_vocabulary_too_large_for_any_model_is_said() -> None:
 )
 def test_garbage_is_placed_between_the_baselines(loss: float, bits: float, words: str, weight: str) -> None:
     known = {"val_loss": loss, "bits_per_byte": bits, "baselines": BASELINES}
-    finding = kinds(facts([], evaluation=known))["baselines"]
-    assert words in finding.sentence
-    assert finding.weight == weight
+    diagnostic = kinds(facts([], evaluation=known))["baselines"]
+    assert words in diagnostic.sentence
+    assert diagnostic.severity == weight
 
 
 def test_garbage_of_an_over_fitted_model_is_not_called_too_little_training() -> None:
     known = {"val_loss": 2.0, "bits_per_byte": 2.9, "baselines": BASELINES}
-    first, *evidence = verdicts(facts(over_fitting(), evaluation=known))
+    first, *evidence = diagnose(facts(over_fitting(), evaluation=known))
     assert first.kind == "over-fit" and first.settings == ("model.dropout=0.2",)
     assert "over-fitting" in next(one for one in evidence if one.kind == "baselines").sentence
 
@@ -297,7 +300,7 @@ def test_no_finding_contradicts_another_whatever_the_curve(
         "val_loss": loss, "bits_per_byte": loss * 1.4, "baselines": BASELINES, "parameters": parameters,
         "memorization": meter, "positions": {"rows": 9, "middle": 1.6, "end": 1.5, "gain": 0.1, "error": 0.001},
     }  # fmt: skip
-    first, *evidence = verdicts(facts(found, evaluation=known, tokens=100_000))
+    first, *evidence = diagnose(facts(found, evaluation=known, tokens=100_000))
     assert all(not one.remedy and not one.settings for one in evidence)
     courses = {"diverged", "unsteady", "over-fit", "learning", "plateau", "unclear"}
     (course,) = courses & {one.kind for one in (first, *evidence)}
@@ -316,7 +319,7 @@ def test_a_validation_loss_that_fell_is_not_called_at_rest_beside_too_noisy() ->
     steps = np.arange(1, 5) * 500
     found = rows("validation", steps, np.array([2.60, 2.35, 2.41, 2.22]))
     known = {"val_loss": 2.22, "bits_per_byte": 3.2, "baselines": BASELINES}
-    said = verdicts(facts(found + rows("train", LOGGED[-9:], np.full(9, 2.3)), evaluation=known))
+    said = diagnose(facts(found + rows("train", LOGGED[-9:], np.full(9, 2.3)), evaluation=known))
     assert {"unclear", "under-fit"} <= {one.kind for one in said}
     assert not any("improving" in one.sentence + one.remedy for one in said if one.kind != "unclear")
     assert not any("learning_rate" in setting for one in said for setting in one.settings)

@@ -1,4 +1,4 @@
-"""What a verdict is made of: facts about a run in, findings out."""
+"""What a diagnosis is made of: facts about a run go in, diagnostics come out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from octavo.training.objective import Unit
 CLOSE = 0.05
 """The part of a run after which it is judged again, so that its curve can be judged."""
 
-Weight = Literal["good", "note", "bad"]
+Severity = Literal["good", "note", "bad"]
 Evidence = Mapping[str, float | str | None]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnostic:
     """One thing that the figures say.
 
     Attributes:
@@ -27,7 +27,7 @@ class Finding:
             too large, under-fit, short context, end token, memorization, repetition, likeness, drift, baselines.
         sentence: for people; it holds the figures that matter most.
         evidence: all figures that it rests on, by name.
-        weight: whether this is as it should be (good), worth knowing (note), or in the way (bad).
+        severity: whether this is as it should be (good), worth knowing (note), or in the way (bad).
         remedy: what to do, in words; empty where nothing needs to be done.
         settings: the same as `key=value`, to be put behind `octavo train`; may be empty.
     """
@@ -35,7 +35,7 @@ class Finding:
     kind: str
     sentence: str
     evidence: Evidence
-    weight: Weight = "note"
+    severity: Severity = "note"
     remedy: str = ""
     settings: tuple[str, ...] = ()
 

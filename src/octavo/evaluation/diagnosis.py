@@ -1,4 +1,4 @@
-"""The verdict on a run in words, from its own numbers: one finding with what to do, and the others as its evidence."""
+"""What is right and wrong with a run, in words, from its own numbers: a verdict with what to do, and its evidence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from octavo.evaluation.finding import Facts, Finding, Weight
+from octavo.evaluation.diagnostic import Diagnostic, Facts, Severity
 from octavo.evaluation.learning import RUN_DOWN, course, too_large, under_fit
 from octavo.evaluation.writing import (
     drift,
@@ -18,10 +18,10 @@ from octavo.evaluation.writing import (
 )
 
 
-def verdicts(facts: Facts) -> list[Finding]:
-    """All that the figures of a run say: first the verdict, which alone asks for something, then what else is evident.
+def diagnose(facts: Facts) -> list[Diagnostic]:
+    """The diagnostics of a run: first the verdict, which alone says what to do, then its evidence.
 
-    A pure function; what is missing is not judged.
+    A pure function. Nothing is said about what is missing.
     """
     how = course(facts)
     writing = (memorization, repetition, likeness, drift, end_token, short_context)
@@ -33,17 +33,17 @@ def verdicts(facts: Facts) -> list[Finding]:
     return [first, *(replace(one, remedy="", settings=()) for one in found if one is not first)]
 
 
-def verdict(found: list[Finding], how: Finding | None) -> Finding:
-    """Of all findings the one to act on: what spoilt the run, then how it learned, then what else is bad."""
+def verdict(found: list[Diagnostic], how: Diagnostic | None) -> Diagnostic:
+    """Of all diagnostics the one to act on: what spoilt the run, then how it learned, then what else is bad."""
     kinds = {one.kind: one for one in found}
-    if how is not None and how.weight == "bad":
+    if how is not None and how.severity == "bad":
         return kinds.get("too large", how)
-    bad = [one for one in found if one.weight == "bad" and one.remedy]
+    bad = [one for one in found if one.severity == "bad" and one.remedy]
     urgent = [kinds[kind] for kind in ("memorization", "baselines") if kinds.get(kind) in bad]
     return urgent[0] if urgent else how or (bad or found)[0]
 
 
-def standing(facts: Facts, how: Finding | None) -> Finding | None:
+def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     """Between which simple predictors it stands; and whether what it writes is garbage because of a bug, or of what."""
     loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
     if loss is not None and known and not facts.unit.text:
@@ -63,8 +63,10 @@ def standing(facts: Facts, how: Finding | None) -> Finding | None:
     evidence |= {f"{name}_bits_per_byte": value for name, value in bits.items()}
     packers = [name for name in ("gzip", "xz") if name in bits and own >= bits[name]]
 
-    def finding(said: str, weight: Weight, remedy: str = "", settings: tuple[str, ...] = ()) -> Finding:
-        return Finding("baselines", said, evidence, weight, remedy, settings)
+    def diagnostic(
+        said: str, severity: Severity, remedy: str = "", settings: tuple[str, ...] = ()
+    ) -> Diagnostic:
+        return Diagnostic("baselines", said, evidence, severity, remedy, settings)
 
     knows = {
         "uniform": "it predicts no better than guessing",
@@ -75,32 +77,32 @@ def standing(facts: Facts, how: Finding | None) -> Finding | None:
     above = next((name for name in knows if loss >= losses.get(name, float("inf"))), None)
     if above is not None:
         cause, remedy, settings = _cause(facts, how, above)
-        return finding(f"Garbage here {cause}: {knows[above]}.", "bad", remedy, settings)
+        return diagnostic(f"Garbage here {cause}: {knows[above]}.", "bad", remedy, settings)
     if packers:
         need = f"{' and '.join(packers)} need{'s' if len(packers) == 1 else ''}"
         said = f"Not a bug, but little learned: below every n-gram, yet {need} fewer bits for the validation text."
-        return finding(said, "note", "more text, a longer context and longer training", facts.longer)
+        return diagnostic(said, "note", "more text, a longer context and longer training", facts.longer)
     beaten = "every n-gram" + (" and gzip" if "gzip" in bits else "")
-    return finding(f"Not a bug, and not untrained: it is below {beaten}.", "good")
+    return diagnostic(f"Not a bug, and not untrained: it is below {beaten}.", "good")
 
 
-def among_its_own(facts: Facts, loss: float, losses: Mapping[str, float]) -> Finding:
+def among_its_own(facts: Facts, loss: float, losses: Mapping[str, float]) -> Diagnostic:
     """Which of its objective's own baselines it beats."""
     better = [name for name, reached in losses.items() if loss < reached]
     worse = [name for name in losses if name not in better]
     evidence = {"loss": loss, **losses}
     if not worse:
-        return Finding("baselines", f"It is below {_listed(better)}.", evidence, "good")
+        return Diagnostic("baselines", f"It is below {_listed(better)}.", evidence, "good")
     below = f"below {_listed(better)}, but " if better else ""
     said = f"It is {below}not below {_listed(worse)}."
-    return Finding("baselines", said, evidence, "note" if better else "bad", "train longer", facts.longer)
+    return Diagnostic("baselines", said, evidence, "note" if better else "bad", "train longer", facts.longer)
 
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _cause(facts: Facts, how: Finding | None, above: str) -> tuple[str, str, tuple[str, ...]]:
+def _cause(facts: Facts, how: Diagnostic | None, above: str) -> tuple[str, str, tuple[str, ...]]:
     """Why it stands above a simple predictor, what helps, and its settings. Where the course is known, it is the course
     that says what helps, except for a model that rests where it only guesses."""
     kind = None if how is None else how.kind

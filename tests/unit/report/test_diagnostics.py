@@ -1,4 +1,4 @@
-"""The page's findings, its memorization meter and its table of variety; several prompts of one step."""
+"""The page's diagnostics, its memorization meter and its table of variety; several prompts of one step."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from octavo.report import ReportData, write_report
 from octavo.report.written import copied, evidence, longest, variety
 
 HOSTILE = "<script>alert(1)</script>"
-FINDING = {
+DIAGNOSTIC = {
     "kind": "over-fit",
     "sentence": f"Over-fit from step 10 {HOSTILE}.",
     "evidence": {"best_step": 1000, "rise": 0.123456, "curve": "validation", "noise": None},
-    "weight": "bad",
+    "severity": "bad",
     "remedy": "dropout",
     "settings": ["model.dropout=0.2", "training.patience=3"],
 }
-REPEATS = {**FINDING, "kind": "repetition", "sentence": "It repeats itself.", "settings": []}
+REPEATS = {**DIAGNOSTIC, "kind": "repetition", "sentence": "It repeats itself.", "settings": []}
 
 
 def side(share: float, run: dict[str, Any] | None) -> dict[str, Any]:
@@ -31,8 +31,8 @@ def figures(mean: float | None) -> dict[str, Any]:
 
 
 EVALUATION = {
-    "verdict": ["Validation loss 2.0.", FINDING["sentence"], "It repeats itself."],
-    "findings": [FINDING, REPEATS],
+    "verdict": ["Validation loss 2.0.", DIAGNOSTIC["sentence"], "It repeats itself."],
+    "diagnostics": [DIAGNOSTIC, REPEATS],
     "next": {
         "remedy": "dropout",
         "resume": False,
@@ -60,7 +60,7 @@ def page(tmp_path: Path, evaluation: dict[str, Any]) -> str:
     return write_report(folder, ReportData.from_run(folder)).read_text("utf-8")
 
 
-def test_findings_stand_once_with_evidence_and_settings(tmp_path: Path) -> None:
+def test_diagnostics_stand_once_with_evidence_and_settings(tmp_path: Path) -> None:
     text = page(tmp_path, EVALUATION)
     assert HOSTILE not in text
     assert text.count("Over-fit from step 10 &lt;script&gt;") == 1
@@ -68,9 +68,18 @@ def test_findings_stand_once_with_evidence_and_settings(tmp_path: Path) -> None:
     assert "this starts a new run:" in text
     assert "<pre>octavo train runs/a/config.yaml --out runs/a-2 model.dropout=0.2</pre>" in text
     assert text.index("Over-fit from") < text.index("<summary>evidence</summary>") < text.index("It repeats")
-    assert 'class="finding bad"' in text
-    assert ("best step", "1,000") in evidence(FINDING) and ("rise", "0.1235") in evidence(FINDING)
-    assert [name for name, _ in evidence(FINDING)] == ["best step", "rise", "curve"]
+    assert 'class="diagnostic bad"' in text
+    assert ("best step", "1,000") in evidence(DIAGNOSTIC) and ("rise", "0.1235") in evidence(DIAGNOSTIC)
+    assert [name for name, _ in evidence(DIAGNOSTIC)] == ["best step", "rise", "curve"]
+
+
+def test_findings_of_an_earlier_version_make_the_same_page(tmp_path: Path) -> None:
+    old = {name: value for name, value in EVALUATION.items() if name != "diagnostics"}
+    old["findings"] = []
+    for one in EVALUATION["diagnostics"]:
+        old["findings"].append({("weight" if key == "severity" else key): one[key] for key in one})
+    before, after = (page(tmp_path / name, given) for name, given in (("old", old), ("new", EVALUATION)))
+    assert before.replace(str(tmp_path / "old"), str(tmp_path / "new")) == after
 
 
 def test_the_meter_shows_both_sides_and_the_longest_run(tmp_path: Path) -> None:
