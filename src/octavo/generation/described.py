@@ -108,6 +108,7 @@ def knows(model: nn.Module) -> bool:
         type(model) is GPT
         and all(_known(name, module) for name, module in model.named_modules(remove_duplicate=False))
         and len({_alike(block) for block in model.blocks}) == 1
+        and model.blocks[0].attention.causal
         and kind_of(model.blocks[0].feed_forward) is not None
         and model.embedding.max_norm is None
         and getattr(model.ngrams, "buckets", 0) <= MOST
@@ -123,7 +124,7 @@ def _alike(block: Block) -> tuple[object, ...]:
     """What the kernel knows only once, for all blocks."""
     attention, inner = block.attention, block.feed_forward
     heads = (attention.heads, attention.kv_heads, attention.head_width, attention.qk_norm)
-    heads += (attention.qk_norm_eps,)
+    heads += (attention.qk_norm_eps, attention.causal)
     matrices = (attention.qkv, attention.project, *(() if inner is None else inner.children()))
     shapes = tuple(layer.weight.shape for layer in matrices if isinstance(layer, nn.Linear))
     return type(block), block.residual, heads, attention.attend.scale, kind_of(inner), shapes

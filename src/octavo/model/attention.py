@@ -1,12 +1,14 @@
-"""Masked multi-head attention, fused for speed and explicit for looking, with a key/value cache.
+"""Multi-head attention, fused for speed and explicit for looking: over the positions before, over a whole sequence, or
+over a memory, which is another sequence. With caches for writing token by token.
 
-B batch, T new positions, S positions looked at, C width, H heads, G key/value heads, D head width.
+B batch, T new positions, S positions looked at, C width, M width of a memory, H heads, G key/value heads, D head width.
+A mask is true where a query may look. A query that may look nowhere gets zeros.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +39,14 @@ class KeyValueCache:
         return self.keys[:, :, :end], self.values[:, :, :end]
 
 
+@dataclass(frozen=True)
+class MemoryCache:
+    """Keys and values (B, G, S, D) of a memory: it does not grow, so they are computed once for all that is written."""
+
+    keys: Tensor
+    values: Tensor
+
+
 class FusedAttend(nn.Module):
     """Scaled dot-product attention by a fused kernel; the weights never exist as a tensor."""
 
@@ -47,15 +57,19 @@ class FusedAttend(nn.Module):
         self.scale = scale
         self.dropout = dropout
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = True
+    ) -> Tensor:
+        """Without a mask a query looks at itself and what stands before it, or, where not `causal`, at everything."""
         length, seen = q.size(2), k.size(2)
         dropout = self.dropout if self.training else 0.0
         grouped = q.size(1) != k.size(1)
-        if mask is None and length == seen:
+        causal = causal and mask is None
+        if causal and length == seen:
             return F.scaled_dot_product_attention(
                 q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale, enable_gqa=grouped
             )
-        if mask is None and length > 1:
+        if causal and length > 1:
             mask = causal_mask(length, seen, q.device)
         return F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, dropout_p=dropout, scale=self.scale, enable_gqa=grouped
@@ -74,28 +88,58 @@ class ExplicitAttend(nn.Module):
         self.dropout = dropout
         self.drop = Dropout(dropout)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = True
+    ) -> Tensor:
+        """See `FusedAttend`."""
         k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, S, D)
         v = v.repeat_interleave(q.size(1) // v.size(1), dim=1)
         scores = q @ k.transpose(-2, -1) * self.scale  # (B, H, T, S)
-        mask = causal_mask(q.size(2), k.size(2), q.device) if mask is None else mask
-        scores = scores.masked_fill(~mask, -math.inf)
-        return self.drop(self.weights(scores.softmax(dim=-1))) @ v  # (B, H, T, D)
+        if causal and mask is None:
+            mask = causal_mask(q.size(2), k.size(2), q.device)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(dim=-1)
+        if mask is not None:  # where a query may look nowhere these are no numbers
+            weights = weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+        return self.drop(self.weights(weights)) @ v  # (B, H, T, D)
 
 
 def causal_mask(length: int, seen: int, device: torch.device) -> Tensor:
-    """(T, S), true where the query may look: the T queries are the last of the S positions."""
+    """(T, S): what stands before a query, and itself; the T queries are the last of the S positions."""
     return torch.ones(length, seen, dtype=torch.bool, device=device).tril(diagonal=seen - length)
 
 
-def segment_mask(segments: Tensor) -> Tensor:
-    """(B, 1, T, T), true where the query may look: what stands before it in its own of `segments` (B, T)."""
+def segment_mask(segments: Tensor, *, causal: bool = True) -> Tensor:
+    """(B, 1, T, T): what is in a query's own segment, by `segments` (B, T); where `causal`, only what stands before it,
+    and itself.
+    """
     same = segments[:, :, None] == segments[:, None, :]
-    return (same & causal_mask(segments.size(1), segments.size(1), segments.device))[:, None]
+    if causal:
+        same = same & causal_mask(segments.size(1), segments.size(1), segments.device)
+    return same[:, None]
+
+
+def prefix_mask(prefix: Tensor, length: int) -> Tensor:
+    """(B, 1, T, T) of a prefix LM (Raffel et al. 2020): all of a row's first `prefix` (B,) positions, and what stands
+    before a query, and itself.
+    """
+    known = torch.arange(length, device=prefix.device) < prefix[:, None]  # (B, T)
+    return (known[:, None, :] | causal_mask(length, length, prefix.device))[:, None]
+
+
+def padding_mask(ids: Tensor) -> Tensor:
+    """(B, 1, 1, S): where `ids` (B, S) hold one; −1 is none."""
+    return (ids >= 0)[:, None, None, :]
 
 
 class Attention(nn.Module):
-    """Queries, keys and values from x; heads attend; their outputs are joined and projected."""
+    """Queries, keys and values from x; heads attend; their outputs are joined and projected.
+
+    Args:
+        causal: whether a query looks at itself and what stands before it, as in a decoder, or at all of x, as in an
+            encoder. A mask says it instead.
+    """
 
     def __init__(
         self,
@@ -111,9 +155,11 @@ class Attention(nn.Module):
         dropout: float,
         qk_norm_eps: float = QK_EPS,
         qk_norm_scale: bool = False,
+        causal: bool = True,
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_width, self.qk_norm = heads, kv_heads, head_width, qk_norm
+        self.causal = causal
         self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * head_width, bias=qkv_bias)
         # For optimizers that treat matrices as such: these rows are three matrices, multiplied at once for speed.
         row_blocks = (heads * head_width, kv_heads * head_width, kv_heads * head_width)
@@ -134,9 +180,11 @@ class Attention(nn.Module):
         cache: KeyValueCache | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """`mask` (B or 1, 1, T, S), true where a query may look, for what is not all that stands before it."""
+        """`mask` (B or 1, 1, T, S) says alone where a query may look."""
+        assert cache is None or self.causal, "a cache holds what stands before"
         qkv = self.qkv(x)  # (B, T, (H+2G)·D)
-        if cache is None and mask is None and self.attend.fused and fits(qkv, self.head_width):
+        known = self.causal and cache is None and mask is None and self.attend.fused
+        if known and fits(qkv, self.head_width):
             y = self.by_kernel(qkv, rotation)  # (B, T, H·D)
         else:
             qkv = qkv.to(x.dtype) if x.device.type == "cpu" else qkv
@@ -185,5 +233,58 @@ class Attention(nn.Module):
         q, k = qk.split((self.heads, self.kv_heads), dim=1)  # (B, H, T, D), (B, G, T, D)
         if cache is not None:
             k, v = cache.append(k, v)
-        y = self.attend(q, k, v, mask)  # (B, H, T, D)
+        y = self.attend(q, k, v, mask, causal=self.causal)  # (B, H, T, D)
         return y.transpose(1, 2).reshape(batch, length, self.heads * self.head_width)
+
+
+class CrossAttention(nn.Module):
+    """Queries from x, keys and values from a memory, such as what an encoder made of a source.
+
+    There are no turned positions here (`model.positions`): the two sequences share no count of places. What stands
+    where in the memory is for its own encoder to say, as in the first transformer and in T5.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        memory_width: int,
+        heads: int,
+        kv_heads: int,
+        head_width: int,
+        attend: FusedAttend | ExplicitAttend,
+        qkv_bias: bool,
+        qk_norm: bool,
+        project: nn.Module,
+        dropout: float,
+        qk_norm_eps: float = QK_EPS,
+    ) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.head_width, self.qk_norm = heads, kv_heads, head_width, qk_norm
+        self.qk_norm_eps = qk_norm_eps
+        self.q = nn.Linear(width, heads * head_width, bias=qkv_bias)
+        self.kv = nn.Linear(memory_width, 2 * kv_heads * head_width, bias=qkv_bias)
+        self.kv.weight.row_blocks = (kv_heads * head_width,) * 2  # pyrefly: ignore  # see `Attention`
+        self.attend = attend
+        self.project = project
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, memory: Tensor | MemoryCache, mask: Tensor | None = None) -> Tensor:
+        """Each of x (B, T, C) looks at all of the memory (B, S, M), or where a mask (B or 1, 1, T or 1, S) lets it."""
+        known = memory if isinstance(memory, MemoryCache) else self.remember(memory)
+        q = _heads(self.q(x), self.head_width)  # (B, H, T, D)
+        if self.qk_norm:
+            q = rms_norm(q, eps=self.qk_norm_eps)
+        y = self.attend(q, known.keys, known.values, mask, causal=False)  # (B, H, T, D)
+        return self.dropout(self.project(y.transpose(1, 2).flatten(2)))  # (B, T, C)
+
+    def remember(self, memory: Tensor) -> MemoryCache:
+        """What `forward` takes in the place of a memory (B, S, M) that many calls look at."""
+        kv = _heads(self.kv(memory), self.head_width)  # (B, 2G, S, D)
+        keys, values = kv.split((self.kv_heads, self.kv_heads), dim=1)
+        return MemoryCache(rms_norm(keys, eps=self.qk_norm_eps) if self.qk_norm else keys, values)
+
+
+def _heads(x: Tensor, head_width: int) -> Tensor:
+    """(B, T, N·D) as (B, N, T, D)."""
+    return x.unflatten(-1, (-1, head_width)).transpose(1, 2)
