@@ -24,7 +24,7 @@ from octavo.runs.data import build_dataset
 from octavo.runs.evaluate import whole_split
 from octavo.runs.folder import RunFolder
 from octavo.runs.info import run_info
-from octavo.runs.judge import judge
+from octavo.runs.metrics import evaluate_split
 from octavo.runs.run import Run
 from octavo.training.runtime import Runtime, set_threads
 
@@ -97,7 +97,7 @@ def main() -> None:
     runtime = Runtime(torch.device("cpu"), "float32", set_threads(None))
 
     def loss(model: Any) -> float:
-        return judge(model, dataset.validation, recipe, dataset.tokenizer, runtime).loss
+        return evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime).loss
 
     rows = [
         row(f"teacher, seed {seed}", run, loss(run.model))

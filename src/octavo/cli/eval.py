@@ -40,7 +40,7 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
     print_table([row[shown] for row in rows], head=head[shown])
     show()
     said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
-    said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.figures]
+    said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
     show(", ".join([*said, f"step {result['step']:,}"]))
     show(f"on {result['tokens']:,} tokens ({result['bytes']:,} bytes); {result['parameters']:,} parameters")
     for number, diagnostic in enumerate(result["diagnostics"]):

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from octavo.dataset.batch import Batch
-from octavo.training.objective import Judged
+from octavo.training.objective import PerToken
 
 
 class Places:
@@ -23,8 +23,8 @@ class Places:
         self.difference, self.square = 0.0, 0.0
         self.tokens, self.ends, self.probability, self.elsewhere = 0, 0, 0.0, 0.0
 
-    def add(self, found: Judged, batch: Batch[Tensor]) -> None:
-        """What each position of a batch was judged by."""
+    def add(self, found: PerToken, batch: Batch[Tensor]) -> None:
+        """Add what each position of a batch was given."""
         losses, targets, logits = found.losses, batch.targets, found.logits
         quarter = self.context // 4
         whole = losses[(targets >= 0).all(dim=1)].double() if targets.size(1) == self.context else losses[:0]

@@ -24,7 +24,7 @@ class Score:
         total: of the losses, each with its weight.
         weight: what the tokens count together; without weights as many as there are.
         tokens: how many there are.
-        sums: of the objective's figures, by name.
+        sums: of the objective's metrics, by name.
         unit: of the loss.
     """
 
@@ -40,8 +40,8 @@ class Score:
         return self.total / self.weight
 
     @property
-    def figures(self) -> dict[str, float]:
-        """The objective's figures: means over the tokens."""
+    def metrics(self) -> dict[str, float]:
+        """The objective's metrics: means over the tokens."""
         return {name: value / self.tokens for name, value in self.sums.items()}
 
     @property
@@ -78,17 +78,17 @@ def score(
     was_training = model.training
     model.eval()
     total, weight, tokens = 0.0, 0.0, 0
-    sums = dict.fromkeys((figure.name for figure in objective.figures), 0.0)
+    sums = dict.fromkeys((metric.name for metric in objective.metrics), 0.0)
     for arrays in batches:
         batch = arrays.to(device)
         with autocast():
-            found = objective.judge(model, batch)
+            found = objective.evaluate(model, batch)
         losses = found.losses if batch.weights is None else found.losses * batch.weights
         total += losses.sum().item()
         if places is not None:
             places.add(found, batch)
         weight, tokens = weight + arrays.weight, tokens + arrays.scored
         for name in sums:
-            sums[name] += found.figures[name].sum().item()
+            sums[name] += found.metrics[name].sum().item()
     model.train(was_training)
     return Score(total, weight, tokens, sums, objective.unit)

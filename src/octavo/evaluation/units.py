@@ -31,7 +31,7 @@ SHORTEST = 64  # bytes of a stretch
 @dataclass(frozen=True)
 class UnitScores:
     """Sums over the tokens of each unit, (units,) each: losses with their weights, bytes, tokens and what they count
-    together, and the objective's figures by name.
+    together, and the objective's metrics by name.
     """
 
     losses: np.ndarray
@@ -82,7 +82,7 @@ def unit_scores(
     was_training = model.training
     model.eval()
     losses, weights, tokens = np.zeros(len(sizes)), np.zeros(len(sizes)), np.zeros(len(sizes), np.int64)
-    sums = {figure.name: np.zeros(len(sizes)) for figure in objective.figures}
+    sums = {metric.name: np.zeros(len(sizes)) for metric in objective.metrics}
     made = batches.evaluation(
         split.tokens,
         split.starts,
@@ -94,18 +94,18 @@ def unit_scores(
     for arrays in made:
         here = arrays.to(device)
         with autocast():
-            judged = objective.judge(model, here)
+            given = objective.evaluate(model, here)
 
         def scored(values: Tensor, there: np.ndarray = arrays.places >= 0) -> np.ndarray:
             return values.double().cpu().numpy()[there]
 
         unit = owner[arrays.places[arrays.places >= 0]]
         weight = np.ones(len(unit)) if here.weights is None else scored(here.weights)
-        np.add.at(losses, unit, scored(judged.losses) * weight)
+        np.add.at(losses, unit, scored(given.losses) * weight)
         np.add.at(weights, unit, weight)
         np.add.at(tokens, unit, 1)
         for name, found in sums.items():
-            np.add.at(found, unit, scored(judged.figures[name]))
+            np.add.at(found, unit, scored(given.metrics[name]))
     model.train(was_training)
     return UnitScores(losses, sizes, tokens, weights, sums, objective.unit)
 

@@ -179,7 +179,7 @@ def headlines(
         ("validation loss", found.get("val_loss"), "{:.4f}", f"{objective.unit}; lower is better"),
         ("perplexity", found.get("perplexity"), "{:,.2f}", "tokens that it hesitates between"),
         ("bits per byte", found.get("bits_per_byte"), "{:.3f}", "to write down the validation text"),
-        *((one.label, found.get(one.name), one.form, one.explanation) for one in objective.figures),
+        *((one.label, found.get(one.name), one.form, one.explanation) for one in objective.metrics),
         ("parameters", found.get("parameters"), "{:,.0f}", "trained numbers"),
         ("best step", found.get("step"), "{:,.0f}", f"of {last.get('step', 0):,}"),
         ("tokens seen", tokens, "{:,.0f}", "while training"),

@@ -24,7 +24,7 @@ from octavo.ground.records import read_record
 from octavo.model.kind import LanguageModel
 from octavo.runs.data import absolute, build_dataset, cleaned
 from octavo.runs.folder import RunFolder
-from octavo.runs.judge import judge
+from octavo.runs.metrics import evaluate_split
 from octavo.runs.next_step import next_step
 from octavo.runs.written import Written, ended, judged, write
 from octavo.synthesis.storyteller import Storyteller
@@ -121,7 +121,7 @@ def figures(
     if len(split.tokens) < 2:
         raise InputError(f"The text has {len(split.tokens)} tokens; judging needs at least 2.")
     places = Places(context=recipe.model.context, end=tokenizer.end if split.documents > 1 else None)
-    found = judge(model, split, recipe, tokenizer, runtime, places).as_dict()
+    found = evaluate_split(model, split, recipe, tokenizer, runtime, places).as_dict()
     starts = np.append(split.starts.astype(np.int64), len(split.tokens))
     return {
         "val_loss": found.pop("loss"),

@@ -19,7 +19,7 @@ from octavo.ground.shown import shown
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.folder import RunFolder
-from octavo.runs.judge import sampling_of
+from octavo.runs.sampling import sampling_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
 from octavo.training.checkpoint import Checkpoint
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder

@@ -25,9 +25,10 @@ from octavo.model.kind import LanguageModel
 from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
-from octavo.runs.judge import Metrics, judge, sampling_of
+from octavo.runs.metrics import Metrics, evaluate_split
 from octavo.runs.progress import Progress
 from octavo.runs.run import Run
+from octavo.runs.sampling import sampling_of
 from octavo.runs.signals import stop_requests
 from octavo.runs.teachers import objective_of
 from octavo.runs.tensorboard import TensorBoard
@@ -214,7 +215,7 @@ class Session:
                 "event": "train",
                 "step": info.step,
                 "loss": info.loss,
-                **info.figures,
+                **info.metrics,
                 "learning_rate": info.learning_rate,
                 "gradient_norm": info.gradient_norm,
                 "tokens": self.progress.tokens,
@@ -232,9 +233,11 @@ class Session:
         if self.board is not None:
             self.board.write(row)
 
-    def judged(self) -> Metrics:
+    def measured(self) -> Metrics:
         """The model's place on the validation split now; the time that it takes does not count as training."""
-        result = judge(self.model, self.dataset.validation, self.recipe, self.dataset.tokenizer, self.runtime)
+        result = evaluate_split(
+            self.model, self.dataset.validation, self.recipe, self.dataset.tokenizer, self.runtime
+        )
         if not math.isfinite(result.loss):
             raise self.diverged(f"the validation loss is {result.loss}")
         self._clock = time.monotonic()
@@ -243,7 +246,7 @@ class Session:
 
     def evaluate(self, info: StepInfo) -> None:
         """Judge on the validation split, note a new best, and end the run when patience does."""
-        progress, result = self.progress, self.judged()
+        progress, result = self.progress, self.measured()
         self.evaluated = info.step
         better = result.loss < progress.best_loss
         if better:
@@ -267,7 +270,7 @@ class Session:
 
     def evaluate_untrained(self) -> None:
         """A row for step 0, which is no candidate for the best: there is no checkpoint of it."""
-        result = self.judged()
+        result = self.measured()
         row = {"event": "validation", "step": 0, **result.as_dict(), "best": False}
         self.write_row({**row, "seconds": 0.0})
         self.console.say(f"step 0/{self.steps}  untrained  validation {result}")

@@ -19,7 +19,7 @@ from octavo.evaluation.writing import COPIED
 from octavo.generation import Sample, Sampling, Writer
 from octavo.ground.files import storage_errors
 from octavo.model.kind import LanguageModel
-from octavo.runs.judge import sampling_of
+from octavo.runs.sampling import sampling_of
 from octavo.synthesis.checker import check as check_pidgin
 
 JUDGED_STORIES = 200

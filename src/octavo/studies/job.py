@@ -201,7 +201,7 @@ def judged(folder: Path, which: str) -> dict[str, Any]:
         "settled": True,
         "val_loss": total.loss,
         "bits_per_byte": total.bits_per_byte(dataset.validation.bytes),
-        "accuracy": total.figures.get("accuracy"),
+        "accuracy": total.metrics.get("accuracy"),
         "perplexity": total.perplexity,
         "initial_loss": initial.loss,
         "step": run.step,

@@ -97,9 +97,9 @@ def pinned(study: Study) -> Study:
 def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Facts:
     """Build a variant's dataset (each once) and batches, and try its model and prompt."""
     objective = recipe.objective.build()
-    if not objective.unit.text or "accuracy" not in {figure.name for figure in objective.figures}:
+    if not objective.unit.text or "accuracy" not in {metric.name for metric in objective.metrics}:
         raise InputError(
-            f"objective={recipe.objective.kind} is judged in {objective.unit}; a study compares runs by the "
+            f"objective={recipe.objective.kind} is measured in {objective.unit}; a study compares runs by the "
             "probability of their text and the next tokens guessed first.",
             remedy="octavo compare RUN RUN",
         )

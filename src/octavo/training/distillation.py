@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from octavo.dataset.batch import Batch
 from octavo.training.objective import (
-    Judged,
     Loss,
     Model,
     Objective,
+    PerToken,
     at_least_float32,
     counts,
     logits_of,
@@ -34,7 +34,7 @@ class Distillation(Objective):
     def __init__(self, objective: Objective, teachers: Sequence[nn.Module], *, weight: float) -> None:
         self.objective, self.weight = objective, weight
         self.teachers = [teacher.eval().requires_grad_(False) for teacher in teachers]
-        self.unit, self.figures = objective.unit, objective.figures
+        self.unit, self.metrics = objective.unit, objective.metrics
 
     @torch.no_grad()
     def soft_targets(self, batch: Batch[Tensor], *, step: int) -> Tensor:
@@ -48,11 +48,11 @@ class Distillation(Objective):
         own = self.objective.loss(lambda *_, **__: logits, batch, step=step)  # it need not be computed twice
         taught = F.cross_entropy(logits.flatten(0, 1), soft.flatten(0, 1), reduction="none")
         total = (taught * counts(batch).flatten()).sum()
-        return Loss(torch.lerp(own.total, total, self.weight), own.figures)
+        return Loss(torch.lerp(own.total, total, self.weight), own.metrics)
 
-    def judge(self, model: Model, batch: Batch[Tensor]) -> Judged:
+    def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
         """See the base class."""
-        return self.objective.judge(model, batch)
+        return self.objective.evaluate(model, batch)
 
     def baselines(
         self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int

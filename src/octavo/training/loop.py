@@ -39,7 +39,7 @@ class StepInfo:
     gradient_norm: float  # before clipping
     learning_rate: float
     tokens: int  # scored in this step
-    figures: Mapping[str, float] = field(default_factory=dict)  # the objective's own
+    metrics: Mapping[str, float] = field(default_factory=dict)  # the objective's own
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def training_steps(
                     mean = loss.total / (weight / world.size)
                 world.beat()
                 mean.backward()
-            found.append({LOSS: mean.detach()} | {name: each.detach() for name, each in loss.figures.items()})
-        loss, norm, figures = told(found, parameters, world)
+            found.append({LOSS: mean.detach()} | {name: each.detach() for name, each in loss.metrics.items()})
+        loss, norm, metrics = told(found, parameters, world)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise diverged(step, loss, norm, factor)
         if options.clip is not None and norm > options.clip:
@@ -111,14 +111,14 @@ def training_steps(
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         rate = optimizers[0].param_groups[0]["lr"]
-        means = {name: figure / tokens for name, figure in figures.items()}
-        yield StepInfo(step + 1, loss, norm, learning_rate=rate, tokens=tokens, figures=means)
+        means = {name: total / tokens for name, total in metrics.items()}
+        yield StepInfo(step + 1, loss, norm, learning_rate=rate, tokens=tokens, metrics=means)
 
 
 def told(
     found: Sequence[Mapping[str, Tensor]], parameters: Sequence[nn.Parameter], world: World
 ) -> tuple[float, float, dict[str, float]]:
-    """A step's loss, the length of its gradient, and its figures, of all processes; waits for the device once."""
+    """A step's loss, the length of its gradient, and its metrics, over all processes; waits for the device once."""
     tensors = [tensor.reshape(1) for part in found for tensor in part.values()]
     *values, norm = torch.cat([*tensors, gradient_norm(parameters).reshape(1)]).tolist()
     sums = dict.fromkeys(found[0], 0.0)

@@ -1,4 +1,4 @@
-"""What a model learns, and what it is judged by: the usual objective is `next-token`.
+"""What a model learns, and what it is evaluated by: the usual objective is `next-token`.
 
 B sequences, T positions, V vocabulary.
 """
@@ -44,8 +44,8 @@ TEXT = Unit()
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A number that an objective states beside its loss: a mean over the scored targets.
+class Metric:
+    """A number that an objective gives next to its loss: a mean over the scored targets.
 
     Attributes:
         name: its key in metrics.jsonl and evaluation.json.
@@ -65,25 +65,25 @@ class Loss:
 
     Attributes:
         total: summed over the targets, each with its weight; a scalar in float32 or wider.
-        figures: by name, summed over the scored targets, each of which counts alike.
+        metrics: by name, summed over the scored targets, each of which counts alike.
     """
 
     total: Tensor
-    figures: Mapping[str, Tensor] = field(default_factory=dict)
+    metrics: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What each position is judged by.
+class PerToken:
+    """What evaluation knows of each position.
 
     Attributes:
         losses: (B, T), without their weights; 0 where nothing is predicted.
-        figures: by name, (B, T), numbers or truth values; 0 where nothing is predicted.
+        metrics: by name, (B, T), numbers or truth values; 0 where nothing is predicted.
         logits: (B, T, V) in float32, where they stand for probabilities of tokens.
     """
 
     losses: Tensor
-    figures: Mapping[str, Tensor]
+    metrics: Mapping[str, Tensor]
     logits: Tensor | None = None
 
 
@@ -92,19 +92,19 @@ class Objective(ABC):
 
     Attributes:
         unit: of the loss.
-        figures: what `judge` states beside it. `loss` may state any.
+        metrics: what `evaluate` gives next to the loss. `loss` may give any.
     """
 
     unit: Unit = TEXT
-    figures: tuple[Figure, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
     @abstractmethod
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
         """What `step` learns from a batch. Nothing here may wait for the device (`.item()`)."""
 
     @abstractmethod
-    def judge(self, model: Model, batch: Batch[Tensor]) -> Judged:
-        """What each position of a batch is judged by."""
+    def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
+        """Losses and metrics of each position of a batch."""
 
     def baselines(
         self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int
@@ -136,7 +136,7 @@ def counts(batch: Batch[Tensor]) -> Tensor:
 class NextToken(Objective):
     """Cross-entropy with the token that follows."""
 
-    figures = (Figure("accuracy", "accuracy", "of next tokens guessed first", "{:.1%}"),)
+    metrics = (Metric("accuracy", "accuracy", "of next tokens guessed first", "{:.1%}"),)
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
         """See the base class."""
@@ -147,13 +147,13 @@ class NextToken(Objective):
         each = F.cross_entropy(logits, targets, ignore_index=-1, reduction="none")
         return Loss((each * batch.weights.flatten()).sum())
 
-    def judge(self, model: Model, batch: Batch[Tensor]) -> Judged:
+    def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
         """See the base class."""
         logits = logits_of(model, batch).float()  # (B, T, V)
         targets = batch.targets
         nats = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
         right = logits.argmax(dim=-1) == targets
-        return Judged(nats.view_as(targets), {"accuracy": right}, logits)
+        return PerToken(nats.view_as(targets), {"accuracy": right}, logits)
 
 
 NEXT_TOKEN = NextToken()

@@ -45,7 +45,7 @@ def test_sums_over_all_batches() -> None:
     assert found.total == pytest.approx((1 + 2 + 3 + 1 + 3) * math.log(2), rel=1e-6)
     assert found.loss == pytest.approx(2 * math.log(2), rel=1e-6)
     assert found.perplexity == pytest.approx(4, rel=1e-6)
-    assert found.figures == {"accuracy": 0.4}
+    assert found.metrics == {"accuracy": 0.4}
     assert found.bits_per_byte(20) == pytest.approx(0.5, rel=1e-6)
 
 
@@ -62,7 +62,7 @@ def test_weights_make_a_weighted_mean_which_is_not_one_of_text() -> None:
     found = score(model, [dataclasses.replace(plain, weights=weights)])
     assert (found.tokens, found.weight) == (3, 4.0)
     assert found.loss == pytest.approx((1 * 1 + 3 * 2) / 4 * math.log(2), rel=1e-6)
-    assert found.figures == {"accuracy": pytest.approx(1 / 3)}
+    assert found.metrics == {"accuracy": pytest.approx(1 / 3)}
     assert found.perplexity is None and found.bits_per_byte(10) is None
     ones = dataclasses.replace(plain, weights=np.ones_like(weights))
     assert score(model, [ones]) == score(model, [plain])

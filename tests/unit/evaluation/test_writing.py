@@ -16,7 +16,7 @@ from octavo.evaluation.diagnosis import diagnose
 from octavo.evaluation.diagnostic import Diagnostic, Facts
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import score
-from octavo.training.objective import Judged
+from octavo.training.objective import PerToken
 
 
 def found(recipe: dict[str, Any] | None = None, **evaluation: Any) -> dict[str, Diagnostic]:
@@ -146,7 +146,7 @@ def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
     places = Places(context=12, end=None)
     zeros = torch.zeros(9, 12, dtype=torch.int64)
     for part in (slice(0, 4), slice(4, 9)):
-        places.add(Judged(torch.from_numpy(nats[part]), {}), Batch(zeros[part], zeros[part]))
+        places.add(PerToken(torch.from_numpy(nats[part]), {}), Batch(zeros[part], zeros[part]))
     gains = nats[:, 6:9].mean(axis=1) - nats[:, 9:].mean(axis=1)
     found = places.positions()
     assert found is not None and found["rows"] == 9

@@ -15,7 +15,7 @@ from octavo.errors import CorpusError, StorageError
 from octavo.ground.console import Console
 from octavo.runs import session
 from octavo.runs.hooks import Hook
-from octavo.runs.judge import Metrics, judge
+from octavo.runs.metrics import Metrics, evaluate_split
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow
 from octavo.training.loop import StepInfo
@@ -58,10 +58,10 @@ def test_patience_and_metrics_go_on_after_every_resume(text: Path, tmp_path: Pat
     """Patience once began anew with every session, so a run that was stopped often enough never ended."""
     constant = "training.schedule=constant"  # the rate in a row does not depend on where the run would end
     whole = train(text, tmp_path / "whole", constant)
-    judged = [row for row in whole if row["event"] == "validation"]
+    evaluated = [row for row in whole if row["event"] == "validation"]
     # As good as the best is no better.
-    assert len({row["loss"] for row in judged}) == 1
-    assert [row["best"] for row in judged] == [True, False, False, False, False]
+    assert len({row["loss"] for row in evaluated}) == 1
+    assert [row["best"] for row in evaluated] == [True, False, False, False, False]
     for step in (2, 3, 4):
         rows = train(text, tmp_path / "parts", constant, f"training.steps={step}", resume=step > 2)
         assert rows == [row for row in whole if row["step"] <= step]
@@ -75,9 +75,9 @@ def test_judging_is_no_training_time(text: Path, tmp_path: Path, monkeypatch: py
 
     def slow(*arguments: Any, **options: Any) -> Metrics:
         seconds[0] += 1000
-        return judge(*arguments, **options)
+        return evaluate_split(*arguments, **options)
 
-    monkeypatch.setattr(session, "judge", slow)
+    monkeypatch.setattr(session, "evaluate_split", slow)
     monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: seconds[0] + next(clock)))
     run = octavo.train(RECIPE, text, tmp_path / "run", console=Console(quiet=True))
     assert seconds[0] == 5000

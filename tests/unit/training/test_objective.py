@@ -16,10 +16,10 @@ from octavo.training.loop import StepOptions, training_steps
 from octavo.training.objective import (
     NEXT_TOKEN,
     TEXT,
-    Figure,
-    Judged,
     Loss,
+    Metric,
     Objective,
+    PerToken,
     Unit,
     counts,
     logits_of,
@@ -52,26 +52,26 @@ def batch(*, weights: bool = False) -> Batch[Tensor]:
 def test_what_is_judged_is_what_is_learned(kind: str, weights: bool) -> None:
     objective = parts("objective")[kind]().build()  # pyrefly: ignore
     model, given = Table(), batch(weights=weights)
-    loss, judged = objective.loss(model, given), objective.judge(model, given)
+    loss, judged = objective.loss(model, given), objective.evaluate(model, given)
     assert loss.total.item() == pytest.approx((judged.losses * counts(given)).sum().item(), rel=1e-5)
-    assert judged.figures.keys() == {figure.name for figure in objective.figures}
+    assert judged.metrics.keys() == {metric.name for metric in objective.metrics}
     unscored = given.targets < 0
     assert not judged.losses[unscored].any()
-    assert not any(values[unscored].any() for values in judged.figures.values())
+    assert not any(values[unscored].any() for values in judged.metrics.values())
     loss.total.backward()
     assert model.weight.grad is not None and model.weight.grad.any()
 
 
 def test_next_token_by_hand() -> None:
     model, given = Table(), batch(weights=True)
-    judged, total = NEXT_TOKEN.judge(model, given), 0.0
+    judged, total = NEXT_TOKEN.evaluate(model, given), 0.0
     for row in range(3):
         for place in range(7):
             target = int(given.targets[row, place])
             if target >= 0:
                 known = model.weight[given.inputs[row, place]].double().log_softmax(-1)
                 assert judged.losses[row, place].item() == pytest.approx(-known[target].item(), rel=1e-5)
-                assert judged.figures["accuracy"][row, place] == (known.argmax() == target)
+                assert judged.metrics["accuracy"][row, place] == (known.argmax() == target)
                 total -= float(given.weights[row, place]) * known[target].item()
     assert NEXT_TOKEN.loss(model, given).total.item() == pytest.approx(total, rel=1e-5)
 
@@ -103,22 +103,24 @@ class Squared(Objective):
     """The squared difference of the logits from one-hot targets."""
 
     unit = Unit("squared error", "token", text=False)
-    figures = (Figure("size", "size"),)
+    metrics = (Metric("size", "size"),)
 
-    def judge(self, model: Any, batch: Batch[Tensor]) -> Judged:
+    def evaluate(self, model: Any, batch: Batch[Tensor]) -> PerToken:
         logits, scored = logits_of(model, batch), batch.targets >= 0
         there = F.one_hot(batch.targets.clamp_min(0), V)
-        return Judged((logits - there).square().sum(-1) * scored, {"size": logits.square().sum(-1) * scored})
+        return PerToken(
+            (logits - there).square().sum(-1) * scored, {"size": logits.square().sum(-1) * scored}
+        )
 
     def loss(self, model: Any, batch: Batch[Tensor], *, step: int = 0) -> Loss:
-        found = self.judge(model, batch)
-        return Loss((found.losses * counts(batch)).sum(), {"size": found.figures["size"].sum()})
+        found = self.evaluate(model, batch)
+        return Loss((found.losses * counts(batch)).sum(), {"size": found.metrics["size"].sum()})
 
 
 @pytest.mark.parametrize("micro_batch", [None, 1, 2])
 def test_figures_of_a_step_are_means_over_its_scored_tokens(micro_batch: int | None) -> None:
     model, given = Table(), batch(weights=True)
-    judged = Squared().judge(model, given)
+    judged = Squared().evaluate(model, given)
     arrays = Batch(**{name: value.numpy() for name, value in given.items()})
     still = SGD(model.parameters(), lr=0.0)
     still.param_groups[0]["base_lr"] = 0.0
@@ -133,6 +135,6 @@ def test_figures_of_a_step_are_means_over_its_scored_tokens(micro_batch: int | N
         options=StepOptions(micro_batch=micro_batch, accumulation=2),
     )
     assert info.tokens == 2 * given.scored
-    assert info.figures["size"] == pytest.approx(judged.figures["size"].sum().item() / given.scored, rel=1e-5)
+    assert info.metrics["size"] == pytest.approx(judged.metrics["size"].sum().item() / given.scored, rel=1e-5)
     mean = (judged.losses * counts(given)).sum().item() / given.weight
     assert info.loss == pytest.approx(mean, rel=1e-5)

@@ -1,4 +1,4 @@
-"""The model's place on a split, as every part of a run states it."""
+"""A model's metrics on a split, as every part of a run states them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
-from octavo.config import Recipe, SamplingConfig
+from octavo.config import Recipe
 from octavo.dataset import Split
-from octavo.errors import InputError
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import Score, score
-from octavo.generation import Sampling
 from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Unit
@@ -22,12 +18,12 @@ from octavo.training.runtime import Runtime
 
 @dataclass(frozen=True)
 class Metrics:
-    """Mean loss, what follows from it where it is one of text, and the objective's figures."""
+    """Mean loss, what follows from it if it is one of text, and the objective's other metrics."""
 
     loss: float
     perplexity: float | None
     bits_per_byte: float | None
-    figures: Mapping[str, float]
+    others: Mapping[str, float]
     tokens: int
     unit: Unit
 
@@ -36,7 +32,7 @@ class Metrics:
         text = {"perplexity": self.perplexity, "bits_per_byte": self.bits_per_byte}
         if self.bits_per_byte is None:
             text = {"unit": str(self.unit)}
-        return {"loss": self.loss, **text, **self.figures, "tokens": self.tokens}
+        return {"loss": self.loss, **text, **self.others, "tokens": self.tokens}
 
     def __str__(self) -> str:
         if self.bits_per_byte is None:
@@ -44,7 +40,7 @@ class Metrics:
         return f"{self.loss:.4f}  {self.bits_per_byte:.3f} bits/byte"
 
 
-def judge(
+def evaluate_split(
     model: LanguageModel,
     split: Split,
     recipe: Recipe,
@@ -68,8 +64,8 @@ def judge(
         model, map(world.shard, batches), objective=objective, autocast=runtime.autocast, places=places
     )
     total, weight, tokens, *sums = world.all_reduce(own.total, own.weight, own.tokens, *own.sums.values())
-    figures = dict(zip(own.sums, sums, strict=True))
-    result = Score(total, weight, int(tokens), figures, objective.unit)
+    totals = dict(zip(own.sums, sums, strict=True))
+    result = Score(total, weight, int(tokens), totals, objective.unit)
     # A part is taken to have its share of the split's bytes.
     whole = limit is None or limit >= len(split.tokens)
     scored_bytes = split.bytes if whole else split.bytes * result.tokens / len(split.tokens)
@@ -77,18 +73,7 @@ def judge(
         loss=result.loss,
         perplexity=result.perplexity,
         bits_per_byte=result.bits_per_byte(scored_bytes),
-        figures=result.figures,
+        others=result.metrics,
         tokens=result.tokens,
         unit=result.unit,
     )
-
-
-def sampling_of(settings: SamplingConfig, **changes: Any) -> Sampling:
-    """The recipe's way of choosing tokens, with what was given instead of it. Raises InputError for what is no way."""
-    given = {name: value for name, value in changes.items() if value is not None}
-    try:
-        checked = type(settings).model_validate(settings.model_dump() | given)
-    except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-        raise InputError(f"This is no way to choose tokens: {'; '.join(wrong)}.") from error
-    return Sampling(**{name: getattr(checked, name) for name in Sampling.__dataclass_fields__})

@@ -14,7 +14,7 @@ from octavo.ground.console import Console
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.runs.data import build_dataset
-from octavo.runs.judge import Metrics, judge
+from octavo.runs.metrics import Metrics, evaluate_split
 from octavo.training.runtime import Runtime
 
 CONTEXT = 16
@@ -22,7 +22,7 @@ CONTEXT = 16
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Dataset, GPT]:
-    folder = tmp_path_factory.mktemp("judge")
+    folder = tmp_path_factory.mktemp("metrics")
     (folder / "text.txt").write_text("where the brown fox lay, the old dog saw it. " * 60, encoding="utf-8")
     recipe = check(
         {
@@ -38,11 +38,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recipe, Dataset, GPT
     return recipe, dataset, build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=1)
 
 
-def judged(made: tuple[Recipe, Dataset, GPT], tokens: int | None) -> Metrics:
+def measured(made: tuple[Recipe, Dataset, GPT], tokens: int | None) -> Metrics:
     recipe, dataset, model = made
     some = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": tokens})})
     runtime = Runtime(torch.device("cpu"), "float32", 1)
-    return judge(model, dataset.validation, some, dataset.tokenizer, runtime)
+    return evaluate_split(model, dataset.validation, some, dataset.tokenizer, runtime)
 
 
 def nats_of(made: tuple[Recipe, Dataset, GPT], count: int) -> float:
@@ -61,7 +61,7 @@ def nats_of(made: tuple[Recipe, Dataset, GPT], count: int) -> float:
 @pytest.mark.parametrize("tokens", [1, CONTEXT, 5 * CONTEXT, 10 * CONTEXT + 3])
 def test_bits_per_byte_of_a_part_are_of_its_own_bytes(made: tuple[Recipe, Dataset, GPT], tokens: int) -> None:
     """A part's loss was once divided by the whole text's bytes. Here each token is one byte."""
-    found = judged(made, tokens)
+    found = measured(made, tokens)
     assert found.tokens == -(-tokens // CONTEXT) * CONTEXT
     assert found.loss == pytest.approx(nats_of(made, found.tokens) / found.tokens, rel=1e-5)
     assert found.bits_per_byte == pytest.approx(found.loss / math.log(2), rel=1e-9)
@@ -70,7 +70,7 @@ def test_bits_per_byte_of_a_part_are_of_its_own_bytes(made: tuple[Recipe, Datase
 
 @pytest.mark.parametrize("tokens", [None, 10**6])
 def test_the_whole_split(made: tuple[Recipe, Dataset, GPT], tokens: int | None) -> None:
-    found, split = judged(made, tokens), made[1].validation
+    found, split = measured(made, tokens), made[1].validation
     assert found.tokens == len(split.tokens) - 1 == split.bytes - 1
     assert found.loss == pytest.approx(nats_of(made, found.tokens) / found.tokens, rel=1e-5)
     assert found.bits_per_byte == pytest.approx(
@@ -79,5 +79,5 @@ def test_the_whole_split(made: tuple[Recipe, Dataset, GPT], tokens: int | None) 
 
 
 def test_a_part_says_about_what_the_whole_says(made: tuple[Recipe, Dataset, GPT]) -> None:
-    whole, half = judged(made, None), judged(made, made[1].validation.bytes // 2)
+    whole, half = measured(made, None), measured(made, made[1].validation.bytes // 2)
     assert half.bits_per_byte == pytest.approx(whole.bits_per_byte, rel=0.02)
