@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +37,10 @@ for name in (
     "corpus",
     "study",
     "tokenizer",
+    "import",
 ):
-    app.command(getattr(import_module(f"octavo.cli.{name}"), f"{name}_command"), name=name)
+    module = f"{name}_" if iskeyword(name) else name  # as PEP 8 spells such names
+    app.command(getattr(import_module(f"octavo.cli.{module}"), f"{name}_command"), name=name)
 app.command(completion_of(app))
 app.meta.suppress_keyboard_interrupt = False
 app.meta.group_parameters = Group("Parameters of every command", sort_key=0)

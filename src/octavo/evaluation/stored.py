@@ -233,6 +233,14 @@ class OwnPart(Record):
     parts: tuple[str, ...]
 
 
+class Imported(Record):
+    """Where a model came from that Octavo has not trained, with the SHA-256 of each file."""
+
+    path: str
+    form: str
+    files: dict[str, str]
+
+
 class Manifest(Record):
     """manifest.json."""
 
@@ -241,6 +249,7 @@ class Manifest(Record):
     runtime: Decided
     parts: tuple[OwnPart, ...] = ()
     teachers: tuple[Taught, ...] = ()
+    imported: Imported | None = None
     written_sha256: str | None = None
 
 

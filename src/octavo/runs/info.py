@@ -33,6 +33,7 @@ def run_info(path: Path) -> dict[str, Any]:
     state = Progress.of(newest) if newest else None
     data = manifest.get("data", {})
     taught_by = [teacher["checkpoint"] for teacher in manifest.get("teachers", [])]
+    imported = manifest.get("imported")
     return {
         "run": str(path),
         "description": recipe["description"],
@@ -43,6 +44,7 @@ def run_info(path: Path) -> dict[str, Any]:
         "training_tokens": data.get("splits", {}).get("train", {}).get("tokens"),
         "shape": shape_in_words(recipe["model"]),
         **({"teachers": taught_by} if taught_by else {}),
+        **({"imported_from": f"{imported['path']}, {imported['form']}"} if imported else {}),
         "step": state.step if state else 0,
         "finished": state.finished if state else False,
         "training_seconds": state and state.seconds,

@@ -261,10 +261,12 @@ def weights_of(model: LanguageModel, config: ModelConfig) -> Weights:
             heads = (shape.heads, shape.kv_heads, shape.kv_heads)
             parts = tensor.split([count * shape.head_width for count in heads])
             tensors |= {name.replace("qkv", part): each for part, each in zip("qkv", parts, strict=True)}
-        elif ".gate_into." in name:
+        elif ".gate_up_proj." in name:
             parts = tensor.chunk(2)
             ends = ("gate", "into")
-            tensors |= {name.replace("gate_into", end): each for end, each in zip(ends, parts, strict=True)}
+            tensors |= {
+                name.replace("gate_up_proj", end): each for end, each in zip(ends, parts, strict=True)
+            }
         else:
             tensors[_renamed(name)] = tensor
     if shape.tied:
@@ -273,6 +275,9 @@ def weights_of(model: LanguageModel, config: ModelConfig) -> Weights:
 
 
 OURS = {
+    "lm_head.": "head.",
+    ".up_proj.": ".into.",
+    ".down_proj.": ".out.",
     ".attention.project.": ".attention.out.",
     ".attention.q_scale": ".attention.q_norm.weight",
     ".attention.k_scale": ".attention.k_norm.weight",

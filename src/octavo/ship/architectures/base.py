@@ -202,6 +202,11 @@ class Architecture:
             found |= dict(zip(ours, name.layout.back(theirs[their], name.ours, shape), strict=True))
         return found
 
+    def reads(self, shape: Shape) -> set[str]:
+        """The names of their tensors that `weights_of` takes."""
+        wanted = _wanted(shape)
+        return {their for _, ours, their in self._pairs(shape) if wanted.intersection(ours)}
+
     def _pairs(self, shape: Shape) -> list[tuple[Name, list[str], str]]:
         """Each of their tensors' names with those of ours, for all layers, weights and biases."""
         found = []

@@ -1,0 +1,67 @@
+"""A model from elsewhere through the command line: brought, judged, written with, and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from e2e.asking import refused
+from e2e.forked import Octavo
+
+pytest.importorskip("transformers")
+
+from unit.ship import folders
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folders.saved("gpt2", tmp_path_factory.mktemp("gpt2"))
+
+
+@pytest.fixture(scope="module")
+def brought(octavo: Octavo, gpt2: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("brought") / "run"
+    done = octavo("import", gpt2, "--out", out)
+    assert done.code == 0, done.err
+    assert "Hugging Face (gpt2)" in done.out and f"octavo eval {out} --text PATH" in done.out
+    return out
+
+
+def test_it_says_where_it_comes_from(octavo: Octavo, brought: Path, gpt2: Path) -> None:
+    facts = json.loads(octavo("info", brought, "--json").out)
+    assert facts["imported_from"] == f"{gpt2}, Hugging Face (gpt2)"
+    assert facts["finished"] is True and facts["step"] == 0
+    assert facts["checkpoints"] == {"step-000000": "whole, best, last"}
+    manifest = json.loads((brought / "manifest.json").read_text())
+    assert manifest["imported"]["files"].keys() == {"config.json", "model.safetensors", "tokenizer.json"}
+    assert json.loads(octavo("runs", brought.parent, "--json").out)[0]["state"] == "finished"
+
+
+def test_it_writes_and_is_judged(octavo: Octavo, brought: Path) -> None:
+    written = octavo("generate", brought, "--prompt", "the brown", "--tokens", "8", "--temperature", "0")
+    assert written.code == 0 and written.out.startswith("the brown"), written
+    judged = octavo("eval", brought, "--text", "text.txt", "--json")
+    assert judged.code == 0, judged.err
+    found = json.loads(judged.out)
+    assert found["bits_per_byte"] > 4 and "uniform" in found["baselines"]
+    refused(octavo("eval", brought), "--text PATH")
+
+
+def test_its_tokenizer_serves_a_run_of_its_own(octavo: Octavo, brought: Path, tmp_path: Path) -> None:
+    tokenizer = f"tokenizer={{kind: huggingface, file: {brought}/tokenizer/tokenizer.json}}"
+    done = octavo(
+        "train", "recipe.yaml", tokenizer, "training.steps=2", "--text", "text.txt", "--out", tmp_path / "new"
+    )
+    assert done.code == 0, done.err
+    saved = (tmp_path / "new" / "tokenizer" / "tokenizer.json").read_bytes()
+    assert saved == (brought / "tokenizer" / "tokenizer.json").read_bytes()
+
+
+def test_what_is_refused(octavo: Octavo, brought: Path, gpt2: Path, tmp_path: Path) -> None:
+    refused(octavo("import", gpt2, "--out", brought), "exists already")
+    refused(octavo("import", tmp_path / "nothing", "--out", tmp_path / "new"), "does not exist")
+    (tmp_path / "model.pt").write_bytes(b"")
+    refused(octavo("import", tmp_path / "model.pt", "--out", tmp_path / "new"), "run code", "save_pretrained")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
