@@ -234,7 +234,7 @@ def test_a_run_goes_on_with_its_own_recipe(octavo: Octavo, tmp_path: Path) -> No
     assert train(octavo, out, "training.steps=4").code == 0
     more = octavo("train", "--out", out, "--resume", "training.steps=6")
     assert more.code == 0 and "recipe:" not in more.err, more
-    assert "going on with training.steps=6 (was 4)" in more.err
+    assert "resuming with training.steps=6 (was 4)" in more.err
     assert (
         yaml.safe_load((out / "config.yaml").read_text("utf-8"))["description"] == "as small as a run can be"
     )

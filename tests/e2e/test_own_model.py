@@ -82,7 +82,7 @@ def test_it_goes_on_to_the_same_bits(octavo: Octavo, kind: Path, trained: Path, 
             shutil.rmtree(checkpoint.folder)
     words = ("--parts", kind, "train", "recipe.yaml", "--text", "text.txt", "--out", out, *SMALL)
     done = octavo(*words, "--resume")
-    assert done.code == 0 and "going on after step 20" in done.err, done.err
+    assert done.code == 0 and "resuming after step 20" in done.err, done.err
     assert losses(out) == losses(trained)
     weights = [run / "checkpoints" / "step-000040" / "model.safetensors" for run in (out, trained)]
     assert weights[0].read_bytes() == weights[1].read_bytes()

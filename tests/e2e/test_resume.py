@@ -76,7 +76,7 @@ def test_the_run_goes_on_from_every_checkpoint(
             shutil.rmtree(checkpoint.folder)
     done = train(octavo, out, "--resume", "training.keep=100")
     assert done.code == 0, done.err
-    assert f"going on after step {step}" in done.err
+    assert f"resuming after step {step}" in done.err
     assert results(out) == results(finished)
 
 
@@ -173,7 +173,7 @@ def test_more_steps_for_a_finished_run(octavo: Octavo, finished: Path, tmp_path:
     shutil.copytree(finished, out, symlinks=True)
     done = train(octavo, out, "--resume", "training.steps=44")
     assert done.code == 0, done.err
-    assert "going on with training.steps=44 (was 40)" in done.err
+    assert "resuming with training.steps=44 (was 40)" in done.err
     assert RunFolder(out).rows()[-1]["step"] == 44
 
 
@@ -307,7 +307,7 @@ def test_a_damaged_newest_checkpoint_is_said_and_the_one_before_goes_on(
 
     done = train(octavo, out, "--resume")
     assert done.code == 0, done.err
-    assert "damaged: " in done.err and "going on after step 35" in done.err
+    assert "damaged: " in done.err and "resuming after step 35" in done.err
     assert (out / "checkpoints" / "damaged-step-000040" / "model.safetensors").read_bytes() == content
     assert results(out) == results(finished)
 

@@ -91,7 +91,7 @@ def test_a_study_that_is_stopped_goes_on(studying: Octavo, whole: Path, number: 
     os.kill(command.pid, number)
     stopped = command.wait()
     if number == signal.SIGTERM:
-        refused_or_done = stopped.code == 130 and "the same command goes on" in stopped.err
+        refused_or_done = stopped.code == 130 and "the same command continues" in stopped.err
         assert refused_or_done, stopped
     done = run(studying, out)
     assert done.code == 0, done.err

@@ -158,7 +158,7 @@ def test_a_rank_that_hangs_is_named_and_the_others_go_on_in_another_way(
     assert "error: Rank 0" not in said
     code, said = together(octavo, out, "--resume", "parallel=fsdp")  # fsdp takes over from ddp
     assert code == 0, said
-    assert "going on after step 20" in said
+    assert "resuming after step 20" in said
     same_losses(out, alone)
 
 
@@ -200,7 +200,7 @@ def test_torchrun_starts_a_run_again_that_lost_a_rank(octavo: Octavo, alone: Pat
     out = tmp_path / "run"
     code, said = together(octavo, out, "parallel=ddp", fault="dies", options=("--max-restarts", "1"))
     assert code == 0, said
-    assert "restart 1 by torchrun: the run goes on" in said and "going on after step 20" in said
+    assert "restart 1 by torchrun: the run resumes" in said and "resuming after step 20" in said
     same_losses(out, alone)
 
 

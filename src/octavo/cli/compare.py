@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from octavo.ground.output import Output
     from octavo.runs.comparison import Comparison
 
-LEAST = 24  # columns of a sample that stands beside another
+LEAST = 24  # columns of a sample that stands next to another
 
 
 def compare_command(
@@ -23,7 +23,8 @@ def compare_command(
     prompt: Annotated[
         str | None,
         Parameter(
-            help="Let each go on from this; without it, each run's newest sample.", allow_leading_hyphen=True
+            help="Let each continue this text; default: show each run's newest sample.",
+            allow_leading_hyphen=True,
         ),
     ] = None,
     tokens: Annotated[
@@ -66,7 +67,7 @@ def compare_command(
 
 
 def print_samples(found: Comparison) -> None:
-    """The samples beside each other on a terminal that is wide enough, else under each other."""
+    """The samples side by side on a wide terminal, else one after the other."""
     pairs = [(name, text) for name, text in zip(found.names, found.samples, strict=True) if text]
     beside = sys.stdout.isatty() and columns_of(sys.stdout) // max(len(pairs), 1) >= LEAST
     if not beside or len(pairs) < 2:

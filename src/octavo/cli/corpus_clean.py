@@ -19,7 +19,7 @@ def clean_command(
     recipe: RecipeOption = None,
     steps: Steps = None,
     words: Annotated[
-        Path | None, Parameter(help="Also drop documents with a word that this list lacks.")
+        Path | None, Parameter(help="Also drop documents that have a word outside this list.")
     ] = None,
     mark: Annotated[
         bool, Parameter(help="<sos> and <eos> around each document, and each on one line.", negative="")

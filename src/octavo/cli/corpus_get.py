@@ -16,18 +16,18 @@ def get_command(
     name: Annotated[str | None, Parameter(help="Which text; without one, all are listed.")] = None,
     *,
     allow_private: Annotated[
-        bool, Parameter(help="Let mirrors be machines of a private network.", negative="")
+        bool, Parameter(help="Allow mirrors in a private network.", negative="")
     ] = False,
     accept_change: Annotated[
         bool,
-        Parameter(help="Fetch again, and take another edition than the one fetched before.", negative=""),
+        Parameter(help="Fetch again, and accept another edition than the one fetched before.", negative=""),
     ] = False,
     json: Json = False,
 ) -> int:
     """Fetch a well-known text into the user's cache, verified; or list what there is.
 
-    A text whose SHA-256 is pinned has to match it. Of another the hash is printed and kept at the first download, and
-    later ones have to agree. Mirrors: $OCTAVO_MIRRORS, or `mirrors:` in octavo/config.yaml of the user's settings.
+    A text whose SHA-256 is pinned must match it. For another, the hash is printed and kept at the first download, and
+    later ones must agree. Mirrors: $OCTAVO_MIRRORS, or `mirrors:` in octavo/config.yaml of the user's settings.
 
     For example:
 
@@ -76,7 +76,7 @@ def _show(got: Fetched, json: bool) -> None:
     show(
         "verified against the catalogue"
         if got.pinned
-        else "not pinned: this hash is kept, and later downloads have to agree"
+        else "not pinned: this hash is kept, and later downloads must agree"
     )
     show(f"licence: {got.entry.licence}\nuse it: --text corpus:{got.entry.name}")
 

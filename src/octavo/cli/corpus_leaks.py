@@ -1,4 +1,4 @@
-"""octavo corpus leaks: is what a model is judged on in what it learns from?"""
+"""octavo corpus leaks: does the text that a model is evaluated on stand in its training text?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def leaks_command(
     against: Annotated[
         list[str] | None,
         Parameter(
-            help="Text that models are judged on; without it, the text's own validation split.",
+            help="Text that models are evaluated on; default: the text's own validation split.",
             consume_multiple=True,
             negative="",
         ),
@@ -27,10 +27,12 @@ def leaks_command(
     recipe: RecipeOption = None,
     steps: Steps = None,
     words: Annotated[int, Parameter(help="Words in a run.")] = 13,
-    least: Annotated[float, Parameter(help="Share of a document's runs from which on it is named.")] = 0.5,
+    least: Annotated[
+        float, Parameter(help="Name a document if at least this share of its runs is found.")
+    ] = 0.5,
     json: Json = False,
 ) -> int:
-    """Name the documents that models are judged on and that stand in the training text: repeated whole, or by runs
+    """Name the evaluation documents that stand in the training text too: repeated whole, or by runs
     of words.
 
     For example:
@@ -56,11 +58,11 @@ def leaks_command(
         print_json(found.describe())
         return 0
     sample = f", one in {found.sampled} looked at" if found.sampled > 1 else ""
-    show(f"{found.documents:,} judged documents against {found.training_documents:,} training documents")
+    show(f"{found.documents:,} evaluation documents against {found.training_documents:,} training documents")
     show(f"runs of {found.words} words that both have: {found.share:.2%}{sample}")
     if found.too_short:
         show(
-            f"{found.too_short:,} judged documents are too short for a run; only a whole repetition tells there"
+            f"{found.too_short:,} evaluation documents are too short for a run; only a whole repetition tells there"
         )
     for leak in found.leaks[:SHOWN]:
         how = "repeated whole" if leak.exact else f"{leak.share:.0%} of its runs"
@@ -70,5 +72,5 @@ def leaks_command(
     if len(found.leaks) > SHOWN:
         show(f"\n… and {len(found.leaks) - SHOWN:,} more (--json lists all)")
     if not found.leaks:
-        show("no judged document stands in the training text")
+        show("no evaluation document stands in the training text")
     return 0

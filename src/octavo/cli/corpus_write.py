@@ -22,7 +22,7 @@ Overrides = Annotated[
 ]
 Stories = Annotated[
     int,
-    Parameter(help="So many stories in all, with those that are there.", validator=validators.Number(gte=1)),
+    Parameter(help="Stories in all, including those that are there.", validator=validators.Number(gte=1)),
 ]
 MaxUsd = Annotated[
     float | None,
@@ -32,20 +32,21 @@ MaxUsd = Annotated[
 ]
 MaxHours = Annotated[
     float | None,
-    Parameter(help="No calls after so many hours of this session.", validator=validators.Number(gt=0)),
+    Parameter(help="Stop calling after this many hours.", validator=validators.Number(gt=0)),
 ]
 OffPeak = Annotated[
-    str | None, Parameter(help="Calls at these hours only, such as 10:00-18:30@America/Denver.")
+    str | None, Parameter(help="Call at these hours only, such as 10:00-18:30@America/Denver.")
 ]
 Compare = Annotated[
     bool,
     Parameter(
-        help="Write so many stories with each prompt of the spec's compare, and compare them.", negative=""
+        help="Write this many stories with each prompt under the spec's `compare`, and compare.",
+        negative="",
     ),
 ]
 DryRun = Annotated[bool, Parameter(help="Print the price and one prompt; send nothing.", negative="")]
 Out = Annotated[
-    Path | None, Parameter(help="The folder; corpora/NAME if left out. One that exists is gone on with.")
+    Path | None, Parameter(help="The folder; corpora/NAME if left out. One that exists is continued.")
 ]
 
 
@@ -63,7 +64,7 @@ def write_command(
 ) -> int:
     """Have stories written and checked, with a price before, a cap during and a report after.
 
-    The same command goes on after a stop. The key of an API is read from the environment variable that the spec
+    After a stop, the same command continues. The key of an API is read from the environment variable that the spec
     names. The folder then holds corpus.txt, corpus.jsonl, report/index.html and stories.sqlite.
 
     For example:
@@ -123,7 +124,7 @@ def _write(job: WritingJob, compare: bool, json: bool) -> int:
     else:
         _print_end(job, result)
     if asked:
-        raise Interrupted("Stopped; what was written is kept. The same command goes on.")
+        raise Interrupted("Stopped; what was written is kept. The same command continues.")
     return 0
 
 
@@ -135,7 +136,7 @@ def _print_end(job: WritingJob, result: dict[str, Any]) -> None:
     }
     if result["ended"] in why:
         show(
-            f"{result['stories']:,} of {result['wanted']:,} stories: {why[result['ended']]}; the same command goes on"
+            f"{result['stories']:,} of {result['wanted']:,} stories: {why[result['ended']]}; the same command continues"
         )
     from octavo.synthesis.writing.page import money, number, percent
 

@@ -15,10 +15,10 @@ def demo_command(
     out: Annotated[
         Path | None, Parameter(help="The run folder; default: the next free runs/pidgin-demo.")
     ] = None,
-    resume: Annotated[bool, Parameter(help="Go on with the demo in --out.", negative="")] = False,
+    resume: Annotated[bool, Parameter(help="Resume the demo in --out.", negative="")] = False,
     quiet: Annotated[bool, Parameter(help="No progress, only the report's path.", negative="")] = False,
 ) -> int:
-    """Have stories written by the built-in storyteller, train a model on them, let it write, and judge it.
+    """Have stories written by the built-in storyteller, train a model on them, let it write, and evaluate it.
 
     For example:
 

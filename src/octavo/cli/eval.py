@@ -1,4 +1,4 @@
-"""octavo eval: how good a model is, beside baselines on the same text."""
+"""octavo eval: how good a model is, next to baselines on the same text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_tabl
 
 
 def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best", json: Json = False) -> int:
-    """Judge a run's model on its whole validation split, or on another text.
+    """Evaluate a run's model on its whole validation split, or on another text.
 
     The baselines place the number: a model above "unigram" has learned nothing from order, one below the best n-gram
-    uses context that counting cannot. On its own split the run gets its verdict too: how it learned, whether it recites
-    or repeats itself, and what to do (docs/reading-a-report.md).
+    uses context that counting cannot. On its own split the run gets its diagnostics too: how it learned, whether it
+    recites or repeats itself, and what to do (docs/reading-a-report.md).
 
     For example:
 
@@ -52,5 +52,5 @@ def eval_command(run: RunPath, *, text: Text = None, checkpoint: Which = "best",
 
 
 def written(number: float | None, digits: int) -> str:
-    """A number of a table; nothing where there is none."""
+    """A number in a table, or nothing."""
     return "" if number is None else f"{number:.{digits}f}"

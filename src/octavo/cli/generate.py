@@ -17,7 +17,7 @@ NotNegative = validators.Number(gte=0)
 Share = validators.Number(gt=0, lte=1)
 
 Prompt = Annotated[
-    str, Parameter(help="Text to go on from; - reads it from standard input.", allow_leading_hyphen=True)
+    str, Parameter(help="Text to continue; - reads it from standard input.", allow_leading_hyphen=True)
 ]
 Tokens = Annotated[int | None, Parameter(help="At most so many tokens.", validator=Positive)]
 Temperature = Annotated[
@@ -25,11 +25,12 @@ Temperature = Annotated[
 ]
 TopK = Annotated[int | None, Parameter(help="Only the k most probable tokens.", validator=Positive)]
 TopP = Annotated[
-    float | None, Parameter(help="Only the most probable tokens that hold this probability.", validator=Share)
+    float | None,
+    Parameter(help="Only the most probable tokens that together hold this probability.", validator=Share),
 ]
 MinP = Annotated[
     float | None,
-    Parameter(help="Only tokens with this share of the best one's probability.", validator=Share),
+    Parameter(help="Only tokens with at least this share of the best one's probability.", validator=Share),
 ]
 Penalty = Annotated[
     float | None, Parameter(help="Above 1, what was said becomes rarer.", validator=validators.Number(gt=0))
@@ -41,7 +42,8 @@ Window = Annotated[
     ),
 ]
 Stop = Annotated[
-    list[str] | None, Parameter(help="End before this text; several times for several.", negative="")
+    list[str] | None,
+    Parameter(help="Stop before this text; give it several times for several texts.", negative=""),
 ]
 Seed = Annotated[
     str,
@@ -56,7 +58,7 @@ Precision = Annotated[
 ]
 Samples = Annotated[
     int | None,
-    Parameter(help="So many continuations of each prompt; 1, or 64 for --speakers.", validator=Positive),
+    Parameter(help="Continuations of each prompt; default: 1, or 64 for --speakers.", validator=Positive),
 ]
 Prompts = Annotated[
     Path | None,
@@ -80,7 +82,7 @@ Language = Annotated[
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Drawing:
-    """How text is drawn; what is not given is the recipe's."""
+    """How tokens are sampled; what is not given comes from the recipe."""
 
     tokens: Tokens = None
     temperature: Temperature = None
@@ -168,7 +170,7 @@ def check_choices(
     language: str | None,
     text: Any,
 ) -> None:
-    """Raise InputError for options that have nothing to do beside the others."""
+    """Raise InputError for options that do nothing next to the others."""
     asked = {"--prompt": prompt, "--prompts": prompts, "--speakers": speakers}
     given = [name for name, value in asked.items() if value]
     if len(given) > 1:

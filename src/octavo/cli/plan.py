@@ -33,7 +33,7 @@ def plan_command(
     *overrides: Overrides,
     text: Text = None,
     vocabulary: Annotated[
-        int | None, Parameter(help="Vocabulary size to count with where there is no text.")
+        int | None, Parameter(help="Vocabulary size to count with when there is no text.")
     ] = None,
     on: Annotated[
         list[str] | None,
@@ -42,14 +42,14 @@ def plan_command(
         ),
     ] = None,
     price: Annotated[
-        float | None, Parameter(help="An hour of one device, for the predictions' costs.")
+        float | None, Parameter(help="Price of one device for an hour, for the predicted costs.")
     ] = None,
     time: TimeStep = None,
     json: Json = False,
 ) -> int:
     """Parameters, memory, one step timed or predicted, time to finish, and whether the text is enough for the model.
 
-    With --on, what machines that are not at hand would take: speed, memory, hours, money.
+    With --on, what other machines would take: speed, memory, hours, money.
 
     For example:
 

@@ -21,9 +21,9 @@ def runs_command(
     *,
     json: Json = False,
 ) -> int:
-    """List runs, the one written last first: recipe, steps, best bits per byte, size, and whether they are finished.
+    """List runs, newest first: recipe, steps, best bits per byte, size, and whether they are finished.
 
-    Of checkpoints the sizes are checked here; octavo info RUN reads every byte.
+    Only the sizes of checkpoints are checked here; octavo info RUN reads every byte.
 
     For example:
 

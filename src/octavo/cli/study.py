@@ -39,7 +39,7 @@ def run_command(
     quiet: Annotated[bool, Parameter(help="No progress.", negative="")] = False,
     json: Json = False,
 ) -> int:
-    """Run a study, or go on with one: what is done is kept.
+    """Run a study, or resume one: finished runs are kept.
 
     For example:
 
@@ -65,7 +65,7 @@ def run_command(
 
 @study_command.command(name="report")
 def report_command(folder: Folder, *, json: Json = False) -> int:
-    """Judge a study again and write its report anew; also while it is not finished.
+    """Analyse a study again and write its report again. The study need not be finished.
 
     For example:
 

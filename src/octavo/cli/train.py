@@ -24,12 +24,10 @@ def train_command(
     *overrides: Overrides,
     text: Text = None,
     out: Annotated[Path | None, Parameter(help="The run folder; default: the next free runs/RECIPE.")] = None,
-    resume: Annotated[bool, Parameter(help="Go on with the run in --out.", negative="")] = False,
-    overwrite: Annotated[
-        bool, Parameter(help="Take the run in --out away, and train a new one there.", negative="")
-    ] = False,
+    resume: Annotated[bool, Parameter(help="Resume the run in --out.", negative="")] = False,
+    overwrite: Annotated[bool, Parameter(help="Replace the run in --out by a new one.", negative="")] = False,
     replay: Annotated[
-        Path | None, Parameter(help="Repeat this run from its folder and compare, bit for bit.")
+        Path | None, Parameter(help="Train this run again from its folder alone, and compare bit for bit.")
     ] = None,
     dry_run: Annotated[bool, Parameter(help="Print the resolved settings and stop.", negative="")] = False,
     quiet: Annotated[bool, Parameter(help="No progress, only the report's path.", negative="")] = False,

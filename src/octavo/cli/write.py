@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from octavo.runs.draft import Draft
 
 HELP = """\
-Type how the text begins or goes on; the model goes on from there. \\n is a new line, // begins a line with /.
-  Enter alone       go on
+Type the beginning or the next piece of the text; the model continues it. \\n is a new line, // begins a line with /.
+  Enter alone       continue
   /again            another continuation instead of the last one
   /undo             take the last turn back
   /new              begin again with nothing
@@ -30,9 +30,9 @@ Ctrl-C stops the model while it writes. Ctrl-D, or Ctrl-C before you type, ends.
 
 
 def write_command(run: RunPath, *, seed: Seed = "0", checkpoint: Which = "best") -> int:
-    """Write a text in turns with a trained model: begin, let it go on, try again, change how it draws.
+    """Write a text in turns with a trained model: begin, let it continue, try again, change how it samples.
 
-    Without a terminal every line of standard input is such a turn, only what is written is printed, and the first
+    Without a terminal every line of standard input is such a turn, only the text is printed, and the first
     line that cannot be done ends it with code 2.
 
     For example:
@@ -73,7 +73,7 @@ def converse(draft: Draft) -> None:
 
 
 def perform(draft: Draft, line: str) -> None:
-    """One turn: a command, or text to go on from. Raises InputError for what cannot be done."""
+    """One turn: a command, or text to continue. Raises InputError if it cannot be done."""
     from octavo.generation.prompts import unescaped
 
     if not line.startswith("/") or line.startswith("//"):

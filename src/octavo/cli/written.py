@@ -162,7 +162,7 @@ def print_correction(correction: Correction) -> None:
 
 
 def print_answer(answer: NameAnswer) -> None:
-    """The share of the name's company among those who answer, beside its controls."""
+    """The share of the name's company among those who answer, next to its controls."""
     show(f"{answer.name}'s company: {', '.join(answer.company) or 'nobody'}\n")
     rows = [_row(f"after {answer.name}", answer.asked)]
     rows += [_row(f"after {one.prompt}" if one.prompt else "after no prompt", one) for one in answer.controls]

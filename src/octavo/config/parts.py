@@ -63,7 +63,7 @@ class Strict(BaseModel):
 
 
 FilePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
-"""A file or folder that a config names; absolute, so that a run can go on from another folder."""
+"""A file or folder that a config names; absolute, so that a run can resume from another folder."""
 
 
 class PartConfig(Strict):

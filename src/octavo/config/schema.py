@@ -132,14 +132,14 @@ class TrainingConfig(Strict):
 
 
 class EvaluationConfig(Strict):
-    """When and on how much of the validation split the model is judged."""
+    """When and on how much of the validation split the model is evaluated."""
 
     every: Every = 0.1
     """Steps between evaluations, a share of the run, or epoch; the last step is always evaluated."""
     initial: bool = False
     """Also before the first step: the loss that improvement is measured from (report E)."""
     tokens: int | None = Field(None, ge=1, le=MOST)
-    """Judge on the first so many tokens only; empty: the whole split."""
+    """Evaluate on the first so many tokens only; empty: the whole split."""
     batch: int = Field(64, ge=1, le=MOST)
     """Sequences at once."""
 
@@ -150,7 +150,7 @@ class SamplingConfig(Strict):
     every: Annotated[Annotated[int, Field(ge=0, le=MOST)] | Share | Literal["epoch"], _period(0)] = 0
     """Steps between samples while training, a share of the run, or epoch; 0: only at the end."""
     prompt: str | Annotated[tuple[str, ...], Field(min_length=1)] = ""
-    """What the samples go on from, one text or a list of them; empty: the document start."""
+    """What the samples start with, one text or a list of them; empty: the document start."""
     tokens: int = Field(200, ge=1, le=MOST)
     """Tokens of one sample."""
     temperature: float = Field(1.0, ge=0, le=LARGEST)
@@ -202,7 +202,7 @@ class Recipe(Strict):
     """What is done to every document, step by step in this order; the name of a shipped list stands for its steps."""
     split: Literal["contiguous", "documents", "files"] = "contiguous"
     """What is held out for validation. contiguous: the text's end; documents: whole documents, by the hash of each,
-    duplicates removed; files: the end of each file, so that every file and language is judged."""
+    duplicates removed; files: the end of each file, so that every file and language is evaluated."""
     validation: float = Field(0.1, gt=0, lt=1)
     """Share of the text that is kept for validation."""
     tokenizer: Annotated[PartConfig, PartOf("tokenizer", "char")] = Field(
@@ -220,7 +220,7 @@ class Recipe(Strict):
     objective: Annotated[PartConfig, PartOf("objective", "next-token")] = Field(
         {"kind": "next-token"}, validate_default=True
     )
-    """What the model learns, and is judged by."""
+    """What the model learns, and is evaluated by."""
     training: TrainingConfig = Field({}, validate_default=True)
     parallel: Annotated[PartConfig, PartOf("parallel", "none")] = Field(
         {"kind": "none"}, validate_default=True

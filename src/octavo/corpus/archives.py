@@ -77,7 +77,7 @@ def members(
         name: the archive's; a file that was compressed alone is called by it without its last ending.
 
     Raises:
-        CorpusError: the archive is damaged, or unpacks to too much; the sentence goes on from its name.
+        CorpusError: the archive is damaged, or unpacks to too much; the sentence continues after its name.
     """
     file.seek(0)
     if kind == "zip":

@@ -20,7 +20,7 @@ NAMED = "corpus:"
 
 
 class Remembered(Record):
-    """What is kept beside a file that was fetched."""
+    """What is kept next to a fetched file."""
 
     bytes: Count | None = None
     sha256: str | None = None

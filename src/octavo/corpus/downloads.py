@@ -25,7 +25,7 @@ from octavo.ground.locking import one_at_a_time
 if TYPE_CHECKING:
     from httpx2 import Client, Response
 
-ATTEMPTS = 5  # at one address, each going on where the last was cut
+ATTEMPTS = 5  # at one address, each continues where the last was cut
 _SECONDS = 30.0  # without a byte
 _SLACK = 2.0  # a text that is not pinned may be so many times as large as the catalogue says
 
@@ -165,7 +165,7 @@ def _all_failed(wanted: Entry, problems: list[CorpusError]) -> CorpusError:
 
 
 class _Part:
-    """A download under way: what came so far, beside the place where the whole will stand."""
+    """A download under way: what came so far, next to where the whole file will be."""
 
     def __init__(
         self, path: Path, address: str, wanted: Entry, allow_private: bool, progress: Progress
@@ -193,9 +193,9 @@ class _Part:
                     if attempt == ATTEMPTS:
                         raise Unusable(
                             f"{self._address} was cut off {ATTEMPTS} times, the last time by: {_plain(error)}.",
-                            remedy="Run the command again; it goes on where it was cut.",
+                            remedy="Run the command again; it continues where it was cut.",
                         ) from error
-                    report(f"cut off after {self._have:,} bytes ({_plain(error)}); going on")
+                    report(f"cut off after {self._have:,} bytes ({_plain(error)}); continuing")
                     pause(min(30.0, 2.0 ** (attempt - 1)))
         return self._verified(expected)
 

@@ -41,7 +41,7 @@ def format_of(file: BinaryIO) -> str | None:
     """The format that a file's content shows; None where it could be any text, or nothing at all.
 
     Raises:
-        CorpusError: a damaged zip, or an office document of another kind; the sentence goes on from the file's name.
+        CorpusError: a damaged zip, or an office document of another kind; the sentence continues after the file's name.
     """
     file.seek(0)
     head = file.read(HEAD)

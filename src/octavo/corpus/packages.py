@@ -22,7 +22,7 @@ def open_zip(file: BinaryIO) -> zipfile.ZipFile:
     """A zip's table of contents.
 
     Raises:
-        CorpusError: it is damaged, or too large; the sentence goes on from the file's name.
+        CorpusError: it is damaged, or too large; the sentence continues after the file's name.
     """
     size = file.seek(0, 2)
     file.seek(max(0, size - 65_557))  # the record at the end and the longest comment

@@ -29,7 +29,7 @@ class Batch(Generic[A]):
 
     Attributes:
         inputs: ids (B, T).
-        targets: what is to be predicted at each position, (B, T); −1 where nothing is.
+        targets: the token to predict at each position, (B, T); −1 where nothing is.
         weights: how much each target counts, float32 (B, T); None: each counts 1.
         segments: the document of each position, (B, T): attention stays inside one; None: a row is one.
         source: what an encoder reads, (B, S).

@@ -85,7 +85,7 @@ class Stream:
 
 
 class Order:
-    """Which of n things a step sees. The stream goes on over an epoch's end, so no batch is short and nothing
+    """Which of n things a step sees. The stream continues over an epoch's end, so no batch is short and nothing
     is dropped.
 
     Args:

@@ -68,7 +68,7 @@ def prepare(
         verify: whether a dataset that is found is read through and compared with its hashes.
         workers: processes that encode; None: one a core where that is worth while. They change no byte.
 
-    What a process that was killed, or stopped by Ctrl-C, had encoded of the same is gone on with.
+    If an earlier process was killed, or stopped by Ctrl-C, what it had encoded is kept.
 
     Raises:
         CorpusError: no text, or not enough for both parts.
@@ -172,13 +172,13 @@ def _write(
 ) -> Dataset:
     purpose = json.dumps({"key": final.name, **_versions()}, sort_keys=True)
     with ThreadPoolExecutor(1) as pool, gone_on_with(folder, purpose) as tokenizer:
-        # Hashing holds no interpreter lock, so it costs no time beside the encoding.
+        # Hashing holds no interpreter lock, so it costs no time during the encoding.
         hashes = {text.path.name: pool.submit(file_hash, text.path) for text in texts.values()}
         if tokenizer is None:
             tokenizer = build()
             tokenizer.save(folder / TOKENIZER)
         else:
-            told.report("dataset: goes on from what an interrupted process had encoded")
+            told.report("dataset: continues what an interrupted process had encoded")
         splits, known = {}, {}
         for name, text in texts.items():
             written = write_shards(

@@ -1,7 +1,7 @@
 """Text to token ids on disk: raw little-endian integers, as narrow as the vocabulary allows.
 
-While a part is written, a journal beside it notes after each segment how far its files are whole. What an ended
-process left is gone on with from there.
+While a part is written, a journal next to it notes after each segment how far its files are whole. What an ended
+process left is continued from there.
 """
 
 from __future__ import annotations

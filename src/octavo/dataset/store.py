@@ -177,7 +177,7 @@ def aside(cache: Path) -> Iterator[Path]:
     """A fresh folder in the cache to build in, deleted afterwards unless it was published, or was left with
     tokens in it by what will not come again. OSErrors of storage are said.
 
-    A lock beside it is held from before it exists until it is gone: no other process touches it meanwhile.
+    A lock next to it is held from before it exists until it is gone: no other process touches it meanwhile.
 
     Raises:
         StorageError: the disk is full, or the cache cannot be written.

@@ -127,5 +127,5 @@ class _Worker:
         status = self._process.wait()
         return OctavoError(
             f"A process that encodes the text ended with status {status}, perhaps for want of memory.",
-            remedy="Start it again with more memory free; it goes on from what is done.",
+            remedy="Start it again with more memory free; it continues from what is done.",
         )

@@ -1,4 +1,4 @@
-"""What simple predictors make of the same validation text: the scale on which a model's loss is read.
+"""How well simple predictors do on the same validation text: the scale on which a model's loss is read.
 
 All counting baselines predict every token of the validation split but the first, from the tokens before it
 (fewer at the start), and give every token of the vocabulary a probability. They learn from the training
@@ -40,9 +40,9 @@ class Baseline:
     """Nats per token; None for compressors."""
     bits_per_byte: float
     order: int | None = None
-    """Length of the longest n-grams, where it has any."""
+    """Length of the longest n-grams, if it has any."""
     train_tokens: int | None = None
-    """Training tokens that it learned from, where it did."""
+    """Training tokens that it learned from, if it did."""
 
     def as_dict(self) -> dict[str, Any]:
         """For evaluation.json: `loss` and `bits_per_byte` always, the rest where it says something."""
@@ -135,7 +135,7 @@ def _compressed(compressor: _Compressor, pieces: Iterable[bytes]) -> int:
 
 
 def _pieces(path: Path, last: int | None = None) -> Iterator[bytes]:
-    """A file's bytes, or its last so many, a megabyte at a time."""
+    """A file's bytes, or its `last` bytes, a megabyte at a time."""
     with path.open("rb") as file:
         file.seek(0 if last is None else max(0, path.stat().st_size - last))
         while piece := file.read(CHUNK):

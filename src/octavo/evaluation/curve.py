@@ -1,4 +1,4 @@
-"""A loss curve read with its own noise: its level, its fall at the end, where it was best, and how sure that is.
+"""A loss curve and its noise: its level, its fall at the end, its lowest point, and how certain these are.
 
 Nothing is assumed about how noisy a curve is; that is estimated from the curve itself, from the scatter of second
 differences, which a smooth trend hardly touches. Medians throughout, so that single wild values do not decide.
@@ -53,7 +53,7 @@ class Curve:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]], event: str) -> Curve:
-        """From rows of metrics.jsonl; of a step that was done again, the last; rows without a finite loss go."""
+        """From rows of metrics.jsonl; of a step that was done again, the last; rows without a finite loss are out."""
         found = {}
         for row in rows:
             loss = row.get("loss")

@@ -44,7 +44,7 @@ def verdict(found: list[Diagnostic], how: Diagnostic | None) -> Diagnostic:
 
 
 def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
-    """Between which simple predictors it stands; and whether what it writes is garbage because of a bug, or of what."""
+    """Which simple predictors the model beats; and if what it writes is garbage, whether a bug is the reason."""
     loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
     if loss is not None and known and not facts.unit.text:
         return among_its_own(facts, loss, {name: one["loss"] for name, one in known.items()})
@@ -103,8 +103,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _cause(facts: Facts, how: Diagnostic | None, above: str) -> tuple[str, str, tuple[str, ...]]:
-    """Why it stands above a simple predictor, what helps, and its settings. Where the course is known, it is the course
-    that says what helps, except for a model that rests where it only guesses."""
+    """Why it stands above a simple predictor, what helps, and its settings. If the course is known, the course
+    says what helps, except for a model that only guesses and has stopped improving."""
     kind = None if how is None else how.kind
     if kind in ("diverged", "unsteady"):
         return "is a training that came apart", "", ()

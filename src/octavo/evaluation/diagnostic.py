@@ -12,7 +12,7 @@ from octavo.evaluation.curve import Curve
 from octavo.training.objective import Unit
 
 CLOSE = 0.05
-"""The part of a run after which it is judged again, so that its curve can be judged."""
+"""Evaluations this far apart, as a share of the run, are close enough to see its curve."""
 
 Severity = Literal["good", "note", "bad"]
 Evidence = Mapping[str, float | str | None]
@@ -29,7 +29,7 @@ class Diagnostic:
         evidence: all figures that it rests on, by name.
         severity: whether this is as it should be (good), worth knowing (note), or in the way (bad).
         remedy: what to do, in words; empty where nothing needs to be done.
-        settings: the same as `key=value`, to be put behind `octavo train`; may be empty.
+        settings: the same as `key=value`, to put after `octavo train`; may be empty.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about a run when it ends. Whatever is missing is not judged."""
+    """What is known about a run when it ends. Nothing is said about what is missing."""
 
     recipe: Recipe
     steps: int
@@ -58,7 +58,7 @@ class Facts:
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     """What evaluation.json holds (losses, baselines, positions, ends, memorization, diversity)."""
     diverged: str | None = None
-    """The sentence that the run broke off with."""
+    """Why the run diverged, as a sentence."""
 
     @cached_property
     def unit(self) -> Unit:
@@ -110,13 +110,13 @@ class Facts:
 
     @property
     def closer(self) -> tuple[str, ...]:
-        """The setting for evaluations close enough to judge a curve by, where they were not."""
+        """The setting for evaluations close enough to see a curve, if they were not."""
         every = self.recipe.evaluation.every
         return () if isinstance(every, float) and every <= CLOSE else (f"evaluation.every={CLOSE}",)
 
     @property
     def firmer(self) -> tuple[str, ...]:
-        """The settings against learning by heart."""
+        """The settings against memorization."""
         dropout = getattr(self.recipe.model, "dropout", None)
         dry = dropout is not None and not (dropout.attention or dropout.projection or dropout.feed_forward)
         return ("model.dropout=0.2",) if dry else ("training.patience=3",)

@@ -1,6 +1,6 @@
-"""Repetition and drift of written texts, each figure beside the same figure of held-out text of the same size.
+"""Repetition and drift of written texts, each figure next to the same figure of held-out text of the same size.
 
-Repetition within a text: the share of its n-grams that stood in it already (seq-rep-n, Welleck et al. 2019,
+Repetition within a text: the share of its n-grams that occurred in it before (seq-rep-n, Welleck et al. 2019,
 "Neural text generation with unlikelihood training"). Variety over all texts: distinct-n, the share of n-grams that are
 different ones (Li et al. 2016). Likeness between texts: the share of a text's n-grams that another one has too.
 Drift: how alike the first and the last half of a text are (cosine of their words, rare words weighing more), against
@@ -38,7 +38,7 @@ class Diversity:
     distinct: dict[int, float]
     """By n: different n-grams / n-grams, over all texts."""
     repeated: list[float]
-    """The share of a text's 4-grams that stood in it already."""
+    """The share of a text's 4-grams that occurred in it before."""
     alike: list[float]
     """The share of a text's different 4-grams that another text has too."""
     thread: list[float]
@@ -60,7 +60,7 @@ def measured(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def unit_of(texts: Sequence[str]) -> Unit:
-    """Words where white space parts them, else characters, as in Chinese or in a list of numbers without blanks."""
+    """Words if white space separates them, else characters, as in Chinese or in a list of numbers without blanks."""
     characters = sum(map(len, texts))
     return "word" if sum(len(text.split()) for text in texts) * 15 >= characters > 0 else "character"
 

@@ -1,4 +1,4 @@
-"""How a run learned, decided once from its curves; all else that speaks of it (too large, under-fit) follows from that.
+"""How a run learned, decided once from its curves. All else that depends on it (too large, under-fit) follows.
 
 Several rules of their own for one curve would sooner or later contradict each other.
 """
@@ -100,13 +100,13 @@ def turned(facts: Facts) -> Diagnostic | None:
         "passes": facts.passes,
     }
     remedy = (
-        "that step's weights are kept as best and judged here; more text, dropout or an earlier stop help"
+        "that step's weights are kept as best and evaluated here; more text, dropout or an earlier stop help"
     )
     return Diagnostic("over-fit", said + ".", evidence, "bad", remedy, facts.firmer)
 
 
 def too_large(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
-    """Over-fit, with more parameters for each token of text than such texts bear."""
+    """Over-fit, with too many parameters for each token of text."""
     count, tokens = facts.evaluation.get("parameters"), facts.train_tokens
     limit = TOO_MANY_PARAMETERS_PER_TOKEN * tokens
     if count is None or not tokens or count <= limit or how is None or how.kind != "over-fit":
@@ -215,7 +215,7 @@ def pace(facts: Facts) -> Diagnostic | None:
 
 
 def plateau(facts: Facts, what: str, evidence: Evidence) -> Diagnostic:
-    """It has stopped improving; why, as far as the figures tell."""
+    """It has stopped improving, and why, if the metrics show it."""
     share = facts.rate_left
     evidence = {**evidence, "learning_rate_at_end": share}
 

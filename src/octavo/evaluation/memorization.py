@@ -1,6 +1,6 @@
 """How much of a text stands word for word in the training text: copied runs by length, and the longest of them.
 
-The training text is streamed past an index of the judged texts, which are short: memory does not grow with it, and
+The training text is streamed past an index of the generated texts, which are short: memory does not grow with it, and
 each length costs a few passes of numpy over every character. A run of L characters is looked up by its fingerprint,
 64 bits made by doubling: that of 2m characters from those of the two halves, any other length from the two powers of
 two that cover it from both ends (as in Karp, Miller and Rosenberg 1972, without the sorting).
@@ -94,7 +94,7 @@ def _joined(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 class _Known:
-    """Fingerprints of one length of the judged texts."""
+    """Fingerprints of one length of the generated texts."""
 
     BITS = np.uint64(20)
 
@@ -112,7 +112,7 @@ class _Known:
 
 
 class _Group:
-    """Texts that are judged together, one after the other as code points, and what was found of them so far."""
+    """Texts that are looked up together, one after the other as code points, and what was found of them so far."""
 
     def __init__(self, texts: Sequence[str], lengths: Sequence[int]) -> None:
         self.texts = texts

@@ -1,4 +1,4 @@
-"""Who answers a name: whether a model that is prompted with a speaker of a play goes on with speakers of the same
+"""Who answers a name: whether a model that is prompted with a speaker of a play continues with speakers of the same
 play (report E), as a number with its control.
 
 A text of plays rarely says where one ends and the next begins, so "the same play" is read off the text: the
@@ -105,7 +105,7 @@ class Share:
     """The share of the company among the speakers of some samples; those who have the prompt's name do not count.
 
     Attributes:
-        prompt: what the samples went on from; empty for none.
+        prompt: what the samples continue; empty for none.
         company, others: speeches of members of the company, and of other speakers of the text.
         interval: 95 % bootstrap interval of the share over samples; None where nobody speaks.
         p: probability that samples which do not differ from these and the prompt's are divided so unequally

@@ -1,5 +1,5 @@
 """The files that a run leaves, as shapes: what readers of metrics.jsonl, evaluation.json, manifest.json and of what
-`octavo generate` puts beside them may rely on.
+`octavo generate` puts next to them may rely on.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Copied(Record):
 
 
 class Memorization(Record):
-    """The memorization meter, beside held-out text."""
+    """The memorization meter, next to held-out text."""
 
     generated: Copied
     held_out: Copied
@@ -154,7 +154,7 @@ class Variety(Record):
 
 
 class Diversity(Record):
-    """The same, beside held-out text."""
+    """The same, next to held-out text."""
 
     unit: str
     generated: Variety

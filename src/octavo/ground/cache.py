@@ -15,6 +15,6 @@ def default_cache() -> Path:
         return Path.home() / "Library" / "Caches" / "octavo"
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "octavo" / "Cache"
-    # The XDG rules say that a relative path is to be passed over.
+    # The XDG rules say to ignore a relative path.
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "octavo"

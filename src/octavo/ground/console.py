@@ -28,7 +28,7 @@ class Console:
         self.log: Path | None = None
         self._held: list[str] = []  # said before there was a log
         self._live: Live | None = None
-        self._line = Line()  # of the work that goes on
+        self._line = Line()  # of the work in progress
         self._last_line = 0.0
         self.started = time.monotonic()
         self.first_loss_after: float | None = None  # seconds from the start to the first loss that was shown

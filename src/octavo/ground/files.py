@@ -26,7 +26,7 @@ def replace_text(path: Path, text: str) -> None:
 
 @contextmanager
 def written_aside(path: Path, *, over: bool = True) -> Iterator[Path]:
-    """A new file beside `path`, to be filled within the context; then it is synced and takes the name in one step.
+    """A new file next to `path`, to fill within the context. Then it is synced and takes the name in one step.
 
     It has the rights that the umask leaves, whatever the library that fills it does. Where anything is raised it is
     gone, and `path` is as it was. With `over` false, FileExistsError where the name is taken by then.
@@ -60,7 +60,7 @@ def _linked(aside: Path, path: Path) -> bool:
 
 
 def drop_asides(folder: Path) -> None:
-    """Remove the files that killed processes left half-written beside their places in a folder."""
+    """Remove the files that killed processes left half-written in a folder."""
     for path in folder.glob(f"{ASIDE}*"):
         if _ASIDE.fullmatch(path.name) and path.is_file() and not path.is_symlink():
             path.unlink(missing_ok=True)

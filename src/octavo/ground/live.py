@@ -1,4 +1,4 @@
-"""The line that is drawn in place while something long goes on, and how long it will take."""
+"""The line that is drawn in place during long work, and how long it will take."""
 
 from __future__ import annotations
 

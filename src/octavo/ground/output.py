@@ -16,7 +16,7 @@ from octavo.ground.made import Made
 
 
 class Output:
-    """A text file that is to be written.
+    """A text file to write.
 
     Args:
         inputs: files and folders that are read for it.

@@ -15,7 +15,7 @@ _NEEDED = frozenset(
 )
 
 TOLD = {"OCTAVO_PARTS": "[]"}
-"""What every child process of ours is told beside, whatever stands in our own environment."""
+"""Variables that every child process of ours gets, whatever our own environment holds."""
 
 
 def plain_environment(**more: str) -> dict[str, str]:

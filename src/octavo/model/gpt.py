@@ -127,7 +127,7 @@ class GPT(LanguageModel):
     ) -> Tensor:
         """Logits (B, T, V) of the token after each of `tokens` (B, T).
 
-        With a cache (see `new_cache`) the tokens go on from what it holds, and it takes them in. With `segments`, a
+        With a cache (see `new_cache`) the tokens follow what it holds, and are added to it. With `segments`, a
         number (B, T) for each position, none sees beyond its own segment; positions stay those in the row. The two do
         not go together.
         """

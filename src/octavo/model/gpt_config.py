@@ -66,7 +66,7 @@ class GPTConfig(ModelConfig):
     )
     """How positions enter."""
     ngrams: Annotated[PartConfig, PartOf("ngrams", "none")] = Field({"kind": "none"}, validate_default=True)
-    """Vectors for the last few tokens together, beside each token's own."""
+    """Vectors for the last few tokens together, added to each token's own."""
     norm: Annotated[PartConfig, PartOf("norm", "layer")] = Field({"kind": "layer"}, validate_default=True)
     """Normalization of the activations."""
     norm_place: Literal["pre", "post"] = "pre"

@@ -37,7 +37,7 @@ class LanguageModel(nn.Module):
     def forward(self, tokens: Tensor, cache: Any = None) -> Tensor:
         """Logits (B, T, V) of the token after each of `tokens` (B, T).
 
-        With a cache (see `new_cache`) the tokens go on from what it holds, and it takes them in.
+        With a cache (see `new_cache`) the tokens follow what it holds, and are added to it.
         """
 
     def new_cache(self, batch: int) -> Any:

@@ -144,7 +144,7 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 def _say_not_kept(folder: Path, error: OSError) -> None:
     _say(
-        f"Kernels are not kept in {folder}, and compiled anew by every process ({error.strerror or error}). "
+        f"Kernels cannot be kept in {folder}, so every process compiles them again ({error.strerror or error}). "
         "OCTAVO_CACHE can name a folder of your own."
     )
 

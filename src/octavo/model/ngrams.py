@@ -1,4 +1,4 @@
-"""Vectors for the last few tokens together, beside the token's own: what an n-gram model knows, at hardly any cost.
+"""Vectors for the last few tokens together, added to the token's own: what an n-gram model knows, at hardly any cost.
 
 Hash embeddings of n-grams (Svenstrup et al. 2017; Clark et al. 2022, CANINE): tables without collision handling,
 trained with the rest. A lookup costs as much as a token's, whatever n is. B batch, T positions, C width.
@@ -21,7 +21,7 @@ _STEP, _MIX = 1_000_003, 0x9E3779B97F4A7C15 - 2**64
 
 
 class NGrams(nn.Module):
-    """No vectors beside the tokens' own.
+    """No vectors but the tokens' own.
 
     Attributes:
         before: tokens before a position that its vector depends on.

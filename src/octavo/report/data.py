@@ -41,7 +41,7 @@ class Headline(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Text that the model wrote. `text` goes on from `prompt`, which is not part of it."""
+    """Text that the model wrote. `text` follows `prompt`, which is not part of it."""
 
     step: int
     prompt: str
@@ -195,7 +195,7 @@ def headlines(
 
 
 def next_commands(folder: Path) -> list[tuple[str, str]]:
-    """How to go on with a run."""
+    """What one can do next with a run."""
     run = shlex.quote(str(folder))
     return [
         ("Let it write", f"octavo generate {run} --prompt 'Once' --tokens 200"),

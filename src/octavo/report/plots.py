@@ -40,7 +40,7 @@ FAR = 2.5
 
 
 class Label(NamedTuple):
-    """Words beside the plot, at the height of what they name."""
+    """Words next to the plot, at the height of what they name."""
 
     y: float
     text: str
@@ -62,7 +62,7 @@ def loss_plot(data: ReportData, *, width: float = 7.6) -> Plot:
 
 
 def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
-    """Learning rate and gradient norm over the steps: beside each other, or stacked if narrow. An SVG document."""
+    """Learning rate and gradient norm over the steps: side by side, or stacked if narrow. An SVG document."""
     narrow = width < 6
     figure = new_figure(width, 3.6 if narrow else 1.9)
     panels = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)

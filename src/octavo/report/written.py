@@ -1,4 +1,4 @@
-"""What the report shows of the text that a model wrote: copies and variety, each beside held-out text."""
+"""What the report shows of the text that a model wrote: copies and variety, each next to held-out text."""
 
 from __future__ import annotations
 

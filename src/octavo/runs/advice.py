@@ -1,4 +1,4 @@
-"""Options that a recipe sets and that change nothing: said at the start, because a silent one misleads."""
+"""Options of a recipe that change nothing. They are named at the start, because a silent one misleads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from octavo.runs.data import period
 
 
 def idle_options(recipe: Recipe, steps: int) -> list[str]:
-    """A sentence on each option, set to something else than its default, that has no effect on a run of `steps`."""
+    """A sentence for each option that differs from its default but has no effect on a run of `steps`."""
     said = []
     for part in ("evaluation", "sampling", "logging"):
         settings = getattr(recipe, part)

@@ -1,4 +1,4 @@
-"""Runs side by side: what they came to, where their settings differ, what they write, and what of it compares."""
+"""Runs side by side: their results, the settings that differ, what they write, and which numbers compare."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ class Comparison:
     runs: list[Seen]
     samples: list[str]
     prompt: str | None
-    """What the samples go on from; None: each run's own newest sample."""
+    """What the samples continue; None: each run's own newest sample."""
 
     @property
     def names(self) -> list[str]:
-        """As short as tells them apart."""
+        """The shortest names that tell them apart."""
         short = [run.path.resolve().name for run in self.runs]
         return short if len(set(short)) == len(short) else [str(run.path) for run in self.runs]
 
     @property
     def best(self) -> int | None:
-        """The run with the fewest bits per byte, where that compares."""
+        """The run with the fewest bits per byte, if they compare."""
         bits = [run.bits_per_byte for run in self.runs]
         known = [number for number in bits if number is not None]
         return bits.index(min(known)) if len(known) > 1 and self.same_text else None
 
     @property
     def same_text(self) -> bool:
-        """Whether all were judged on the same text."""
+        """Whether all were evaluated on the same text."""
         texts = {_validation_text(run) for run in self.runs if not run.damage}
         return len(texts) == 1 and None not in texts
 
@@ -82,11 +82,11 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """What has to be known before one is called better."""
+        """What to know before calling one of them better."""
         said = [f"{run.path} is damaged: {run.damage}" for run in self.runs if run.damage]
         whole = [run for run in self.runs if not run.damage]
         if not self.same_text:
-            said.append("They were judged on different texts, so their losses do not compare.")
+            said.append("They were evaluated on different texts, so their losses do not compare.")
         elif len({_fingerprint(run) for run in whole}) > 1:
             said.append("Their tokenizers differ: only bits per byte compare.")
         if self.best is not None:
@@ -106,9 +106,9 @@ class Comparison:
 
 
 def compare(paths: Sequence[Path], *, prompt: str | None = None, tokens: int | None = None) -> Comparison:
-    """Runs side by side; with a `prompt` each whole one goes on from it, else its newest sample stands there.
+    """Runs side by side; with a `prompt` each whole one continues it, else its newest sample stands there.
 
-    Raises InputError for fewer than two runs, RunFolderError for a folder that is none.
+    Raises InputError for fewer than two runs, RunFolderError for a folder that is no run.
     """
     if len(paths) < 2:
         raise InputError("One run compares with nothing.", remedy="octavo compare RUN RUN …")

@@ -22,7 +22,7 @@ from octavo.report.plots import (
 from octavo.runs.comparison import Comparison
 
 COLOURS = (VALIDATION, TRAIN, SOURCE, "#cc79a7", "#b58900", BASELINE)
-DRAWN = int(0.8 / LINE_HEIGHT)  # curves whose names still fit beside the plot
+DRAWN = int(0.8 / LINE_HEIGHT)  # curves whose names still fit next to the plot
 
 
 def render(found: Comparison) -> str:

@@ -61,7 +61,7 @@ class CleanedFile:
     """What cleaning wrote.
 
     Attributes:
-        documents, characters: that stand in the file.
+        documents, characters: in the file.
         seconds: what it took.
         cleaning: what every step did.
     """
@@ -74,7 +74,7 @@ class CleanedFile:
 
 
 def read_by(recipe: Recipe, *more: str | Path | None) -> list[str | Path]:
-    """The files and folders that a recipe names, and `more`: what no output may be written over."""
+    """The files and folders that a recipe names, and `more`: files that no output may overwrite."""
 
     def paths(value: Any) -> Iterator[str | Path]:
         if isinstance(value, str | Path):  # a word that is no path names no file
@@ -128,7 +128,7 @@ def written_pieces(document: Document, *, lines: bool, records: bool) -> Iterato
 
 
 class _Named(Source):
-    """Another source, whose documents' names are kept by their content."""
+    """A source that remembers its documents' names by their content."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -178,7 +178,7 @@ class _Part(Source):
 def leaks_between(
     training: Recipe, judged: Recipe | None, console: Console, *, words: int, least: float
 ) -> LeakCheck:
-    """Look for what is judged in what is learned from: between two corpora, or with `judged` None between the two
+    """Look for evaluation text in training text: between two corpora, or with `judged` None between the two
     parts into which the recipe's split cuts its corpus.
     """
     source = build_source(training, console)

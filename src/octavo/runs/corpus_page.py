@@ -138,8 +138,8 @@ def _pictures(found: Statistics) -> list[tuple[str, str, Any]]:
             (
                 "growth",
                 "New words",
-                "How many distinct words there are as the text goes on. A line that flattens means that the text has "
-                "shown most of its words.",
+                "How many distinct words there are up to each place of the text. A line that flattens means that it "
+                "has shown most of its words.",
                 corpus_plots.growth_plot(found.growth, found.heaps),
             )
         )

@@ -39,7 +39,7 @@ def text_elsewhere(places: Mapping[str, str]) -> Iterator[None]:
 
 
 def found_corpus(recipe: Recipe) -> PartConfig:
-    """The recipe's corpus, where its files are to be read."""
+    """The recipe's corpus, where its files are read."""
     places, corpus = _elsewhere.get(), recipe.corpus
     if not places or corpus.kind != "files":
         return corpus
@@ -47,7 +47,7 @@ def found_corpus(recipe: Recipe) -> PartConfig:
 
 
 def absolute(text: Paths) -> list[str]:
-    """Paths that mean the same from any folder; `-` and the names of texts (corpus:NAME, hf:NAME) stay."""
+    """Absolute paths, which mean the same from any folder; `-` and the names of texts (corpus:NAME, hf:NAME) stay."""
     listed = [text] if isinstance(text, str | Path) else list(text)
     return [
         str(path)
@@ -87,7 +87,9 @@ def build_dataset(recipe: Recipe, console: Console) -> Dataset:
     if sentence := counts.sentence():
         console.say(sentence)
         if recipe.split == "contiguous":
-            console.say("  → split=files judges the model on a part of every file, not on the last ones only")
+            console.say(
+                "  → split=files evaluates the model on a part of every file, not on the last ones only"
+            )
     return dataset
 
 
@@ -103,7 +105,7 @@ def build_batches(recipe: Recipe, dataset: Dataset, console: Console) -> Batches
 def batches_over(
     tokens: np.ndarray, starts: np.ndarray, recipe: Recipe, tokenizer: Tokenizer, *, rows: int
 ) -> Batches:
-    """Batches of so many sequences over a text (ids, and where documents begin in them), made as the recipe says."""
+    """The recipe's batches over a text: its ids, and where documents begin in them."""
     return recipe.batches.build(
         tokens,
         starts,
@@ -159,7 +161,7 @@ def wanted_steps(recipe: Recipe, batches: Batches) -> int:
 
 
 def steps_said(recipe: Recipe, batches: Batches) -> str:
-    """How many steps the run has, in words, and why fewer than the recipe asks for."""
+    """How many steps the run has, in words, and why it has fewer than the recipe asks for."""
     steps, wanted = total_steps(recipe, batches), wanted_steps(recipe, batches)
     if steps == wanted:
         return f"{steps:,} steps"

@@ -1,4 +1,4 @@
-"""The demo: recipe `pidgin-demo` from nothing to a judged writer."""
+"""The demo: recipe `pidgin-demo` from nothing to an evaluated model."""
 
 from __future__ import annotations
 

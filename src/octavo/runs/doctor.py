@@ -32,7 +32,7 @@ EXTRAS = {
 
 
 def examine() -> dict[str, Any]:
-    """The machine's facts, and checks with remedies: `needed` ones must hold, the others are offers."""
+    """The machine's facts, and checks with remedies. `needed` checks must hold; the others are suggestions."""
     free = shutil.disk_usage(Path.cwd()).free
     memory = available_memory()
     facts = {

@@ -16,7 +16,7 @@ OPTIONS = ("tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penal
 
 
 class Draft:
-    """The text so far, and how the model goes on with it. The same turns with the same seed give the same text."""
+    """The text so far, and how the model continues it. The same turns with the same seed give the same text."""
 
     def __init__(self, run: Run, *, seed: int = 0) -> None:
         self.run, self.seed, self.text = run, seed, ""
@@ -24,7 +24,7 @@ class Draft:
         self._turns: list[tuple[str, str]] = []  # the text before each turn, and with what was typed in it
 
     def go_on(self, typed: str = "") -> Iterator[str]:
-        """Add what was typed, and let the model go on, in pieces; a prompt that the model cannot read adds nothing."""
+        """Add what was typed, and let the model continue, in pieces. A prompt that it cannot read adds nothing."""
         self._turns.append((self.text, self.text + typed))
         yield from self._write()
 

@@ -1,4 +1,4 @@
-"""The evaluation of a run: the model's figures on a text, and beside them what simpler means reach on the same text."""
+"""The evaluation of a run: a model's metrics on a text, next to what simpler means reach on it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from octavo.training.runtime import Runtime, set_threads
 
 
 class Evaluable(Protocol):
-    """What of a run is looked at to judge it; `octavo.runs.run.Run` is one, and calls this file."""
+    """What an evaluation needs of a run. `octavo.runs.run.Run` is one, and calls this file."""
 
     config: Recipe
     folder: RunFolder | None
@@ -51,8 +51,8 @@ class Evaluable(Protocol):
 def evaluate_run(
     run: Evaluable, text: str | Path | Sequence[str | Path] | None = None, console: Console | None = None
 ) -> dict[str, Any]:
-    """Judge a run's model on its own validation split, or on `text`, beside the baselines. On its own split what it
-    writes is judged too (memorization, diversity), and how it learned; `diagnostics` say what all of it means.
+    """Evaluate a run's model on its own validation split, or on `text`, next to the baselines. On its own split the
+    text that it writes (memorization, diversity) and how it learned count too; `diagnostics` say what it all means.
 
     Raises CorpusError or TokenizerError where the text cannot be read or holds what the vocabulary lacks.
     """
@@ -96,11 +96,11 @@ def whole_split(recipe: Recipe) -> Recipe:
 
 
 def check_same_tokens(built: Tokenizer, saved: Tokenizer) -> None:
-    """Raise CorpusError where the corpus no longer gives the tokenizer that the model was trained with."""
+    """Raise CorpusError if the corpus no longer gives the tokenizer that the model was trained with."""
     if built.fingerprint() != saved.fingerprint():
         raise CorpusError(
             "The run's text has changed since training, so its validation split is another one now.",
-            remedy="judge on a text that you name: --text PATH",
+            remedy="evaluate on a text that you name: --text PATH",
         )
 
 
@@ -119,7 +119,7 @@ def figures(
 ) -> dict[str, Any]:
     """The model's own figures on a split."""
     if len(split.tokens) < 2:
-        raise InputError(f"The text has {len(split.tokens)} tokens; judging needs at least 2.")
+        raise InputError(f"The text has {len(split.tokens)} tokens; an evaluation needs at least 2.")
     places = Places(context=recipe.model.context, end=tokenizer.end if split.documents > 1 else None)
     found = evaluate_split(model, split, recipe, tokenizer, runtime, places).as_dict()
     starts = np.append(split.starts.astype(np.int64), len(split.tokens))
@@ -144,7 +144,7 @@ def examined(
     rows: Sequence[Mapping[str, Any]],
     steps: int,
 ) -> dict[str, Any]:
-    """The evaluation with what the model wrote and what all of it says: `rows` of metrics.jsonl, `steps` of the run."""
+    """The evaluation with the model's text and the diagnostics. `rows`: of metrics.jsonl; `steps`: of the run."""
     found = {**found, **judged(written, dataset, recipe)}
     if found["ends"]:
         found["ends"] = {**found["ends"], **ended(written, dataset)}
@@ -161,7 +161,7 @@ def with_diagnostics(
     steps: int,
     rows: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The evaluation with its verdict, as plain data."""
+    """The evaluation with its diagnostics, as plain data."""
     facts = Facts(recipe, steps, vocab_size, train_tokens, rows=rows, evaluation=found)
     return {**found, "diagnostics": [diagnostic.as_dict() for diagnostic in diagnose(facts)]}
 
@@ -172,7 +172,7 @@ def last_step(run: Evaluable) -> int:
 
 
 def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> dict[str, Any]:
-    """The baselines of a dataset; those of a loss in nats of text are computed once and kept beside it."""
+    """The baselines of a dataset; those of a loss in nats of text are computed once and kept next to it."""
     path, sides = dataset.folder / "baselines.json", (dataset.train, dataset.validation)
     if not recipe.objective.build().unit.text:
         return baselines_beside(*sides, dataset.tokenizer, recipe, console)

@@ -1,4 +1,4 @@
-"""The end of a run: the best weights judged on the whole split beside the baselines, a last sample, the report."""
+"""The end of a run: the best weights on the whole split, next to the baselines; a last sample; the report."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from octavo.training.runtime import Runtime
 def finish(
     folder: RunFolder, dataset: Dataset, runtime: Runtime, console: Console, *, earlier: float = 0.0
 ) -> None:
-    """Judge, sample and report; writes evaluation.json, samples/ and report/. `earlier`: seconds of sessions before."""
+    """Evaluate, sample, report: writes evaluation.json, samples/ and report/. `earlier`: seconds of sessions before."""
     run = Run.open(folder.path, checkpoint="best")
     model = run.model.to(runtime.device)
-    with console.working("judging", None):
+    with console.working("evaluating", None):
         result = evaluation(model, dataset, whole_split(run.config), runtime, step=run.step, console=console)
         written = write(model, dataset, run.config)
         result = examined(result, written, dataset, run.config, rows=run.metrics, steps=last_step(run))

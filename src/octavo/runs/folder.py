@@ -59,7 +59,7 @@ class RunFolder:
             what = "holds a run already" if is_run else "is not empty, and not a run"
             remedy = "choose another --out"
             if is_run:
-                remedy = f"go on with it by --resume, start anew by --overwrite, or {remedy}"
+                remedy = f"resume it with --resume, replace it with --overwrite, or {remedy}"
             raise RunFolderError(f"{path} {what}.", remedy=remedy)
         folder = cls(path)
         with storage_errors(path):

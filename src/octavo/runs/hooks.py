@@ -42,7 +42,7 @@ class Hook(Generic[S]):
         assert self.every >= 0, f"a hook every {self.every} steps"
 
     def due(self, progress: Progress) -> bool:
-        """Whether it is to be done after this step."""
+        """Whether it is due after this step."""
         return (
             bool(self.every and progress.step % self.every == 0)
             or (self.first and progress.step == 1)
@@ -55,5 +55,5 @@ class BestHook(Hook[S]):
     """Done after each new best as well."""
 
     def due(self, progress: Progress) -> bool:
-        """Whether it is to be done after this step."""
+        """Whether it is due after this step."""
         return super().due(progress) or progress.best_step == progress.step

@@ -28,7 +28,7 @@ class Metrics:
     unit: Unit
 
     def as_dict(self) -> dict[str, Any]:
-        """For metrics.jsonl: without what there is not, and with the unit where it is not that of text."""
+        """For metrics.jsonl: what there is, and the unit unless it is that of text."""
         text = {"perplexity": self.perplexity, "bits_per_byte": self.bits_per_byte}
         if self.bits_per_byte is None:
             text = {"unit": str(self.unit)}

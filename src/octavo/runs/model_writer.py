@@ -1,4 +1,4 @@
-"""One of your own models as the writer of a corpus. It lies here, and not beside the other writers, because it
+"""One of your own models as the writer of a corpus. It lies here, and not with the other writers, because it
 needs a run."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ModelBackend(Backend):
 
 @register("writer")
 class ModelWriter(WriterConfig):
-    """A model of your own, from its run folder. It goes on from a beginning; what the prompt asks it does not
+    """A model of your own, from its run folder. It continues a beginning; what the prompt asks it does not
     understand."""
 
     kind: Literal["model"] = "model"
@@ -62,7 +62,7 @@ class ModelWriter(WriterConfig):
     begin: str = ""
     """What every story begins with."""
     stop: tuple[str, ...] = ("\n",)
-    """The story ends before any of these; a model that knows ends of documents needs none."""
+    """Texts before which the story ends; a model that has learned where documents end needs none."""
     min_p: float | None = Field(None, gt=0, le=1)
     """Only tokens with this share of the best one's probability; left out: as the run's recipe says."""
 

@@ -10,7 +10,7 @@ from octavo.config import Recipe
 from octavo.runs.folder import RunFolder, free_name
 
 ON_THE_WAY = ("training.steps=", "evaluation.every=")
-"""Settings with which a run goes on as if it had had them from the start, where its learning rate is constant."""
+"""Settings that a run can take on when it resumes, if its learning rate is constant: they change nothing before."""
 
 
 def next_step(
@@ -36,5 +36,5 @@ def next_lines(step: Mapping[str, Any] | None) -> list[str]:
     """The same as lines for a console."""
     if step is None:
         return []
-    how = "this goes on with the run" if step["resume"] else "this starts a new run"
+    how = "this resumes the run" if step["resume"] else "this starts a new run"
     return [f"  → {step['remedy']}; {how}:", f"    {step['command']}"]

@@ -119,7 +119,7 @@ def told_by_text(recipe: Recipe, console: Console) -> tuple[dict[str, Any], int]
 
 
 def without_text(recipe: Recipe, vocab_size: int | None) -> tuple[dict[str, Any], int]:
-    """The same, as far as the recipe alone tells. Raises InputError where the vocabulary is not known."""
+    """The same from the recipe alone. Raises InputError if the vocabulary is not known."""
     epochs = recipe.training.epochs
     size = vocab_size or recipe.expected_vocabulary or getattr(recipe.tokenizer, "size", None)
     if size is None:
@@ -139,7 +139,7 @@ def on_accelerator(recipe: Recipe) -> bool:
 
 
 def as_here(found: Mapping[str, Any]) -> dict[str, Any]:
-    """A prediction for this machine in the place of a step that was timed."""
+    """A prediction for this machine, in place of a timed step."""
     return {
         "step_seconds": found["seconds"]["step"],
         "predicted": True,
@@ -153,7 +153,7 @@ def as_here(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_wrong_numbers(vocab_size: int | None, price: float | None) -> None:
-    """Raise InputError for a vocabulary or a price that is none."""
+    """Raise InputError for an impossible vocabulary or price."""
     if vocab_size is not None and not 1 <= vocab_size <= MOST:
         raise InputError(f"A vocabulary of {vocab_size:,} is none; it has 1 to {MOST:,} tokens.")
     if price is not None and not 0 <= price <= LARGEST:
@@ -161,7 +161,7 @@ def refuse_wrong_numbers(vocab_size: int | None, price: float | None) -> None:
 
 
 def known_teachers(recipe: Recipe, vocab_size: int) -> list[Run]:
-    """The runs that teach. Raises InputError where they know other tokens, or see less."""
+    """The teachers. Raises InputError if one has another tokenizer or a shorter context."""
     runs = teachers_of(recipe)
     for run in runs:
         if run.tokenizer.vocab_size != vocab_size:
@@ -279,7 +279,7 @@ def made_up(recipe: Recipe, vocab_size: int) -> Batch[np.ndarray]:
 
 
 def warnings(facts: Mapping[str, Any]) -> list[str]:
-    """What the figures give reason to say."""
+    """Warnings that follow from the numbers."""
     said = []
     tokens, passes, count = facts["training_tokens"], facts["passes"], facts["parameters"]
     if tokens is not None and count > TOO_MANY_PARAMETERS_PER_TOKEN * tokens and passes > MANY_PASSES:

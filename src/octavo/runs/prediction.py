@@ -1,4 +1,4 @@
-"""What a training would take on a machine that is not at hand: time, memory, money; arithmetic on an estimated step.
+"""What a training would take on another machine: time, memory and money, computed from an estimated step.
 
 docs/planning.md has the formulae, and says what is assumed.
 """
@@ -19,7 +19,7 @@ from octavo.runs.machines import Machine
 from octavo.training.estimate import Memory, StepEstimate
 from octavo.training.fitting import Fit, estimated, ways
 
-OVERLAP = 0.8  # of the time in which exchange and computation could go on together, how much they do
+OVERLAP = 0.8  # of the time in which exchange and computation could overlap, how much they do
 USABLE = 0.92  # of a device's memory; the rest is the driver's, and what the allocator loses
 
 
@@ -31,7 +31,7 @@ class Seconds:
         compute: forward and backward passes of all of a device's parts.
         update: the optimizer's.
         exchange: gradients, and weights where they are shared out, between devices.
-        waiting: what of the exchange computation does not hide.
+        waiting: the part of the exchange that computation does not hide.
     """
 
     compute: float

@@ -35,7 +35,7 @@ class Progress:
     seconds: float = 0.0
     """Of training alone."""
     elapsed: float = 0.0
-    """All seconds of the sessions until then, as far as a checkpoint kept what they did."""
+    """All seconds of the sessions whose work a checkpoint kept."""
     best_loss: float = math.inf
     best_step: int = 0
     evaluations_since_best: int = 0

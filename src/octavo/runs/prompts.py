@@ -19,7 +19,7 @@ from octavo.runs.run import Run
 
 FOLDER = "prompts"
 SAID_EVERY = 256
-"""Tokens; to say each would take longer than to write it."""
+"""Tokens between two lines of progress; a line for each would take longer than the token."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class PromptSamples:
     corrections: list[Correction] | None = None
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """The samples for JSON. `text` is always as generated; `correction` stands beside it, its places counted
+        """The samples for JSON. `text` is always as generated; `correction` stands next to it, its places counted
         from the prompt's end."""
         rows: list[dict[str, Any]] = [{"text": one.text, "finish": one.finish} for one in self.samples]
         for row, correction in zip(rows, self.corrections or (), strict=False):
@@ -119,7 +119,7 @@ def last_whole_word(text: str) -> int:
 
 
 def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: dict[str, Any]) -> Path | None:
-    """Write prompts/NAME.json and prompts/NAME.md into the run folder, and its report anew, if it has one.
+    """Write prompts/NAME.json and prompts/NAME.md into the run folder, and write its report again if it has one.
 
     Returns the Markdown's path; None for a checkpoint that stands alone. Raises StorageError.
     """
@@ -137,7 +137,7 @@ def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: d
 
 
 def refresh_report(run: Run) -> None:
-    """Write the run's report anew from the run folder, if it has one."""
+    """Write the run's report again from the run folder, if it has one."""
     from octavo.report import ReportData, write_report
 
     if run.folder is not None and run.report is not None:

@@ -1,4 +1,4 @@
-"""A run that takes another's place: the old one is put away first, and taken away when the new one has begun."""
+"""A run that replaces another: the old one is put aside first, and removed once the new one has begun."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITTEN = (
     "report/index.html",
     "report/*.svg",
 )
-"""What a run folder holds that Octavo wrote."""
+"""The files of a run folder that Octavo writes."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A run once more from its folder alone, and what differs."""
+"""A run repeated from its folder alone, and what differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that can be used: its model writes, and is judged on any text."""
+"""A run that can be used: its model writes, and is evaluated on any text."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Run:
 
     @property
     def step(self) -> int:
-        """Optimizer steps behind the weights."""
+        """Optimizer steps that the weights have had."""
         return self.checkpoint.step
 
     @property

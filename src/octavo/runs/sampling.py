@@ -12,7 +12,7 @@ from octavo.generation import Sampling
 
 
 def sampling_of(settings: SamplingConfig, **changes: Any) -> Sampling:
-    """The recipe's way of choosing tokens, with what was given instead of it. Raises InputError for what is no way."""
+    """The recipe's way of choosing tokens, with `changes`. Raises InputError for impossible ones."""
     given = {name: value for name, value in changes.items() if value is not None}
     try:
         checked = type(settings).model_validate(settings.model_dump() | given)

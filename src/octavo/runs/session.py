@@ -1,4 +1,4 @@
-"""One training session: the loop with what happens around its steps. Ends finished, interrupted or diverged."""
+"""One training session: the loop and the work around its steps. It ends finished, interrupted or diverged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SPARING = 10  # a checkpoint by time comes no sooner than after so many times th
 
 
 class Session:
-    """Trains a model in a run folder, from wherever `progress` stands; `hooks` are done beside its own."""
+    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Session:
             source.load_optimizers(self.optimizers)
             self.progress = Progress.of(source)
         self.earlier = self.progress.elapsed
-        self.evaluated: int | None = None  # the step after which it was last judged, in this session
+        self.evaluated: int | None = None  # the step after which it was last evaluated, in this session
         self.progress.finished = self.progress.step >= steps or self.out_of_patience
         self.crew = self._crew()
         self.board = (
@@ -98,7 +98,7 @@ class Session:
         )  # when it last saved, and how many seconds that took
 
     def _crew(self) -> Crew | None:
-        """Who watches the threads, where the recipe leaves their number open and others could make them slow."""
+        """What watches the threads, if the recipe leaves their number open and other programs could slow them down."""
         runtime, training = self.runtime, self.recipe.training
         if training.threads or runtime.most == 1 or runtime.device.type != "cpu" or training.compile:
             return None
@@ -144,7 +144,7 @@ class Session:
                     raise Interrupted(
                         f"Stopped by {stop.name or 'a signal'} after step {info.step} of {self.steps}; "
                         "everything is saved.",
-                        remedy="run the same command with --resume to go on",
+                        remedy="run the same command with --resume to continue",
                     )
                 if self.progress.finished:
                     break
@@ -160,18 +160,18 @@ class Session:
 
     @property
     def out_of_patience(self) -> bool:
-        """Whether the last evaluations brought nothing, as many as the recipe bears."""
+        """Whether as many evaluations as the recipe allows have brought no new best."""
         patience = self.recipe.training.patience
         return patience is not None and self.progress.evaluations_since_best >= patience
 
     @property
     def overdue(self) -> bool:
-        """Whether so much time has gone since the last checkpoint that it is time for one in between."""
+        """Whether the last checkpoint is so long ago that one in between is due."""
         minutes, since = self.recipe.training.checkpoint_minutes, time.monotonic() - self._saved
         return minutes > 0 and since >= max(60 * minutes, SPARING * self._saving)
 
     def passing(self, checkpoint: CheckpointFolder) -> bool:
-        """Whether it was saved in between only, by time or for a stop: not a regular one, the last, or a new best."""
+        """Whether it was saved in between, by time or for a stop: it is no regular one, not the last, no new best."""
         step = checkpoint.step
         if step == self.steps or step % self.checkpoint_every == 0:
             return False
@@ -197,7 +197,7 @@ class Session:
                 hook.work(self, info)
 
     def show(self, info: StepInfo) -> None:
-        """Move the live line on."""
+        """Advance the live line."""
         self.console.advance(info.step, self.note(info), first=info.step == self._first)
 
     def note(self, info: StepInfo) -> str:
@@ -234,7 +234,7 @@ class Session:
             self.board.write(row)
 
     def measured(self) -> Metrics:
-        """The model's place on the validation split now; the time that it takes does not count as training."""
+        """The model's metrics on the validation split now. The time for it does not count as training."""
         result = evaluate_split(
             self.model, self.dataset.validation, self.recipe, self.dataset.tokenizer, self.runtime
         )
@@ -245,7 +245,7 @@ class Session:
         return result
 
     def evaluate(self, info: StepInfo) -> None:
-        """Judge on the validation split, note a new best, and end the run when patience does."""
+        """Evaluate on the validation split, note a new best, and end the run when patience does."""
         progress, result = self.progress, self.measured()
         self.evaluated = info.step
         better = result.loss < progress.best_loss

@@ -1,4 +1,4 @@
-"""Being asked to stop: the first Ctrl-C or SIGTERM lets the step end and saves, the second ends at once."""
+"""Requests to stop: the first Ctrl-C or SIGTERM lets the step end and saves, the second ends at once."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from octavo.runs.trained_on import text_pieces, training_text
 
 FOLDER = "speakers"
 SAMPLES = 64
-"""Samples of each prompt where none are asked for: enough for an interval of a few percent."""
+"""Default number of samples of each prompt: enough for an interval of a few percent."""
 
 
 def ask_name(
@@ -32,7 +32,7 @@ def ask_name(
     """Prompt the model `count` times with a speaker's name, with another speaker's, and with nothing, and count who
     answers. `text`: read speakers from these files instead of the run's own training text.
 
-    The result also goes to speakers/NAME.json in the run folder, and its report is written anew.
+    The result also goes to speakers/NAME.json in the run folder, and its report is written again.
 
     Raises InputError for a name that does not speak, CorpusError where the text is gone or no play.
     """
@@ -64,7 +64,7 @@ def ask_name(
 
 
 def _spelled(play: Play, name: str) -> str:
-    """The name as the play writes it, whatever the case it was asked for in."""
+    """The name as the play writes it, asked for in any case."""
     alike = sorted({speaker for speaker in play.speeches if speaker.lower() == name.lower()})
     return name if name in alike or not alike else alike[0]
 

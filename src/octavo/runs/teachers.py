@@ -31,7 +31,7 @@ from octavo.training.world import World
 
 STREAMS = 64  # written side by side
 LONGEST = 16  # of the model's contexts: where a document that does not end is ended
-OPENING = 16  # tokens of the training text that a teacher goes on from
+OPENING = 16  # tokens of the training text that a teacher continues
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TeacherText:
 
 
 def teachers_of(recipe: Recipe) -> list[Run]:
-    """The runs that the recipe names. Raises InputError where one sees less than this model."""
+    """The runs that the recipe names. Raises InputError if one has a shorter context than this model."""
     context = recipe.model.context
     runs = [Run.open(path) for path in recipe.training.teachers.runs]
     for run, path in zip(runs, recipe.training.teachers.runs, strict=True):
@@ -58,9 +58,9 @@ def teachers_of(recipe: Recipe) -> list[Run]:
 def open_teachers(
     recipe: Recipe, dataset: Dataset, console: Console, earlier: Mapping[str, Any] | None = None
 ) -> list[Run]:
-    """The runs that teach on a dataset. `earlier` is the manifest of a run that goes on.
+    """The runs that teach on a dataset. `earlier` is the manifest of a run that resumes.
 
-    Raises InputError where one cannot teach this model, CheckpointError where it is not the one that taught it before.
+    Raises InputError if one cannot teach this model, CheckpointError if it is not the one that taught it before.
     """
     runs = teachers_of(recipe)
     before = [teacher["sha256"] for teacher in earlier.get("teachers", [])] if earlier and runs else []
@@ -79,7 +79,7 @@ def open_teachers(
         if not read_same_text(run, dataset):
             console.say(
                 f"warning: {path} was not trained on this very text and split, so it may have read what this run is "
-                "judged on"
+                "evaluated on"
             )
     return runs
 
@@ -94,7 +94,7 @@ def read_same_text(run: Run, dataset: Dataset) -> bool:
 
 
 def objective_of(recipe: Recipe, runs: Sequence[Run], device: torch.device) -> Objective:
-    """What a recipe's model learns, from the runs too that teach it, whose models then lie on the device."""
+    """The objective of a recipe's model, including the teachers, whose models are then on the device."""
     own = recipe.objective.build()
     if not runs:
         return own
@@ -128,10 +128,10 @@ def with_written(
     world: World,
     earlier: Mapping[str, Any] | None = None,
 ) -> Batches:
-    """The batches, and beside them what the teachers write; `path` holds that from one session of a run to the next.
+    """The batches, and with them what the teachers write; `path` holds that from one session of a run to the next.
 
-    Of several processes the first one sees to the writing. Raises CheckpointError where it is not what `earlier`, the
-    manifest of a run that goes on, says.
+    Of several processes, the first one lets them write. Raises CheckpointError where it is not what `earlier`, the
+    manifest of a run that resumes, says.
     """
     tokens, context = recipe.training.teachers.written, recipe.model.context
     if not tokens:
@@ -193,10 +193,10 @@ def write(
     console: Console,
     precision: Precision = "float32",
 ) -> TeacherText:
-    """At least so many tokens, the models in turn, each text going on from a piece of the training split.
+    """At least so many tokens, the models in turn, each text continuing a piece of the training split.
 
     Where that has documents between special tokens, texts are documents and end like these. Otherwise each is a
-    window, a context and the token after it: beyond the context a model reads anew what it remembers, again and again.
+    window, a context and the token after it: beyond the context a model reads again what it remembers, again and again.
     """
     start, end = dataset.tokenizer.start, end_token(dataset)
     before = end if end == start else None  # one token for both stands once between texts

@@ -1,4 +1,4 @@
-"""How the processes of one training come together: who speaks, who prepares the text, what was decided before."""
+"""What the processes of one training do together: one speaks, one prepares the text, all keep what was decided."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from octavo.training.world import World
 
 
 def heard(console: Console, world: World) -> Console:
-    """The console of a process: of several that train together the first one speaks."""
+    """The console of a process. Only the first of several processes speaks."""
     return console if world.first else Console(quiet=True)
 
 
 def gather(world: World, recipe: Recipe, console: Console) -> None:
-    """Bring the processes together that the recipe is trained by. Raises ConfigError where it does not suit them."""
+    """Connect the processes that train the recipe. Raises ConfigError if it does not suit them."""
     parallel = recipe.parallel
     world.admit(parallel.kind, recipe.training.batch)
     if world.size > 1:
@@ -51,7 +51,7 @@ def prepared(recipe: Recipe, console: Console, world: World) -> Dataset:
 
 
 def decisions(earlier: Mapping[str, Any] | None, world: World, console: Console) -> dict[str, Any]:
-    """What the run's first session decided about where and how to compute, as far as it holds for this world."""
+    """What the run's first session decided about device, precision and threads, if it holds for this world."""
     if earlier is None:
         return {}
     before = earlier.get("processes", 1)

@@ -1,4 +1,4 @@
-"""From a recipe and a text to a finished run: compose, train, judge, report. Also going on, and repeating."""
+"""From a recipe and a text to a finished run: compose, train, evaluate, report. Also resuming, and repeating."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from octavo.training.runtime import (
 )
 from octavo.training.world import ALONE, World, launched, restarts
 
-# What a run may change when it goes on; anything else would make it another run.
+# What a run may change when it resumes; anything else would make it another run.
 RESUMABLE = (
     "training.steps",
     "training.passes",
@@ -89,22 +89,22 @@ def train(
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
-    `recipe` is a shipped name, a YAML file or plain data; without one, a run that goes on keeps its own and a new one
+    `recipe` is a shipped name, a YAML file or plain data; without one, a run that resumes keeps its own and a new one
     takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
     free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
-    `out` goes on from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
+    `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
     the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`).
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
     with launched() as world:
         console = heard(console or Console(quiet=quiet), world)
         if (resume or overwrite) and out is None:
-            wanted = "--resume needs the run folder that it goes on with."
+            wanted = "--resume needs the folder of the run."
             if overwrite:
-                wanted = "--overwrite needs the folder of the run that it takes away."
+                wanted = "--overwrite needs the folder of the run that it replaces."
             raise InputError(wanted, remedy="add --out DIR")
         if resume and overwrite:
-            raise InputError("--resume goes on with a run and --overwrite takes it away: give one of them.")
+            raise InputError("--resume continues a run and --overwrite replaces it: give one of them.")
         place = None if out is None else Path(out)
         if recipe is None and resume and place is not None:
             recipe = RunFolder.open(place).config
@@ -115,7 +115,7 @@ def train(
         resolved = resolve(recipe, text, overrides)
         gather(world, resolved, console)
         if not resume and place is not None and restarts() and RunFolder(place).config.is_file():
-            console.say(f"restart {restarts()} by torchrun: the run goes on")
+            console.say(f"restart {restarts()} by torchrun: the run resumes")
             resume = True
         if resume and place is not None:
             with world.in_turn():
@@ -160,7 +160,7 @@ def resolve(
 
 
 def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
-    """The recipe to go on with: the stored one, with the changes that a run may make on its way."""
+    """The recipe to resume with: the stored one, with the changes that a run may make on its way."""
     stored = stored_recipe(folder.config)
     before, after = flatten(stored), flatten(wanted)
     differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
@@ -168,12 +168,12 @@ def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
     forbidden = [key for key in forbidden if key != "description"]
     if forbidden:
         raise ConfigError(
-            f"{folder.path} was started with other settings, so going on would make another run:",
+            f"{folder.path} was started with other settings, so resuming would make another run:",
             problems=[f"{key}: {before.get(key)!r} in the run, {after.get(key)!r} now" for key in forbidden],
             remedy="use the run's own settings, or start a new run with another --out",
         )
     for key in differing:
-        console.say(f"going on with {key}={after.get(key)} (was {before.get(key)})")
+        console.say(f"resuming with {key}={after.get(key)} (was {before.get(key)})")
     return wanted if differing else stored
 
 
@@ -185,7 +185,7 @@ def choose_runtime(
     decided: Mapping[str, Any] | None = None,
     world: World = ALONE,
 ) -> Runtime:
-    """Where and how to compute; what an earlier session of the same run `decided` stays decided."""
+    """Where and how to compute. What an earlier session of the same run `decided` is kept."""
     decided = decided or {}
     training = recipe.training
     most, asked = torch.get_num_threads(), training.threads or decided.get("threads")
@@ -239,7 +239,7 @@ def choose_runtime(
 
 
 def refuse_to_compile(runtime: Runtime) -> None:
-    """Raise ConfigError for what torch cannot compile."""
+    """Raise ConfigError if torch cannot compile the run."""
     if (runtime.recompute, runtime.device.type, runtime.precision) == (True, "cpu", "bfloat16"):
         raise ConfigError(
             "torch cannot compile blocks that recompute in bfloat16 on a CPU.",
@@ -256,7 +256,7 @@ def train_in(
     *,
     name: str = "",
 ) -> Run:
-    """Begin or go on with the run in a folder that this process holds the lock of; returns it finished."""
+    """Begin or resume the run in a folder whose lock this process holds; returns it finished."""
     if world.first:
         begin(folder, recipe)
         console.keep_log(folder.made.file(folder.log))
@@ -309,7 +309,7 @@ def train_in(
 
 
 def run_to_the_end(session: Session) -> None:
-    """Train, where that is not done; a run that diverges gets its page too."""
+    """Train, unless the run is finished. A run that diverges gets its page too."""
     if session.progress.finished:
         return
     try:
@@ -345,20 +345,20 @@ def compare_with(earlier: Mapping[str, Any], dataset: Dataset, console: Console)
         console.say(f"warning: {path} has changed since the run began: results may differ")
     if earlier["data"].get("text") != dataset.manifest["text"]:
         raise CorpusError(
-            "The text has changed since this run began, so it cannot go on with it.",
+            "The text has changed since this run began, so it cannot be resumed.",
             remedy="bring the old text back, or start a new run with another --out",
         )
 
 
 def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint | None:
-    """The checkpoint to go on from, which the first process finds for all."""
+    """The checkpoint to resume from, which the first process finds for all."""
     found = checkpoint_to_go_on_from(folder, console) if world.first else None
     place = world.broadcast(found and str(found.folder))
     return Checkpoint(Path(place)) if place else None
 
 
 def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointFolder | None:
-    """The newest whole checkpoint; damaged newer ones are named and set aside, so that they can be written anew.
+    """The newest whole checkpoint; damaged newer ones are named and set aside, so that they can be written again.
 
     Raises CheckpointError when there are checkpoints and none is whole.
     """
@@ -378,7 +378,7 @@ def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointF
             with storage_errors(folder.checkpoints):
                 kept = put_away(damaged.folder, "damaged")
             console.say(f"{damaged.folder.name} is kept as {kept.name}")
-    console.say(f"going on after step {checkpoint.step}")
+    console.say(f"resuming after step {checkpoint.step}")
     point(folder.last, checkpoint)
     best = folder.checkpoints / f"step-{Progress.of(checkpoint).best_step:06d}"
     if best.is_dir():
@@ -387,7 +387,7 @@ def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointF
 
 
 def keep_rows(folder: RunFolder, step: int) -> None:
-    """Drop the metrics of steps after `step`: they will be taken again."""
+    """Drop the metrics of steps after `step`: these steps are done again."""
     rows = [row for row in folder.rows() if row["step"] <= step]
     if folder.metrics.is_file():
         replace_text(folder.metrics, "".join(json.dumps(row) + "\n" for row in rows))

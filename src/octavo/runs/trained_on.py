@@ -1,4 +1,4 @@
-"""The text that a run learned from: its words and its speeches, for what is judged against them."""
+"""The text that a run learned from: its words and its speeches, to compare with."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def text_pieces(
 def training_text(run: Run, console: Console) -> Path:
     """The file with the text that a run's model learned from.
 
-    Raises CorpusError where the run's text is gone, or another one than at training.
+    Raises CorpusError if the run's text is gone, or has changed since training.
     """
     remedy = "name the text that takes its place: --text PATH"
     try:
@@ -68,7 +68,7 @@ def training_words(run: Run, console: Console) -> dict[str, int]:
     if kept is not None and kept.is_file():
         try:
             return read_record(kept, Words)
-        except CheckpointError:  # written anew
+        except CheckpointError:  # written again
             pass
     with training_text(run, console).open(encoding="utf-8", newline="") as file:
         counts = count_words(iter(lambda: file.read(1 << 20), ""))

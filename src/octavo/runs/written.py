@@ -1,4 +1,4 @@
-"""What a model writes at the end of its run, judged: one sampling pass for copies, repetition, ends and stories."""
+"""What a model writes at the end of its run, and its metrics: one sampling pass for copies, repetition and ends."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from octavo.synthesis.checker import check as check_pidgin
 
 JUDGED_STORIES = 200
 FEWEST, MOST = 4, 16
-"""Samples of a model of other texts."""
+"""Samples, the fewest and the most, of a model of other texts."""
 
 LENGTH = 512
 """Tokens of such a sample at most; report D's stories fit."""
 
 BUDGET = 2.5e11
-"""Floating-point operations for all of them, so that a large model does not write for longer than it is worth."""
+"""Floating-point operations for all of them, so that a large model does not write for too long."""
 
 COMPARED = 64
-"""Samples that are looked up in the training text at most."""
+"""The most samples that are looked up in the training text."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Written:
 
 
 def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Written:
-    """Let a model write. How much follows from the recipe alone, so that a repeated run is judged on the same text."""
+    """Let a model write. The recipe alone says how much, so that a repeated run is evaluated on the same text."""
     sampling = sampling_of(recipe.sampling)
     tokens = min(LENGTH, max(2 * model.context, LENGTH // 2))
     read = tokens
@@ -107,7 +107,7 @@ def held_out_like(samples: Sequence[Sample], dataset: Dataset) -> list[str]:
 
 
 def judged(written: Written, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
-    """All figures of the texts, for evaluation.json."""
+    """All metrics of the texts, for evaluation.json."""
     found: dict[str, Any] = {
         "memorization": memorized(written, dataset.train.text_path),
         "diversity": varied(written),

@@ -1,1 +1,1 @@
-"""Studies: a baseline, named changes and seeds; runs, and a verdict in words. The shipped ones lie beside the code."""
+"""Studies: a baseline, named changes and seeds; runs, and a verdict in words. The shipped ones lie next to the code."""

@@ -1,7 +1,7 @@
 """The runs of a study on several machines, through Ray Core: each run is a task, Ray is the scheduler.
 
 No shared disk is needed: a task brings its text along and sends its run folder back. What every machine needs is this
-version of Octavo. A task that loses its machine begins anew on another.
+version of Octavo. A task that loses its machine starts again on another.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Cluster:
         self.ray, self.address, self.threads = ray, address, threads
 
     def perform(self, jobs: Sequence[Job], console: Console, on_done: Done) -> None:
-        """Perform all jobs; see `Pool.perform`. When stopped, runs that are under way begin anew the next time."""
+        """Perform all jobs; see `Pool.perform`. When stopped, runs under way start again the next time."""
         ray = self.ray
         self.connect()
         bench = Bench(jobs, console, on_done)
@@ -64,7 +64,7 @@ class Cluster:
         if stop and not bench.finished:
             raise Interrupted(
                 f"Stopped by {stop.name} with {bench.done} of {bench.total} runs done.",
-                remedy="the same command goes on",
+                remedy="the same command continues",
             )
 
     def connect(self) -> None:

@@ -1,4 +1,4 @@
-"""One run of a study: an ordinary training, then its judgement unit by unit. Goes on from whatever stands there.
+"""One run of a study: an ordinary training, then its evaluation unit by unit. It resumes from whatever is there.
 
 runs/<slug>/seed-<n>/   the run folder, with two files more:
     units.json          the judged weights' loss on the validation split, unit by unit
@@ -142,7 +142,7 @@ def _trained_and_judged(job: Job, folder: Path, on_step: OnStep) -> dict[str, An
     except CheckpointError:
         if not begun:
             raise
-        put_away(folder, "damaged")  # no checkpoint of it is whole: it begins anew
+        put_away(folder, "damaged")  # no checkpoint of it is whole: it starts again
         train(job.recipe, out=folder, quiet=True, hooks=hooks)
     return judged(folder, job.judge)
 

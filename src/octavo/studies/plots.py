@@ -40,7 +40,7 @@ BEGINNING = 0.25
 """The share of a run whose steep fall may leave the frame, so that the end can be told apart."""
 
 LABELS = 2.0
-"""Inches beside the plots for the variants' names."""
+"""Inches next to the plots for the variants' names."""
 
 
 def inline(svg: str, name: str, *, title: str) -> str:

@@ -228,7 +228,7 @@ def tokens_at(steps: list[int], trained: list[dict[str, Any]]) -> tuple[int, ...
 
 
 def write_results(results: StudyResults) -> None:
-    """Write results.json, and timings.json beside it."""
+    """Write results.json, and timings.json next to it."""
     rows, timings = [], []
     for run in results.runs:
         row = dataclasses.asdict(run)

@@ -32,7 +32,7 @@ def run_study(
     quiet: bool = False,
     console: Console | None = None,
 ) -> StudyResults:
-    """Run a study, or go on with it, and return what came out; `out` defaults to studies/<name>.
+    """Run a study, or resume it, and return its results; `out` defaults to studies/<name>.
 
     `study` is a shipped name, a YAML file or plain data; `text` a path or several; `overrides` are `key=value` strings
     or a mapping, in the file's own keys; `jobs` is how many runs go side by side (default: as many as cores and memory

@@ -159,7 +159,7 @@ class Pool:
         if stop and not bench.finished:
             raise Interrupted(
                 f"Stopped by {stop.name} with {bench.done} of {bench.total} runs done; everything is saved.",
-                remedy="the same command goes on",
+                remedy="the same command continues",
             )
 
     def _loop(self, bench: Bench, workers: list[Worker], news: queue.SimpleQueue[Any], stop: Any) -> None:
@@ -228,7 +228,7 @@ class Bench:
         if outcome is not None:
             self.ended(job, outcome)
         elif self.tries[job.folder] < TRIES:
-            self.console.say(f"{job.change}, seed {job.seed}: its process {how}; it goes on in a new one")
+            self.console.say(f"{job.change}, seed {job.seed}: its process {how}; it continues in a new one")
             self.waiting.insert(0, job)
         else:
             hint = " Most likely there was not enough memory." if code == -9 else ""

@@ -90,7 +90,7 @@ class StudyFile(Strict):
     description: str = ""
     """What it asks, in a sentence or two."""
     finding: str = ""
-    """What the report that it follows says; shown beside the verdict."""
+    """What the report that it follows says; shown next to the verdict."""
     baseline: str | dict[str, Any]
     """A recipe's name or file."""
     set: dict[str, Any] = Field(default_factory=dict)

@@ -137,7 +137,7 @@ def cost_table(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def improvement_table(rows: Sequence[Row]) -> list[list[str]]:
-    """Head and rows: relative improvement beside bits per byte."""
+    """Head and rows: relative improvement next to bits per byte."""
     head = ["variant", "loss before", "loss after", "relative improvement", "bits per byte"]
     return [
         head,

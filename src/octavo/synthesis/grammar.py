@@ -313,7 +313,7 @@ def _check_edges(plan: Plan) -> None:
         )
         if not apart:
             shown = next(part for part in (before, after) if isinstance(part, str))
-            what = f"Grammar: {shown!r} and the mark beside it make one word."
+            what = f"Grammar: {shown!r} and the mark next to it make one word."
             raise ConfigError(what, remedy="Put a space between.")
     if isinstance(plan[-1], str) and plan[-1][-1].isspace():
         raise ConfigError(

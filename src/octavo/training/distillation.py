@@ -25,7 +25,7 @@ class Distillation(Objective):
     """A share of the loss is cross-entropy with a teacher's predictions, soft targets; the rest another objective's.
 
     Each step asks the next teacher: cross-entropy is linear in what is learned, so over the steps they teach the mean
-    of their predictions, and many cost no more than one. It is judged as the other objective is.
+    of their predictions, and many cost no more than one. It is evaluated as the other objective is.
 
     Args:
         weight: the teachers' share.

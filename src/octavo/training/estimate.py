@@ -56,7 +56,7 @@ class Memory:
     """Bytes that training holds at its peak, part by part.
 
     Attributes:
-        activations: what the worst moment of a step holds beside the other three: what the forward pass keeps for the
+        activations: what the worst moment of a step holds next to the other three: what the forward pass keeps for the
             backward pass, and what is being computed just then.
         allocator: freed memory that the C library keeps, on a CPU.
     """

@@ -1,6 +1,6 @@
 """The training loop: a generator that takes one optimizer step and tells about it, nothing else.
 
-Everything random in a step follows from (seed, step), so a run that stops after any step and goes on is the same run.
+Everything random in a step follows from (seed, step), so a run that stops after any step and resumes is the same run.
 """
 
 from __future__ import annotations

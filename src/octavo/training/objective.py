@@ -24,7 +24,7 @@ Model = Callable[..., Tensor]
 
 @dataclass(frozen=True)
 class Unit:
-    """What a loss is, in words; the less of it, the better.
+    """What a loss is, in words. A smaller loss is better.
 
     Attributes:
         name, per: what is counted, for each what.

@@ -177,7 +177,7 @@ class OptimizerConfig(PartConfig):
 
     @abstractmethod
     def state_size(self, *, parameters: int, matrices: int) -> int:
-        """Numbers that it remembers, for so many parameters, of which so many in the blocks' matrices."""
+        """Numbers in its state, for a model's parameters and those of them in the blocks' matrices."""
 
 
 @register("optimizer")
@@ -203,11 +203,11 @@ class SGDConfig(OptimizerConfig):
 
 
 Memory = Annotated[float, Field(ge=0, lt=1)]
-"""The share of what was before that an average keeps at each step."""
+"""The share of its old value that a moving average keeps at each step."""
 
 
 class AdamSettings(Strict):
-    """What Adam is told, alone or beside Muon."""
+    """Adam's settings, alone or next to Muon."""
 
     learning_rate: float = Field(1e-3, gt=0, le=LARGEST)
     """Step size."""
@@ -240,7 +240,7 @@ class AdamWConfig(OptimizerConfig, AdamSettings):
 
 
 class RestConfig(AdamSettings):
-    """AdamW beside Muon."""
+    """AdamW next to Muon."""
 
     learning_rate: float = Field(3e-3, gt=0, le=LARGEST)
     """Step size."""

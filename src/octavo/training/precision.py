@@ -1,4 +1,4 @@
-"""bfloat16 where it pays: does the hardware have it, and how a CPU makes use of it."""
+"""bfloat16: whether the hardware has it, and how a CPU uses it."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from torch import Tensor
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor, gathered from the processes that hold its parts, who all must call it; else the tensor."""
+    """All of a tensor, gathered from the processes that hold its parts; all must call it. Else the tensor."""
     parts: Any = tensor
     return parts.full_tensor() if is_part(tensor) else tensor
 
 
 def is_part(tensor: Tensor) -> bool:
-    """Whether this process holds a part of the tensor only."""
+    """Whether this process holds only a part of the tensor."""
     return hasattr(tensor, "full_tensor")
 
 

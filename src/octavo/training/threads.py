@@ -57,7 +57,7 @@ class Pace:
         return statistics.median(self._slow) if self._slow else self.usual
 
     def step(self, seconds: float) -> bool:
-        """Take in a step; whether it was one too many of slow ones."""
+        """Note a step; returns whether too many have been slow."""
         if len(self._usual) < IN_A_ROW or seconds < MANY * self.usual:
             self._usual.append(seconds)
             self._slow.clear()
@@ -66,7 +66,7 @@ class Pace:
         return len(self._slow) >= IN_A_ROW and sum(self._slow) >= AT_LEAST
 
     def forget(self) -> None:
-        """What was usual is no more."""
+        """Forget what was usual."""
         self._usual.clear()
         self._slow.clear()
 
@@ -85,7 +85,7 @@ class Crew:
 
     @property
     def threads(self) -> int:
-        """Those that compute now."""
+        """The threads that compute now."""
         return self.changes[-1][1] if self.changes else self.first
 
     def after_step(self, step: int, seconds: float) -> str:
@@ -105,7 +105,7 @@ class Crew:
         self._change(step, 1)
         return (
             f"after step {step}: a step takes {now / before:.0f} times as long as before ({now:.2g} s), because other "
-            f"programs use the cores. Going on with 1 thread instead of {self.most}; from here on results may differ "
+            f"programs use the cores. Continuing with 1 thread instead of {self.most}; from here on results may differ "
             "in the last bits."
         )
 
@@ -116,7 +116,7 @@ class Crew:
             return ""
         self._pace.forget()
         self._change(step, self.most)
-        return f"after step {step}: the cores are free again; going on with {self.most} threads"
+        return f"after step {step}: the cores are free again; continuing with {self.most} threads"
 
     def _change(self, step: int, threads: int) -> None:
         self.changes.append([step + 1, threads])

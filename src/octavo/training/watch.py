@@ -153,7 +153,7 @@ class Watch:
         return [(rank, key) for rank, key in enumerate(self._keys(kind)) if self.store.check([key])]
 
     def _seen(self, ended: set[int]) -> dict[int, Seen]:
-        """Everybody's pulse who has not ended."""
+        """The pulses of all processes that have not ended."""
         now = time.monotonic()
         found = {}
         for rank, value in enumerate(self.store.multi_get(self._keys("pulse"))):

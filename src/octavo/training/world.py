@@ -48,7 +48,7 @@ class World:
 
     @property
     def store(self) -> dist.Store:
-        """Where the processes of a world of several leave word for each other."""
+        """The store through which the processes of a world of several exchange messages."""
         assert self._store is not None, "a world of one has no store"
         return self._store
 
@@ -67,7 +67,7 @@ class World:
             )
 
     def meet(self, timeout: float) -> int:
-        """Begin to watch over each other; returns the number of machines. `timeout`: see `Watch`."""
+        """Begin to watch each other; returns the number of machines. `timeout`: see `Watch`."""
         if self.size == 1:
             return 1
         store: Any = self.store  # its stub knows no clone
@@ -139,7 +139,7 @@ class World:
         return self.all_reduce(float(flag))[0] > 0
 
     def beat(self, doing: str | None = None) -> None:
-        """Show that the work which all do together goes on."""
+        """Show that the common work makes progress."""
         self.pulse.doing = doing or self.pulse.doing
         self.pulse.state = "working"
         self.pulse.count += 1
@@ -259,7 +259,7 @@ class World:
 
 
 ALONE = World()
-_worlds = count()  # a program may train several times; each time all processes meet anew
+_worlds = count()  # a program may train several times; each time all processes meet again
 
 
 @contextmanager
@@ -294,12 +294,12 @@ def is_first() -> bool:
 
 
 def restarts() -> int:
-    """How often torchrun has started the processes anew, after one of them failed."""
+    """How often torchrun has restarted the processes after one of them failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def _connection_lost(error: BaseException) -> bool:
-    """Whether the error comes from talking with another process."""
+    """Whether the error comes from the connection to another process."""
     if isinstance(error, dist.DistError):
         return True
     if not isinstance(error, RuntimeError) or isinstance(error, OctavoError):

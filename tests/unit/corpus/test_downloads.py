@@ -106,7 +106,7 @@ def test_a_later_command_goes_on_as_well(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(downloads, "ATTEMPTS", 1)
     with serving(lambda request, number: send(request, TEXT, cut=50_000 if number == 1 else None)) as server:
         get = Fetcher(tmp_path, f"{server.base}/text")
-        assert "goes on where it was cut" in get.refused()
+        assert "continues where it was cut" in get.refused()
         assert get().path.read_bytes() == TEXT
         assert server.asked[1][1] == "bytes=50000-"
 

@@ -128,7 +128,7 @@ def test_a_killed_preparation_is_gone_on_with(
     done.clear()
     said: list[str] = []
     again = prepare(Given(*STORIES), config(kind), cache=tmp_path, report=said.append, workers=1)
-    assert said == ["dataset: goes on from what an interrupted process had encoded"]
+    assert said == ["dataset: continues what an interrupted process had encoded"]
     assert len(done) == total - after
     assert content(again) == content(unbroken)
     assert list((tmp_path / "datasets").iterdir()) == [again.folder]
@@ -176,7 +176,7 @@ def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(
     assert len(started) == 2 and all(process.poll() is not None for process in started)
     said: list[str] = []
     prepare(Given(*STORIES), config("char"), cache=tmp_path, report=said.append)
-    assert len(said) == 1 and "goes on" in said[0]
+    assert len(said) == 1 and "continues" in said[0]
 
 
 def test_a_process_that_dies_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def test_a_teacher_that_may_know_the_answers_is_told(place: Path, tmp_path: Path
         {"training.teachers.runs": [str(place / "teacher-1")]},
     )
     teachers.open_teachers(recipe, dataset(place, validation=0.3), console)
-    assert any("may have read what this run is judged on" in sentence for sentence in said)
+    assert any("may have read what this run is evaluated on" in sentence for sentence in said)
     said.clear()
     teachers.open_teachers(recipe, dataset(place, validation=0.1), console)
     assert said == []

@@ -92,7 +92,7 @@ def test_one_thread_from_a_step_on_and_when_the_run_goes_on(
     newest = Run.open(tmp_path / "run", checkpoint="last").checkpoint.state()
     assert newest["thread_changes"] == [[4, 1]]
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert log.count("because other programs use the cores. Going on with 1 thread instead of 2") == 1
+    assert log.count("because other programs use the cores. Continuing with 1 thread instead of 2") == 1
 
     torch.set_num_threads(2)
     on, seen = train(text, tmp_path / "run", resume=True, overrides=["training.steps=12"])

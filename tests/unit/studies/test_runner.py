@@ -110,7 +110,7 @@ def test_a_killed_process_is_replaced_and_its_run_goes_on(text: Path, tmp_path: 
     perform_while(jobs, tmp_path / "logs", kill, Console(stream=said))
     outcome = outcome_of(Path(jobs[0].folder))
     assert outcome is not None and outcome["status"] == "done" and outcome["step"] == 1500
-    assert "was killed by SIGKILL; it goes on in a new one" in said.getvalue()
+    assert "was killed by SIGKILL; it continues in a new one" in said.getvalue()
 
 
 def is_worker(number: int) -> bool:

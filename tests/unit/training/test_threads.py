@@ -80,7 +80,7 @@ def test_one_thread_while_others_use_the_machine_and_all_when_they_have_gone() -
     assert crew.changes == [[103, 1]] and crew.threads == 1
     machine.become(one=0.1, all=0.05)
     (said,) = run(crew, lambda threads: machine.seconds[threads], range(200, 2000))
-    assert "going on with 4 threads" in said
+    assert "continuing with 4 threads" in said
     assert [threads for _, threads in crew.changes] == [1, 4] and crew.threads == 4
 
 

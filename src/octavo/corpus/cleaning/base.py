@@ -13,7 +13,7 @@ EXAMPLES = 3  # left-out documents that are named for each step
 
 
 class Dropped(Exception):
-    """Raised by a step for a document that is to be left out.
+    """Raised by a step to leave a document out.
 
     Args:
         reason: a short phrase, the same for all documents of its kind, so that reasons can be counted.
@@ -38,7 +38,7 @@ class Step(ABC):
 
     @abstractmethod
     def clean(self, text: str, number: int) -> str:
-        """The document's text as it goes on; `number` counts the corpus's documents from 1. Raises Dropped."""
+        """The document's text after this step; `number` counts the corpus's documents from 1. Raises Dropped."""
 
 
 class StepConfig(PartConfig):

@@ -132,7 +132,7 @@ class Cleaned(Source):
 
 
 def _border(portion: str, cleaned: str) -> str:
-    """What a step cut off the end of a portion that goes on: without it two words would become one."""
+    """What a step cut off the end of a portion with more to come: without it two words would become one."""
     gone = portion[len(portion.rstrip()) :]
     if not gone or cleaned[-1].isspace():
         return ""

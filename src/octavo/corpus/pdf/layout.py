@@ -24,7 +24,7 @@ _LEADER = re.compile(r"(?:\. ?){4}")
 _NUMBER = re.compile(r"\d+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _HYPHENS = ("-", "\u2010", SOFT_HYPHEN)
-# After "Haupt-" at a line's end these go on with another word, not with the same one.
+# After "Haupt-" at a line's end another word follows these, not with the same one.
 _AND = {"und", "oder", "bzw.", "and", "or", "y", "o", "e", "et", "ou"}
 
 
@@ -71,7 +71,7 @@ def _edges(page: list[Line]) -> list[Line]:
 
 
 def in_order(lines: list[Line], pieces: list[Line]) -> list[Line]:
-    """A page's lines as a person reads them; parts of one line that stand beside each other as one."""
+    """A page's lines as a person reads them; parts of one line become one."""
     if ordered := _by_columns(pieces):
         return _joined_parts(ordered)
     return _joined_parts(lines)
@@ -151,7 +151,7 @@ def words_of(pages: Iterable[list[Line]]) -> set[str]:
 
 
 def paragraphs(pages: Iterable[list[Line]], words: set[str]) -> list[str]:
-    """The text of the pages, in paragraphs that go on over lines, columns and pages.
+    """The text of the pages, in paragraphs that may span lines, columns and pages.
 
     Args:
         words: see `words_of`; they tell whether a word that is cut has a hyphen of its own.
@@ -175,7 +175,7 @@ def paragraphs(pages: Iterable[list[Line]], words: set[str]) -> list[str]:
                 else:
                     done.append(line.text)
                     at = len(done) - 1
-            if not note or before is None:  # a paragraph goes on after the notes at the foot of its page
+            if not note or before is None:  # a paragraph continues after the notes at the foot of its page
                 before = (block, at)
     return [text.replace(SOFT_HYPHEN, "") for text in done]
 
@@ -247,7 +247,7 @@ def _ended(text: str) -> bool:
 
 
 def _continues(before: list[Line], block: list[Line]) -> bool:
-    """Whether a block goes on with the paragraph that stood at the end of the column or page before."""
+    """Whether a block continues the paragraph at the end of the column or page before."""
     last, first = before[-1], block[0]
     turned = first.y0 > last.y0 + last.size
     if not turned or not 0.8 < last.size / first.size < 1.25:

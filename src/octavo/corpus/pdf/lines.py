@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pypdfium2
 
-SOFT_HYPHEN = "\u00ad"  # ends a line whose last word goes on in the next
+SOFT_HYPHEN = "\u00ad"  # ends a line whose last word continues in the next
 _PDFIUM_HYPHEN = 2
 _REPEATED = 4  # letters of one glyph from which on a repetition in the same line is taken for an error
 _UNMAPPED = 0.3  # share of characters without Unicode value from which on a line is rubbish
@@ -171,7 +171,7 @@ def _mended(characters: list[_Character]) -> list[_Character]:
                 continue
             seen.add(text)
         kept += group
-    # A glyph number beside others may look like an accent that stands alone; no text has those.
+    # A glyph number next to others may look like an accent that stands alone; no text has those.
     return [c for c in kept if not dropped or unicodedata.category(chr(c.code)) not in ("Sk", "Lm", "Co")]
 
 

@@ -250,7 +250,7 @@ class BatchBackend(EndpointBackend):
                         raise
                     raise InputError(
                         f"The server does not hand out a batch that it has: {failure}",
-                        remedy="put that right; the same command then goes on with it",
+                        remedy="put that right; the same command then continues",
                     ) from None
                 if failure.kind == "refused" or failures == (TRIES if failure.kind == "malformed" else tries):
                     raise CallFailed(failure.kind, str(failure), wait=failure.wait) from None

@@ -143,7 +143,7 @@ class Backend(ABC):
         """Answer one request, or raise CallFailed."""
 
     def take_up(self, memory: Memory, batches: Sequence[Batch], rest: float) -> None:
-        """Go on with batches of earlier processes, after `rest` seconds; `write` is called for each of their
+        """Continue batches of earlier processes, after `rest` seconds; `write` is called for each of their
         requests. For lasting writers alone."""
         raise NotImplementedError
 

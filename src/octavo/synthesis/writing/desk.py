@@ -36,7 +36,7 @@ class Desk:
     waits: dict[str, asyncio.Timeout] = field(default_factory=dict)  # by the name of the call
 
     async def ask(self, request: Request) -> Reply:
-        """The writer's answer. Raises CallFailed, also where none is to be expected any more."""
+        """The writer's answer. Raises CallFailed, also when none will come any more."""
         limit = self.waits[request.id] = asyncio.timeout(None)
         try:
             async with limit:

@@ -36,7 +36,7 @@ SLOW, SLOW_LEAST, SLOW_AFTER = 10.0, 1.0, 8
 """A call is slow after so many times the median of its fellows, at least so many seconds, once so many answered."""
 
 SLOW_MOST = 256
-"""Slow calls beside a window, at most, where the window's own size is smaller."""
+"""The most slow calls next to a window, if the window itself is smaller."""
 
 PATIENCE, PATIENCE_LEAST, PATIENCE_AFTER = 30.0, 10.0, 20
 """A call is given up after so many times what nine of ten took, at least so many seconds, once so many have ended."""

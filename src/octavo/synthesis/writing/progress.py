@@ -15,7 +15,7 @@ WINDOW = 120.0
 
 @dataclass
 class Progress:
-    """Counts of this session, beside the totals of the corpus."""
+    """Counts of this session, next to the totals of the corpus."""
 
     wanted: int
     stories: int

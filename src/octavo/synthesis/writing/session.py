@@ -37,11 +37,11 @@ Say = Callable[[str], None]
 
 
 class WritingJob:
-    """A corpus that is to be written into a folder.
+    """A corpus to write into a folder.
 
     Args:
         spec: what is asked, of whom, by which rules.
-        out: the folder; one that exists is gone on with.
+        out: the folder; one that exists is continued.
         stories: wanted in all, with those that are there.
         max_usd: the cap in dollars on all calls of this corpus, of all sessions; None for none.
         max_hours: no calls after so many hours of this session.
@@ -154,7 +154,7 @@ class WritingJob:
             there = {path.name for path in self.out.iterdir()} if self.out.is_dir() else set()
         if STORE not in there and any(name != COMPARED and not name.startswith(".") for name in there):
             raise InputError(
-                f"{self.out} is not empty, and has no {STORE}: it is no corpus to go on with.",
+                f"{self.out} is not empty, and has no {STORE}: it is no corpus that can be continued.",
                 remedy="choose another --out",
             )
 
@@ -166,7 +166,7 @@ class WritingJob:
         return found
 
     def _same_corpus(self, store: Store) -> None:
-        """One corpus, one set of rules: refuse to go on with others."""
+        """One corpus, one set of rules: refuse to continue with others."""
         mine = {name: self.spec.model_dump(mode="json")[name] for name in _FIXED}
         before = store.fact("spec")
         if before is None:
@@ -174,7 +174,7 @@ class WritingJob:
         elif differing := [name for name in _FIXED if before.get(name) != mine[name]]:
             raise ConfigError(
                 f"{self.out} was begun with another spec: {', '.join(differing)} differ.",
-                remedy="go on with the spec.yaml in that folder, or write into a new one with --out",
+                remedy="continue with the spec.yaml in that folder, or write into a new one with --out",
             )
         write_aside(self.out / "spec.yaml", lambda file: file.write(spec_yaml(self.spec)))
 

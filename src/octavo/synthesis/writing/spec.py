@@ -1,4 +1,4 @@
-"""The spec of a corpus that is to be written: who writes, what is asked, what counts as good. Strict, as a recipe
+"""The spec of a corpus to write: who writes, what is asked, what counts as good. Strict, as a recipe
 is."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Rules(Strict):
 
 
 class WritingSpec(Strict):
-    """A corpus that is to be written."""
+    """A corpus to write."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
     """Its name, in small letters; the folder is called so."""

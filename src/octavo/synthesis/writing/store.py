@@ -345,7 +345,7 @@ def storage(path: Path) -> Iterator[None]:
 
 
 def write_aside(path: Path, write: Callable[[Any], None]) -> None:
-    """Write a text file beside its place and rename it, so that it is there whole or as it was."""
+    """Write a text file next to its place and rename it: the old one or the whole new one is there, never a part."""
     with (
         storage(path),
         written_aside(path) as aside,
