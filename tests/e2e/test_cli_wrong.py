@@ -23,7 +23,7 @@ def test_wrong_words(octavo: Octavo) -> None:
     refused(octavo("train", "--texd", "a"), "texd")
     refused(octavo("train"), "This recipe needs a text", "--text PATH")
     refused(octavo("train", "training.stepz=3"), "training.stepz", "did you mean")
-    refused(octavo("train", "--resume"), "--resume needs the run folder")
+    refused(octavo("train", "--resume"), "--resume needs the folder of the run")
     refused(octavo("train", "shakespear-char-cpu"), "Did you mean 'shakespeare-char-cpu'?")
     refused(octavo("recipes", "nothing-like-it"), "no recipe 'nothing-like-it'")
     refused(octavo("train", "recipe.yaml", "nonsense"), "'nonsense' is not an override", "key=value")
@@ -104,7 +104,10 @@ def test_a_folder_that_is_not_there(octavo: Octavo, tmp_path: Path) -> None:
         refused(octavo(verb, tmp_path), "is not a run folder")
     refused(octavo("train", "--replay", tmp_path / "nowhere"), "does not exist")
     refused(train(octavo, tmp_path / "nowhere", "--resume"), "does not exist")
-    refused(octavo("train", "recipe.yaml", "--text", "text.txt", "--resume"), "--resume needs the run folder")
+    refused(
+        octavo("train", "recipe.yaml", "--text", "text.txt", "--resume"),
+        "--resume needs the folder of the run",
+    )
 
 
 def test_going_on_with_something_else(octavo: Octavo, finished: Path, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def recipe_names() -> list[str]:
 
 
 def default_said() -> str:
-    """The recipe that is taken where none is named, in a sentence that names the others."""
+    """A sentence on the recipe that is used if none is named, and on the others."""
     others = ", ".join(f"{name} for {long}" for name, long in ANY_TEXT.items() if name != DEFAULT_RECIPE)
     return f"recipe: {DEFAULT_RECIPE}, made for any text, {ANY_TEXT[DEFAULT_RECIPE]} on a laptop (or take {others})"
 
@@ -102,7 +102,7 @@ def cleaning_steps(name: str | Path) -> list[Any]:
 
 
 def _lists_named(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A copy in which a list of cleaning steps that is given by its name stands in full, and what is wrong with it."""
+    """A copy with every named list of cleaning steps written out, and the problems found."""
     full, named = dict(tree), tree.get("cleaning")
     if isinstance(named, str):
         try:
@@ -331,7 +331,7 @@ def _sentences(tree: Mapping[str, Any], problems: list[dict[str, Any]]) -> Itera
 
 
 def _plain(message: str) -> str:
-    """Pydantic's words without its view of Python."""
+    """Pydantic's message without its Python terms."""
     message = re.sub(
         r", unable to parse string as an? \w+| after validation, not \d+$| for <class.*", "", message
     )

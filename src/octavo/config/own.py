@@ -39,7 +39,7 @@ _loaded: dict[str, OwnParts] = {}
 
 
 class _Read(SourceLoader):
-    """Runs the bytes that were read, so that what is hashed is what is run."""
+    """Runs the bytes that were read, so that the hash is that of the code that runs."""
 
     def __init__(self, path: str, content: bytes) -> None:
         self.path, self.content = path, content

@@ -108,7 +108,7 @@ def registered() -> dict[tuple[str, str], type[PartConfig]]:
 
 
 def restore(before: Mapping[tuple[str, str], type[PartConfig]]) -> None:
-    """Bring back what was `registered` before."""
+    """Restore what was `registered` before."""
     for room, found in _registry.items():
         found.clear()
         found.update({kind: config for (there, kind), config in before.items() if there == room})

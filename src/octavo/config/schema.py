@@ -111,7 +111,7 @@ class TrainingConfig(Strict):
     """Minutes without a checkpoint after which one is saved in between, but never sooner than ten times as long as
     saving takes; it goes when enough later ones stand. 0: none."""
     keep: int = Field(2, ge=1, le=MOST)
-    """Newest checkpoints that stay; the best one always stays."""
+    """How many of the newest checkpoints are kept; the best one is always kept."""
     patience: int | None = Field(None, ge=1, le=MOST)
     """Stop after so many evaluations without a new best. Empty: never."""
     teachers: TeachersConfig = Field({}, validate_default=True)

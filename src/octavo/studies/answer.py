@@ -22,7 +22,7 @@ CORRECTION = {
     False: "none: there is a single comparison",
 }
 MOST_NAMED = 6
-"""Changes with one verdict that the answer names; beyond, it counts the rest."""
+"""Changes with the same verdict that the answer names; it counts the rest."""
 
 
 def question(study: Study) -> tuple[str, str]:
@@ -44,7 +44,7 @@ def question(study: Study) -> tuple[str, str]:
 
 
 def answer(results: StudyResults, judged: Judged) -> str:
-    """All verdicts in one sentence, which says so where there is too little to judge by."""
+    """All verdicts in one sentence, which says so if the data are too few."""
     groups: dict[str, list[ChangeVerdict]] = {}
     for verdict in judged.verdicts:
         kind = str(verdict.verdict)
@@ -90,7 +90,7 @@ def _named(verdicts: list[ChangeVerdict]) -> str:
 
 
 def terms(judged: Judged) -> list[tuple[str, str]]:
-    """Each statistic of the verdicts and one line on what it is; none before there are figures."""
+    """Each statistic of the verdicts and one line on what it is; none before there are results."""
     found = (
         [(judged.scale.unit.removeprefix("in "), METRICS[judged.scale.metric])]
         if judged.mean is not None

@@ -1,4 +1,4 @@
-"""Which runs of a study count, and their figures as the statistics take them."""
+"""Which runs of a study count, and their metrics as the statistics take them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from octavo.studies.results import RunResult, StudyResults
 
 NOTHING_LEARNED = 0.99
-"""A loss above this share of the untrained model's, or of the unigram's, is no learning."""
+"""A run whose loss is above this share of the untrained model's, or of the unigram's, has not learned."""
 
 
 def finished(run: RunResult) -> bool:
-    """Whether it has a figure to compare."""
+    """Whether it has a metric to compare."""
     return run.status == "done" and run.metric is not None and math.isfinite(run.metric)
 
 
@@ -81,12 +81,12 @@ def arm(results: StudyResults, runs: Sequence[RunResult], *, steady: bool) -> Ar
 
 
 def _text(results: StudyResults, run: RunResult) -> int:
-    """A number for the text that a run was judged on: the same text has the same draws."""
+    """A number for the text that a run was evaluated on: the same text has the same draws."""
     texts = [text_key(results, other) for other in results.runs if other.nats]
     return list(dict.fromkeys(texts)).index(text_key(results, run))
 
 
 def text_key(results: StudyResults, run: RunResult) -> tuple[object, int]:
-    """What tells the validation text of a run from another's."""
+    """What identifies the validation text of a run."""
     data = results.study.data.get(run.slug) or results.study.data.get(BASELINE)
     return data, len(run.nats)

@@ -116,7 +116,7 @@ class Cluster:
 
 
 def refuse_nobody(address: str) -> None:
-    """Raise InputError where nothing answers; Ray itself would try for minutes."""
+    """Raise InputError if nothing answers. Ray itself would try for minutes."""
     host, colon, port = address.rpartition("//")[2].rpartition(":")
     if not colon:
         return  # a word of Ray's own, such as auto
@@ -199,7 +199,7 @@ def pack(folder: Path) -> bytes:
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Put an archived run folder in its place, whole or not at all; what stood there is put away.
+    """Put an archived run folder in its place, whole or not at all. What was there is put aside.
 
     Raises InputError for an archive that would write anywhere else.
     """

@@ -19,7 +19,7 @@ Points = Sequence[tuple[int, float]]
 
 
 class Hopeless(Exception):
-    """A run that is not worth its end; the message is a sentence.
+    """A run that is not worth finishing; the message is a sentence.
 
     Attributes:
         step, steps: where it stands, and its length.
@@ -56,7 +56,7 @@ def evaluations(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
 
 
 def hopeless(run: Points, rival: Points, *, after: float, worse_by: float, steps: int) -> Hopeless | None:
-    """That a run is hopeless after its newest evaluation, or None.
+    """Hopeless, if a run is that after its newest evaluation, or None.
 
     Args:
         run, rival: the points of both curves; the rival's is finished.

@@ -1,7 +1,7 @@
 """One run of a study: an ordinary training, then its evaluation unit by unit. It resumes from whatever is there.
 
 runs/<slug>/seed-<n>/   the run folder, with two files more:
-    units.json          the judged weights' loss on the validation split, unit by unit
+    units.json          the evaluated weights' loss on the validation split, unit by unit
     outcome.json        how the run ended, written last; where it says `settled`, nothing is left to do
 """
 
@@ -45,7 +45,7 @@ OnStep = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Job:
-    """A run that is wanted, as plain data, so that it can be sent to another process.
+    """A run to do, as plain data, so that it can be sent to another process.
 
     Attributes:
         folder: the run folder.
@@ -71,7 +71,7 @@ class Job:
 
 
 def settled(job: Job) -> dict[str, Any] | None:
-    """The outcome of a run for which nothing is left to do, or None."""
+    """The outcome of a run if nothing is left to do, or None."""
     outcome = outcome_of(Path(job.folder))
     if not outcome or not outcome.get("settled") or outcome.get("judge") != job.judge:
         return None
@@ -87,7 +87,7 @@ def outcome_of(folder: Path) -> dict[str, Any] | None:
 
 
 def perform(job: Job, on_step: OnStep) -> dict[str, Any]:
-    """Train, judge, write the outcome, and return it. `on_step` hears of finished steps.
+    """Train, evaluate, write the outcome, and return it. `on_step` is called with the finished steps.
 
     Raises Interrupted when asked to stop. Whatever else goes wrong is an outcome.
     """
@@ -162,7 +162,7 @@ def wait_until_free(folder: Path) -> None:
 
 
 def judged(folder: Path, which: str) -> dict[str, Any]:
-    """Judge a finished run's weights unit by unit, and its untrained model; writes units.json.
+    """Evaluate a finished run's weights unit by unit, and its untrained model; writes units.json.
 
     Returns the outcome: what the study compares, on the whole validation split.
     """

@@ -207,7 +207,7 @@ def run_path(out: Path, slug: str, seed: int) -> Path:
 
 
 def prepare_baselines(facts: dict[str, Facts], console: Console) -> None:
-    """What simpler means reach on each text, once and not in every run at the same moment."""
+    """The baselines of each text, computed once and not by every run at the same moment."""
     seen: set[Path] = set()
     for fact in facts.values():
         if fact.dataset.folder not in seen:

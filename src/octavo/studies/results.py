@@ -1,4 +1,4 @@
-"""What came out of a study, read from its folder alone.
+"""The results of a study, read from its folder alone.
 
 study.yaml      the study with everything that it takes to repeat it
 runs/<slug>/seed-<n>/   run folders
@@ -44,12 +44,12 @@ class EvaluationCurve:
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run. Figures are those of the judged weights on the whole validation split; None where a run failed.
+    """One run. Metrics are those of the evaluated weights on the whole validation split; None if a run failed.
 
     Attributes:
         reason: why it failed or was stopped, in a sentence.
         initial_loss: of the untrained model.
-        step, tokens: behind the judged weights; flops: of the whole run.
+        step, tokens: that the evaluated weights have seen; flops: of the whole run.
         nats, bytes, tokens_scored: of each unit of the validation text.
         train_curve: step and training loss.
         sample: the last text that the run wrote.
@@ -115,7 +115,7 @@ def study_of(folder: Path) -> Study:
 
 
 def is_study(folder: Path) -> bool:
-    """Whether a study was run in a folder; a study.yaml that someone wrote and never ran is none."""
+    """Whether a study was run in a folder. A study.yaml that was never run does not count."""
     path = folder / STUDY
     if not path.is_file():
         return False

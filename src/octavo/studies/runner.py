@@ -32,7 +32,7 @@ Done = Callable[[Job, dict[str, Any]], None]
 
 
 class Worker:
-    """A process that performs runs, and the run that it is at. Its news goes into a queue that all share."""
+    """A process that does runs, and its current run. Its messages go into a queue that all share."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class Pool:
 
 
 class Bench:
-    """Which runs wait, which are done, and how far all of them are."""
+    """Which runs wait, which are done, and how far each is."""
 
     def __init__(self, jobs: Sequence[Job], console: Console, on_done: Done) -> None:
         self.waiting, self.console, self.on_done = list(jobs), console, on_done
@@ -219,7 +219,7 @@ class Bench:
         self.on_done(job, outcome)
 
     def lost(self, job: Job | None, code: int) -> None:
-        """The process of a run died without a word: once more, then it is a row that says so."""
+        """The process of a run died without a message: try once more, then record it as failed."""
         if job is None:
             return
         self.tries[job.folder] += 1

@@ -27,7 +27,7 @@ Seeds = Annotated[int, Field(ge=1, le=1000)] | Annotated[list[Seed], Field(min_l
 
 
 class Budget(Strict):
-    """What every run may spend. One of them; without any, each run has its recipe's own length."""
+    """What every run may spend. Give one of them; without any, each run has its recipe's own length."""
 
     steps: int | None = Field(None, ge=1, le=MOST)
     """Optimizer steps."""
@@ -98,11 +98,11 @@ class StudyFile(Strict):
     seeds: Seeds = 3
     """How many seeds, or which; every variant runs with each."""
     noise: Annotated[int, Field(ge=0, le=1000)] | list[Seed] | None = None
-    """Further seeds of the baseline alone, to measure the noise with. Empty: as many as the promised power takes."""
+    """Further seeds of the baseline alone, to measure the noise. Empty: as many as the promised power takes."""
     metric: Metric = "bits_per_byte"
-    """What is judged."""
+    """The metric that is compared."""
     judge: Literal["last", "best"] = "last"
-    """Which weights: those at the end of the budget, or those with the least validation loss on the way."""
+    """Which weights are compared: the last of the budget, or those with the lowest validation loss."""
     budget: Budget | None = None
     """What every run may spend."""
     changes: list[ChangeEntry] = Field(default_factory=list)
@@ -110,9 +110,9 @@ class StudyFile(Strict):
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
     """`key: [values]`; every combination is a change, except the baseline's own."""
     text: list[str] | str | None = None
-    """Files or folders, where none are given on the command line."""
+    """Files or folders, if none are given on the command line."""
     stop_hopeless: StopHopeless | None = None
-    """Off unless given."""
+    """Stop hopeless runs early; off unless given."""
     smallest_interesting: float | None = Field(None, gt=0)
     """Differences of the metric below this do not matter, even when they are seen."""
     resolved: Resolved | None = None

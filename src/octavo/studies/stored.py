@@ -17,11 +17,11 @@ def _sane(value: float) -> float:
 
 
 Measured = Annotated[float, AfterValidator(_sane)]
-"""What a run reached; it need not be a finite number, which is said then."""
+"""What a run reached. It need not be a finite number; then the file says so."""
 
 
 class Outcome(Record):
-    """outcome.json: how a run ended, and where it is done, its figures."""
+    """outcome.json: how a run ended and, if it is done, its metrics."""
 
     status: Literal["done", "failed", "stopped"]
     judge: Literal["last", "best"]
@@ -51,7 +51,7 @@ class Outcome(Record):
 
 
 class Units(Record):
-    """units.json: losses of the judged weights, unit by unit."""
+    """units.json: losses of the evaluated weights, unit by unit."""
 
     nats: tuple[Measured, ...]
     bytes: tuple[Count, ...]

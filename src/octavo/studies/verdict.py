@@ -52,7 +52,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class ChangeVerdict:
-    """What a study says about one change. Numbers are in the metric; None where there is none to give."""
+    """What a study says about one change. Numbers are in the metric's unit; None if there is none."""
 
     change: str
     slug: str
@@ -65,7 +65,7 @@ class ChangeVerdict:
     """Why runs failed, one sentence each."""
     mean: float | None
     difference: float | None
-    """This change's mean less the baseline's."""
+    """This change's mean minus the baseline's."""
     interval: tuple[float, float] | None
     """Of the difference; all intervals of a study hold together with 95 % probability."""
     smallest: float | None
@@ -230,7 +230,7 @@ def _range(ends: tuple[float, float], scale: Scale, *, signed: bool = False) -> 
 
 
 def _held(expect: str | None, verdict: Verdict) -> bool | None:
-    """A change that fails to train is worse, too; the other way round is not so."""
+    """A change that fails to train is worse too. A worse change need not fail."""
     fulfilled: dict[str, tuple[Verdict, ...]] = {
         "better": ("better",),
         "worse": ("worse", "failed to train"),
@@ -270,7 +270,7 @@ def _notes(
     compared: Sequence[str],
     failures: Sequence[tuple[RunResult, str]],
 ) -> list[str]:
-    """What the verdicts rest on, and where to be careful."""
+    """What the verdicts are based on, and where to be careful."""
     notes = []
     if noise is None:
         notes.append("There is no verdict yet: the baseline and one more seed must have finished.")

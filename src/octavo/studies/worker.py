@@ -22,7 +22,7 @@ NEWS_SECONDS = 0.25  # between two messages about steps
 
 
 class Voice:
-    """Messages to the study. Once nobody listens, they are dropped."""
+    """Messages to the study. They are dropped if nobody listens."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
