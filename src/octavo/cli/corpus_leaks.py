@@ -32,8 +32,7 @@ def leaks_command(
     ] = 0.5,
     json: Json = False,
 ) -> int:
-    """Name the evaluation documents that stand in the training text too: repeated whole, or by runs
-    of words.
+    """Name the evaluation documents that stand in the training text too: whole, or as runs of words.
 
     For example:
 
@@ -61,9 +60,7 @@ def leaks_command(
     show(f"{found.documents:,} evaluation documents against {found.training_documents:,} training documents")
     show(f"runs of {found.words} words that both have: {found.share:.2%}{sample}")
     if found.too_short:
-        show(
-            f"{found.too_short:,} evaluation documents are too short for a run; only a whole repetition tells there"
-        )
+        show(f"{found.too_short:,} evaluation documents are shorter than a run; only whole ones are found")
     for leak in found.leaks[:SHOWN]:
         how = "repeated whole" if leak.exact else f"{leak.share:.0%} of its runs"
         show(f"\n{leak.document}: {how}\n    most like {leak.like}")
