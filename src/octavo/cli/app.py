@@ -37,6 +37,8 @@ for name in (
     "corpus",
     "study",
     "tokenizer",
+    "export",
+    "verify",
     "import",
 ):
     module = f"{name}_" if iskeyword(name) else name  # as PEP 8 spells such names

@@ -140,6 +140,7 @@ RELU, RELU2 = {"kind": "relu", "width": 11}, {"kind": "relu2", "width": 7}
 LAYER = {"norm": "layer", "norm_place": "pre", "residual": True, "final_norm": True, "ngrams": "none"}
 PARTLY = {"kind": "rotary", "share": 0.5, "base": 300.0}
 CASES: dict[str, tuple[dict[str, Any], dict[str, frozenset[Any]]]] = {
+    "GELU from a table": ({"feed_forward": "gelu", **LAYER}, only(activation="gelu_table")),
     "GELU by its tanh form": ({"feed_forward": "gelu", **LAYER}, only(activation="gelu_tanh")),
     "ReLU as a steep GELU": ({"feed_forward": RELU, **LAYER}, only(activation="gelu_tanh")),
     "ReLU² as a steep gate": ({"feed_forward": RELU2, **LAYER}, only(activation="silu", gated=True)),

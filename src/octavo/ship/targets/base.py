@@ -70,6 +70,10 @@ class Opened(ABC):
         """The ids of a text without marks; None where the library refuses it, or has no tokenizer in the folder."""
 
     @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str | None:
+        """The text of ids, special ones left out; None as above."""
+
+    @abstractmethod
     def versions(self) -> dict[str, str]:
         """The libraries that took part, with their versions."""
 
@@ -96,8 +100,8 @@ class Target(ABC):
         """How it says a model; nothing is loaded for it."""
 
     @abstractmethod
-    def tokenizer(self, kind: str) -> Said:
-        """How it says a tokenizer of a kind."""
+    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Said:
+        """How it says a tokenizer of a kind, or the one that was made where that matters."""
 
     @abstractmethod
     def write(self, parcel: Parcel, folder: Path) -> None:
@@ -107,6 +111,10 @@ class Target(ABC):
     def reopen(self, folder: Path) -> Opened:
         """Open what was written, without Octavo's own code for it."""
 
+    def how_to_run(self, parcel: Parcel) -> str:
+        """Lines for the card, in Markdown, that run from inside the folder; blocks marked `python` are tested."""
+        return ""
+
     def needs(self) -> None:
         """Raise MissingExtra for a package that is not installed."""
         for module, package in self.packages.items():
@@ -115,10 +123,13 @@ class Target(ABC):
             except ImportError as error:
                 raise MissingExtra(package, "ship", f"Exporting to {self.title}") from error
 
-    def refuse(self, shape: Shape, kind: str, dtype: str) -> None:
+    def refuse(self, shape: Shape, tokenizer: Tokenizer, dtype: str) -> None:
         """Raise InputError where it cannot say the model or its tokenizer, or has no such number type."""
         if dtype not in self.types:
             raise InputError(f"{self.title} has no {dtype} here.", remedy=f"--dtype {', '.join(self.types)}")
-        for what, said in (("this model", self.model(shape)), ("this tokenizer", self.tokenizer(kind))):
+        for what, said in (
+            ("this model", self.model(shape)),
+            ("this tokenizer", self.tokenizer(tokenizer.kind, tokenizer)),
+        ):
             if said.status == "impossible":
                 raise InputError(f"{self.title} cannot say {what}: {said.why}.", remedy="--to onnx torch")

@@ -1,0 +1,140 @@
+"""The model card of an export: what it is, on what it learned, how good it is, what was proven, how to run it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from octavo.config import to_yaml
+from octavo.ground.shown import shown
+from octavo.runs.run import Run
+from octavo.ship.reference import Reference
+from octavo.ship.targets.base import Parcel, Target
+from octavo.ship.tokenizer_json import shown_end
+
+
+def card(target: Target, parcel: Parcel, run: Run, kept: Reference, certificate: dict[str, Any]) -> str:
+    """The page, in Markdown; everything in it is read from the run or was measured."""
+    sections = [
+        ("", _about(parcel, run)),
+        ("Run it", target.how_to_run(parcel)),
+        ("What was proven", _proven(certificate)),
+        ("What it learned from", _data(run)),
+        ("How good it is", _losses(run)),
+        ("What it writes", _samples(parcel, kept)),
+        ("Limits", _limits(parcel)),
+        ("Settings", f"```yaml\n{to_yaml(run.config).strip()}\n```"),
+    ]
+    head = "---\ntags: [octavo]\npipeline_tag: text-generation\n---\n"
+    parts = [f"## {title}\n\n{text}" if title else text for title, text in sections if text]
+    return f"{head}# {_plain(parcel.name)}\n\n" + "\n\n".join(parts) + "\n"
+
+
+def _plain(text: str) -> str:
+    """A name as one line that Markdown does not read."""
+    return "".join(f"\\{c}" if c in "\\`*_<>[]#|" else c for c in shown(text).replace("\n", " "))
+
+
+def _about(parcel: Parcel, run: Run) -> str:
+    shape = parcel.weights.shape
+    return (
+        f"A language model of {run.parameters:,} parameters: {_plain(run.config.model.shape)}. It reads "
+        f"{shape.context:,} tokens at once; its tokenizer is of kind {parcel.tokenizer.kind} with "
+        f"{shape.vocab_size:,} tokens. It is a base model: it goes on from a text, and follows no instructions. "
+        f"Trained with Octavo for {run.step:,} steps."
+    )
+
+
+def _proven(certificate: dict[str, Any]) -> str:
+    found, promised = certificate["measured"], certificate["promised"]
+    strings = found["strings"]
+    wrong = [one for one in found["first_greedy_difference"] if one is not None]
+    texts = len(found["first_greedy_difference"])
+    rows = [
+        (
+            "largest difference of a logit",
+            f"{found['largest_logit_difference']:.2g} over {found['positions']:,} positions",
+        ),
+        (
+            "greedy texts",
+            f"{texts} of {found['greedy_tokens']} tokens, "
+            + (f"{len(wrong)} differ, the first after {min(wrong)} tokens" if wrong else "all the same"),
+        ),
+        ("loss, here and in the run", f"{found['loss']:.6f} and {found['loss_of_the_run']:.6f} nats a token"),
+        ("texts with other ids", f"{strings['other_ids']} of {strings['compared']:,}"),
+        ("texts decoded otherwise", f"{strings['other_text']} of {strings['compared']:,}"),
+    ]
+    if strings["refused_by_the_run"]:
+        taken, refused = strings["taken_still"], strings["refused_by_the_run"]
+        rows.append(("texts that the run refuses", f"{refused}, of which {taken} are taken here"))
+    if "measured_in_float32" in certificate:
+        own = certificate["measured_in_float32"]["largest_logit_difference"]
+        rows.insert(1, ("the same in float32", f"{own:.2g}"))
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows)
+    steps = "".join(f"\n- {step}" for step in certificate["rewrites"])
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    said = f"As {certificate['architecture']} in {certificate['dtype']}, {promised['model']}"
+    said += f", opened again by {versions}. `octavo verify` repeats this table."
+    near = "".join(
+        f"\n\nThe {what} is approximate: {why}." for what, why in certificate["why"].items() if why
+    )
+    missed = "".join(f"\n\n**Not proven:** {one}." for one in certificate["missed"])
+    wrote = f"\n\nTo say it in that architecture's words, exactly:\n{steps}" if steps else ""
+    return f"{said}{missed}{near}\n\n| measured | |\n| --- | --- |\n{table}{wrote}"
+
+
+def _data(run: Run) -> str:
+    made = run.folder.made_by() if run.folder else None
+    data = (made or {}).get("data") or {}
+    rows = [
+        f"- {name}: {one['tokens']:,} tokens, {one['bytes']:,} bytes, {one['documents']:,} documents"
+        for name, one in data.get("splits", {}).items()
+    ]
+    if data.get("text"):
+        rows.append(f"- SHA-256 of the text: `{data['text']}`")
+    kind = run.config.corpus.kind
+    rows.append(f"- source: {kind}; its licence is that of the text, which this card does not know")
+    return "\n".join(rows)
+
+
+def _losses(run: Run) -> str:
+    path = run.folder.evaluation if run.folder else None
+    if path is None or not path.is_file():
+        return ""
+    found = json.loads(path.read_bytes())
+    rows = {"this model": {"loss": found["val_loss"], "bits_per_byte": found.get("bits_per_byte")}}
+    rows |= found.get("baselines", {})
+    lines = [
+        f"| {name.replace('_', ' ')} | {_number(one['loss'], 4)} | {_number(one['bits_per_byte'], 3)} |"
+        for name, one in rows.items()
+    ]
+    table = "| on the validation split | nats/token | bits/byte |\n| --- | --- | --- |\n" + "\n".join(lines)
+    findings = "".join(f"\n\n{_plain(one['sentence'])}" for one in found.get("findings", ()))
+    return table + findings
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _samples(parcel: Parcel, kept: Reference) -> str:
+    prompt, after = kept.prompts[0].tolist(), kept.greedy[0].tolist()
+    text = parcel.tokenizer.decode(prompt + after)
+    fence = "`" * (max((len(run) for run in text.split() if set(run) == {"`"}), default=2) + 1)
+    inside = text.replace("```", "'''")
+    return f"Greedy, after the first {len(prompt)} tokens of the validation text:\n\n{fence}text\n{inside}\n{fence}"
+
+
+def _limits(parcel: Parcel) -> str:
+    tokenizer = parcel.tokenizer
+    unknown = tokenizer.kind in ("char", "word") and tokenizer.unknown is None
+    lines = [
+        "It repeats what its text holds, errors and prejudices too, and knows nothing else.",
+        f"End of a text: {shown_end(tokenizer)}.",
+        f"Beyond {parcel.weights.shape.context:,} tokens it has seen nothing: keep prompt and answer below that.",
+    ]
+    if unknown:
+        lines.append(
+            f"A text with {'characters' if tokenizer.kind == 'char' else 'words'} that it lacks is refused."
+        )
+    return "\n".join(f"- {line}" for line in lines)

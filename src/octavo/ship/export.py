@@ -1,0 +1,227 @@
+"""A run into the forms of other libraries: written aside, opened again, measured, and named only then."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from octavo import __version__
+from octavo.errors import CheckpointError, InputError
+from octavo.ground.console import Console
+from octavo.ground.files import ASIDE, file_hash, sync
+from octavo.ground.made import Made, files_of, refuse_no_folder, remove
+from octavo.runs.data import build_dataset
+from octavo.runs.evaluate import check_same_tokens
+from octavo.runs.run import Run
+from octavo.ship.card import card
+from octavo.ship.prove import measured, misses
+from octavo.ship.reference import Reference, reference
+from octavo.ship.targets import targets
+from octavo.ship.targets.base import Parcel, Target
+from octavo.ship.weights import weights_of
+
+CERTIFICATE = "certificate.json"
+CARD = "README.md"
+NOT_PROVEN = "-not-proven"
+TEXT_SEEN = 1 << 20  # characters of validation text that texts for the tokenizer are taken from
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A folder that was written.
+
+    Attributes:
+        missed: what it promised and does not hold; empty where it is proven.
+    """
+
+    target: str
+    folder: Path
+    certificate: dict[str, Any]
+    missed: list[str]
+
+
+def export(
+    path: Path,
+    to: Sequence[str],
+    out: Path,
+    *,
+    checkpoint: str = "best",
+    dtype: str = "float32",
+    report: Callable[[str], None] = lambda said: None,
+) -> list[Exported]:
+    """Export a run to targets, each proven: into `out`, or for several targets into folders of their names in it.
+
+    What misses a bound ends in a folder with "not-proven" in its name. Raises InputError, with nothing written, for
+    what cannot be exported; MissingExtra, StorageError.
+    """
+    wanted = [_target(name) for name in dict.fromkeys(to)]
+    run = _opened(path, checkpoint)
+    places = {each.name: out if len(wanted) == 1 else out / each.name for each in wanted}
+    refuse_no_folder(out, "an export")
+    for place in (out, *places.values()):
+        for taken in (place, place.with_name(place.name + NOT_PROVEN)):
+            if taken.exists() or taken.is_symlink():
+                raise InputError(f"{taken} exists already.", remedy="choose another --out")
+    weights = weights_of(run.model, run.config.model)
+    for each in wanted:
+        each.needs()
+        each.refuse(weights.shape, run.tokenizer, dtype)
+    parcel = Parcel(
+        weights.to(torch.float64), run.tokenizer, dtype, run.path.name, run.config.sampling.temperature
+    )
+    report("asking the run what it says")
+    kept = _reference(run)
+    found = []
+    for each in wanted:
+        report(f"{each.title}: writing and opening again")
+        try:
+            found.append(_one(each, parcel, kept, run, places[each.name]))
+        except (OSError, SafetensorError) as error:
+            full = "No space left" in str(error)
+            what = "the disk is full" if full else f"it cannot be written ({error})"
+            raise InputError(
+                f"{places[each.name]} was not made: {what}.",
+                remedy="free some space, or choose another --out" if full else "choose another --out",
+            ) from error
+    return found
+
+
+def _target(name: str) -> Target:
+    if name not in targets():
+        raise InputError(f"There is no target '{name}'.", remedy=f"--to {', '.join(targets())}")
+    return targets()[name]
+
+
+def _opened(path: Path, checkpoint: str) -> Run:
+    try:
+        run = Run.open(path, checkpoint=checkpoint)
+        _ = run.model
+    except CheckpointError as error:
+        raise InputError(error.what, remedy=error.remedy) from error
+    if not all(bool(parameter.isfinite().all()) for parameter in run.model.parameters()):
+        raise InputError(f"Weights of {path} are no finite numbers; it has diverged.")
+    return run
+
+
+def _reference(run: Run) -> Reference:
+    if not run.config.objective.build().unit.text:
+        raise InputError(
+            "The run's objective is not the next token, so no other library can go on from a text."
+        )
+    dataset = build_dataset(run.config, Console(quiet=True))
+    check_same_tokens(dataset.tokenizer, run.tokenizer)
+    with dataset.validation.text_path.open(encoding="utf-8", newline="") as file:
+        text = file.read(TEXT_SEEN)
+    return reference(run.model, run.tokenizer, dataset.validation.tokens, text)
+
+
+def _one(target: Target, parcel: Parcel, kept: Reference, run: Run, place: Path) -> Exported:
+    """Write, prove and name one export."""
+    aside = place.parent / f"{ASIDE}{secrets.token_hex(8)}-{place.name[:40]}"
+    made = Made()
+    try:
+        made.folder(aside)
+        in_float32 = None
+        if parcel.dtype != "float32":
+            in_float32 = _measured(target, replace(parcel, dtype="float32"), kept, aside / "float32")
+            remove(aside / "float32", ["*"])
+        target.write(parcel, aside)
+        kept.save(aside)
+        found = measured(target.name, aside)
+        certificate = _certificate(target, parcel, run, aside, found, in_float32)
+        missed = certificate["missed"]
+        _write(aside / CERTIFICATE, json.dumps(certificate, indent=1, ensure_ascii=False) + "\n")
+        _write(aside / CARD, card(target, parcel, run, kept, certificate))
+        for name in files_of(aside):
+            sync(aside / name)
+        named = place.with_name(place.name + NOT_PROVEN) if missed else place
+        sync(aside)
+        aside.rename(named)
+        sync(named.parent)
+    finally:
+        remove(aside, ["*"])
+        made.take_back()  # the folders above, where nothing came of it
+    return Exported(target.name, named, certificate, missed)
+
+
+def _measured(target: Target, parcel: Parcel, kept: Reference, folder: Path) -> dict[str, Any]:
+    folder.mkdir()
+    target.write(parcel, folder)
+    kept.save(folder)
+    return measured(target.name, folder)
+
+
+def _certificate(
+    target: Target,
+    parcel: Parcel,
+    run: Run,
+    folder: Path,
+    found: dict[str, Any],
+    in_float32: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The certificate of what lies in a folder, complete but for the card."""
+    model = target.model(parcel.weights.shape)
+    tokenizer = target.tokenizer(parcel.tokenizer.kind, parcel.tokenizer)
+    promised = {"model": model.status, "tokenizer": tokenizer.status}
+    missed = misses(found, dtype=parcel.dtype, **promised)
+    if in_float32 is not None:
+        own = misses(in_float32, dtype="float32", **promised)
+        missed += [f"in float32 {one}" for one in own if one not in missed]
+    return {
+        "format": 1,
+        "octavo": __version__,
+        "target": target.name,
+        "dtype": parcel.dtype,
+        "architecture": model.how,
+        "rewrites": list(model.steps),
+        "promised": promised,
+        "why": {"model": model.why, "tokenizer": tokenizer.why},
+        "measured": found,
+        **({} if in_float32 is None else {"measured_in_float32": in_float32}),
+        "missed": missed,
+        "run": {
+            "name": parcel.name,
+            "step": run.step,
+            "seed": run.config.seed,
+            "weights_sha256": file_hash(run.checkpoint.folder / "model.safetensors"),
+            "tokenizer": parcel.tokenizer.fingerprint(),
+        },
+        "files": {name: file_hash(folder / name) for name in files_of(folder)},
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def verify(folder: Path) -> Exported:
+    """Measure an export again and compare its files with its certificate's. Raises InputError, CheckpointError."""
+    try:
+        certificate = json.loads((folder / CERTIFICATE).read_bytes())
+        name, dtype, promised = certificate["target"], certificate["dtype"], certificate["promised"]
+        files = dict(certificate["files"])
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{folder} holds no export: there is no {CERTIFICATE}.",
+            remedy="give a folder that octavo export wrote",
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"{folder / CERTIFICATE} is no certificate ({error}).") from error
+    target = _target(name)
+    target.needs()
+    changed = [one for one, known in files.items() if not _same(folder / one, known)]
+    found = measured(target.name, folder)
+    missed = [f"{one} is not as it was written" for one in changed]
+    missed += misses(found, dtype=dtype, model=promised["model"], tokenizer=promised["tokenizer"])
+    return Exported(target.name, folder, certificate | {"measured": found, "missed": missed}, missed)
+
+
+def _same(path: Path, known: str) -> bool:
+    return path.is_file() and file_hash(path) == known

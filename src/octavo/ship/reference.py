@@ -1,0 +1,177 @@
+"""What a run itself says, kept beside an export so that anybody can compare: logits, loss, greedy texts, ids of texts.
+
+    proof/reference.safetensors   windows of validation text, logits at some of them, the run's greedy tokens
+    proof/strings.json            texts with the run's ids; null where it refuses them
+B windows, T positions, V vocabulary, K columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+
+from octavo.errors import CheckpointError, InputError
+from octavo.model.kind import LanguageModel
+from octavo.tokenizers import Tokenizer
+
+POSITIONS, LOSS_TOKENS, COLUMNS = 1024, 8192, 1024
+TEXTS, WRITTEN, STRINGS = 5, 200, 1000
+FOLDER, TENSORS, TEXT_IDS = "proof", "reference.safetensors", "strings.json"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a run says.
+
+    Attributes:
+        windows: (B, T + 1) ids of validation text.
+        logits: (at least 1,024 positions, K), after the ids of the first windows, for the ids in `columns`.
+        prompts: (texts, P) ids that the greedy texts go on from; `greedy` (texts, 200) is what follows.
+        loss: of all windows, nats a token.
+        strings: texts with their ids, None where the run refuses them, and what the ids are decoded to.
+    """
+
+    windows: np.ndarray
+    logits: np.ndarray
+    columns: np.ndarray
+    prompts: np.ndarray
+    greedy: np.ndarray
+    loss: float
+    strings: list[dict[str, Any]]
+
+    @property
+    def context(self) -> int:
+        """T."""
+        return self.windows.shape[1] - 1
+
+    def save(self, folder: Path) -> None:
+        """Write it into an export."""
+        place = folder / FOLDER
+        place.mkdir()
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
+        save_file(arrays | {"loss": np.array([self.loss])}, place / TENSORS)
+        (place / TEXT_IDS).write_text(json.dumps(self.strings, ensure_ascii=True), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Reference:
+        """Read it back. Raises InputError where an export has none, CheckpointError where it is damaged."""
+        place = folder / FOLDER
+        if not (place / TENSORS).is_file() or not (place / TEXT_IDS).is_file():
+            raise InputError(
+                f"{folder} holds no proof: there is no {FOLDER}/{TENSORS} with {TEXT_IDS}.",
+                remedy="octavo export makes such a folder",
+            )
+        try:
+            arrays = load_file(place / TENSORS)
+            strings = json.loads((place / TEXT_IDS).read_bytes())
+            return cls(
+                **{name: arrays[name] for name in ARRAYS}, loss=float(arrays["loss"][0]), strings=strings
+            )
+        except Exception as error:  # whatever a file that was altered leads to
+            raise CheckpointError(f"The proof in {place} is damaged ({error}).") from error
+
+
+ARRAYS = ("windows", "logits", "columns", "prompts", "greedy")
+
+
+@torch.no_grad()
+def reference(model: LanguageModel, tokenizer: Tokenizer, tokens: np.ndarray, text: str) -> Reference:
+    """What a run says about validation `tokens`, of which `text` is a part. Raises InputError for a text too short."""
+    context = model.context
+    count = min((len(tokens) - 1) // context, max(-(-LOSS_TOKENS // context), 1))
+    if count * context < POSITIONS and (len(tokens) - 1) // context * context < POSITIONS:
+        raise InputError(
+            f"The validation text has {len(tokens):,} tokens; a proof needs {POSITIONS + 1:,}.",
+            remedy="name a longer text: --text PATH",
+        )
+    count = max(count, -(-POSITIONS // context))
+    ids = np.asarray(tokens[: count * context + 1], np.int32)
+    windows = np.stack([ids[at * context : (at + 1) * context + 1] for at in range(count)])
+    columns = np.arange(model.vocab_size, dtype=np.int32)
+    if len(columns) > COLUMNS:
+        columns = np.sort(np.random.default_rng(0).choice(columns, COLUMNS, replace=False)).astype(np.int32)
+
+    def logits(row: Sequence[int]) -> np.ndarray:
+        return model(torch.tensor([list(row)]))[0].numpy()
+
+    kept, total = [], 0.0
+    for number, window in enumerate(windows):
+        found = logits(window[:-1].tolist())
+        total += nats(found, window[1:])
+        if number * context < POSITIONS:
+            kept.append(found[:, columns])
+    prompts = ids[: TEXTS * prompt_length(context)].reshape(TEXTS, -1)
+    greedy = np.array([written(stepwise(model), row.tolist(), context) for row in prompts], np.int32)
+    loss = total / windows[:, 1:].size
+    strings = [described(tokenizer, one) for one in texts(tokenizer, text)]
+    return Reference(windows, np.concatenate(kept), columns, prompts, greedy, loss, strings)
+
+
+def nats(logits: np.ndarray, targets: np.ndarray) -> float:
+    """The summed loss of targets (T,) under logits (T, V)."""
+    wide = logits.astype(np.float64)
+    top = wide.max(axis=1, keepdims=True)
+    norm = np.log(np.exp(wide - top).sum(axis=1)) + top[:, 0]
+    return float((norm - wide[np.arange(len(targets)), targets]).sum())
+
+
+def prompt_length(context: int) -> int:
+    """Ids of a prompt."""
+    return max(1, min(16, context // 4))
+
+
+def written(go_on: Callable[[list[int], int], list[int]], prompt: list[int], context: int) -> list[int]:
+    """`WRITTEN` ids after a prompt. Where the context is full, the last half of it is the next prompt: so each library
+    decodes with its own cache, and all see the same."""
+    ids = list(prompt)
+    while len(ids) < len(prompt) + WRITTEN:
+        seen = ids[-max(1, context // 2) :] if len(ids) >= context else ids
+        ids += go_on(seen, min(context - len(seen), len(prompt) + WRITTEN - len(ids)) or 1)
+    return ids[len(prompt) :]
+
+
+def stepwise(model: LanguageModel) -> Callable[[list[int], int], list[int]]:
+    """Greedy decoding, with a cache where the model has one."""
+
+    def go_on(seen: list[int], count: int) -> list[int]:
+        cache, ids, new = model.new_cache(1), list(seen), list(seen)
+        for _ in range(count):
+            read = new if cache is not None else ids
+            following = int(model(torch.tensor([read]), cache)[0, -1].argmax())
+            new = [following]
+            ids += new
+        return ids[len(seen) :]
+
+    return go_on
+
+
+def described(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
+    """A text with the run's ids and what they are decoded to."""
+    try:
+        ids = tokenizer.encode(text).tolist()
+    except InputError:
+        return {"text": text, "ids": None, "decoded": None}
+    return {"text": text, "ids": ids, "decoded": tokenizer.decode(ids)}
+
+
+def texts(tokenizer: Tokenizer, text: str) -> list[str]:
+    """`STRINGS` texts: of the validation text, random tokens, characters of all scripts, and what is special."""
+    random = np.random.default_rng(0)
+    found = ["", " ", "\n", "  \n\n ", "\x00", "🙂", "日本語", "é" * 3, *tokenizer.special, "a<|endoftext|>b"]
+    while len(found) < STRINGS // 2:
+        at, length = int(random.integers(max(1, len(text) - 1))), int(random.integers(1, 200))
+        found.append(text[at : at + length])
+    while len(found) < STRINGS * 19 // 20:
+        ids = random.integers(tokenizer.vocab_size, size=int(random.integers(1, 60)))
+        found.append(tokenizer.decode(ids))
+    while len(found) < STRINGS:
+        codes = random.integers(32, 0x3000, size=int(random.integers(1, 20)))
+        found.append("".join(map(chr, codes.tolist())))
+    return found

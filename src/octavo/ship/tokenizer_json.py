@@ -1,0 +1,159 @@
+"""A tokenizer as `tokenizer.json`, the form of Hugging Face's library. Whatever the text, it gives the run's ids."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+from octavo.corpus.words import MARKS, WORD
+from octavo.errors import InputError
+from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.base import UNKNOWN, printable
+from octavo.tokenizers.bpe import BPETokenizer
+from octavo.tokenizers.byte import ByteTokenizer
+from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet
+from octavo.tokenizers.char import CharTokenizer
+from octavo.tokenizers.gpt2 import GPT2Tokenizer
+from octavo.tokenizers.special import Extended
+from octavo.tokenizers.word import WordTokenizer
+
+EXACT = ("char", "byte", "bpe", "gpt2")
+"""Kinds that every format says exactly."""
+
+
+def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
+    """The content of `tokenizer.json`. Raises InputError for a kind that it cannot say."""
+    inner = tokenizer.inner if isinstance(tokenizer, Extended) else tokenizer
+    if isinstance(inner, CharTokenizer):
+        body = _char(inner)
+    elif isinstance(inner, ByteTokenizer):
+        body = _byte(inner)
+    elif isinstance(inner, BPETokenizer):
+        body = json.loads(inner._files()["tokenizer.json"])
+        body = {part: body[part] for part in ("model", "pre_tokenizer", "decoder")}
+    elif isinstance(inner, GPT2Tokenizer):
+        body = _gpt2(inner)
+    elif isinstance(inner, WordTokenizer):
+        body = _word(inner)
+    else:
+        raise InputError(
+            f"A tokenizer of kind '{tokenizer.kind}' is no text tokenizer that other libraries have."
+        )
+    special = [
+        {"id": id, "content": name, "special": True, "normalized": False}
+        | dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+        for name, id in sorted(tokenizer.special.items(), key=lambda item: item[1])
+    ]
+    rest: dict[str, Any] = {"version": "1.0", "truncation": None, "padding": None, "post_processor": None}
+    return {"normalizer": None, **rest, "added_tokens": special, **body}
+
+
+def _char(tokenizer: CharTokenizer) -> dict[str, Any]:
+    vocabulary = {character: id for id, character in enumerate(tokenizer.characters)}
+    vocabulary |= {tokenizer.token_text(tokenizer.end): tokenizer.end} if tokenizer.end is not None else {}
+    vocabulary |= {UNKNOWN: tokenizer.unknown} if tokenizer.unknown is not None else {}
+    return {
+        "pre_tokenizer": _split(r"[\s\S]"),
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": UNKNOWN},
+        "decoder": {"type": "Fuse"},
+    }
+
+
+def _split(pattern: str, *, removed: bool = False) -> dict[str, Any]:
+    behaviour = (
+        {"behavior": "Removed", "invert": True} if removed else {"behavior": "Isolated", "invert": False}
+    )
+    return {"type": "Split", "pattern": {"Regex": pattern}, **behaviour}
+
+
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
+
+
+def _byte(tokenizer: ByteTokenizer) -> dict[str, Any]:
+    """Every byte by itself; characters with an id of their own are cut out first, and are words that stand in the
+    vocabulary as they are."""
+    steps: list[dict[str, Any]] = [LEVEL | {"use_regex": False}]
+    if tokenizer.characters:
+        steps.insert(0, _split("[" + "".join(rf"\x{{{ord(c):X}}}" for c in tokenizer.characters) + "]"))
+    vocabulary = {name: id for id, name in enumerate(byte_names(tokenizer)) if name}
+    return {
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+        "model": _bpe(vocabulary, [], ignore_merges=True),
+        "decoder": LEVEL | {"use_regex": False},
+    }
+
+
+def _bpe(
+    vocabulary: dict[str, int], merges: list[list[str]], *, ignore_merges: bool = False
+) -> dict[str, Any]:
+    empty = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
+    switches = {"fuse_unk": False, "byte_fallback": False, "ignore_merges": ignore_merges}
+    return {"type": "BPE", **empty, **switches, "vocab": vocabulary, "merges": merges}
+
+
+def _gpt2(tokenizer: GPT2Tokenizer) -> dict[str, Any]:
+    names = byte_names(tokenizer)
+    vocabulary = {name: id for id, name in enumerate(names) if name}
+    return {
+        "pre_tokenizer": LEVEL | {"use_regex": True},
+        "model": _bpe(vocabulary, [list(pair) for pair in gpt2_merges(names)]),
+        "decoder": LEVEL | {"use_regex": True},
+    }
+
+
+def byte_names(tokenizer: ByteLevelTokenizer) -> list[str]:
+    """Every token in GPT-2's alphabet for bytes; "" for the special one."""
+    letters = {byte: letter for letter, byte in byte_alphabet().items()}
+    return ["".join(map(letters.__getitem__, token)) for token in tokenizer._bytes]
+
+
+def gpt2_merges(names: list[str]) -> list[tuple[str, str]]:
+    """The merges behind a vocabulary in the order of its merges: a token is the pair that its letters come to when all
+    earlier merges are made."""
+    ranks = {name: rank for rank, name in enumerate(names) if name}
+    found = []
+    for name, rank in ranks.items():
+        if len(name) < 2:
+            continue
+        parts = list(name)
+        while len(parts) > 2:
+            pairs = [ranks.get(a + b, rank) for a, b in pairwise(parts)]
+            at = min(range(len(pairs)), key=pairs.__getitem__)
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        found.append((parts[0], parts[1]))
+    return found
+
+
+def _word(tokenizer: WordTokenizer) -> dict[str, Any]:
+    """The run's ids; the spacing of what it decodes is WordPiece's, by simpler rules."""
+    breaks = r"|\n" if tokenizer.lines == "keep" else ""
+    pattern = rf"{WORD}|{re.escape(UNKNOWN)}|[{MARKS}]{breaks}"
+    vocabulary = {token: id for id, token in enumerate(tokenizer._tokens)}
+    return {
+        "normalizer": {"type": "Lowercase"} if tokenizer.lowercase else None,
+        "pre_tokenizer": _split(_in_oniguruma(pattern), removed=True),
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": UNKNOWN},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+    }
+
+
+def _in_oniguruma(pattern: str) -> str:
+    """A pattern of Python's in the words of the library that `tokenizers` uses."""
+    return re.sub(r"\\u([0-9a-f]{4})", r"\\x{\1}", pattern).replace("[^\\s!", "[^\\s!")
+
+
+def named(tokenizer: Tokenizer) -> dict[str, str]:
+    """The special tokens as `special_tokens_map.json` has them."""
+    names = {id: name for name, id in tokenizer.special.items()}
+    found = {"bos_token": tokenizer.start, "eos_token": tokenizer.end}
+    told = {role: names[id] for role, id in found.items() if id is not None}
+    return told | ({"unk_token": UNKNOWN} if tokenizer.unknown is not None else {})
+
+
+def shown_end(tokenizer: Tokenizer) -> str:
+    """The end of a text in words, for people."""
+    if tokenizer.end is None:
+        return "none: it writes until it is stopped"
+    return printable(tokenizer.token_text(tokenizer.end))

@@ -1,0 +1,100 @@
+"""Folders for Hugging Face, opened by transformers in a process of its own, say what the run says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from octavo.config import recipe_names
+from octavo.errors import InputError
+from octavo.ship.targets import targets
+from octavo.ship.targets.hf import save_sharded
+from unit.ship.made import parcel_of, proven
+
+pytest.importorskip("transformers")
+
+SMALL = {
+    "tinystories-gpt2": ("model.layers=2", "model.width=96"),
+    "shakespeare-gpt2": ("model.layers=2",),
+}
+
+
+def overrides(name: str, data: Path) -> list[str]:
+    """A recipe small enough for a test, with GPT-2's file from the test data."""
+    found = list(SMALL.get(name, ()))
+    if "gpt2" in name and not name.endswith("tinystories-gpt2-cpu"):
+        found.append(f"tokenizer.files={data / 'gpt2'}")
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_main_case(tmp_path: Path, dtype: str) -> None:
+    parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=2", dtype=dtype)
+    seen = proven("hf", parcel, kept, tmp_path / "out")
+    assert (
+        seen["positions"] >= 1024
+        and seen["strings"]["compared"] + seen["strings"]["refused_by_the_run"] == 1000
+    )
+    assert seen["strings"]["taken_still"] == 0
+    (tensor, *_) = load_file(tmp_path / "out" / "model.safetensors").values()
+    assert tensor.dtype == getattr(torch, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe(tmp_path: Path, name: str, test_data: Path) -> None:
+    words = (
+        [*overrides(name, test_data), "tokenizer.unknown=token"]
+        if "pidgin" in name
+        else overrides(name, test_data)
+    )
+    parcel, kept = parcel_of(name, *words)
+    target = targets()["hf"]
+    if target.model(parcel.weights.shape).status == "impossible":
+        with pytest.raises(InputError, match=r"cannot say this model: .*which comes nearest"):
+            target.refuse(parcel.weights.shape, parcel.tokenizer, "float32")
+        assert name in ("quick", "shakespeare-char-quick", "tensors-only", "tensors-only-cpu")
+        return
+    seen = proven("hf", parcel, kept, tmp_path / "out")
+    assert seen["strings"]["other_ids"] == 0
+
+
+PLAIN = "positions=rotary norm=rms head_bias=false output_bias=false"
+OTHERS = {
+    "gpt_neox": "positions={kind:rotary,share:0.5} head_bias=false",
+    "openai-gpt": "norm_place=post final_norm=false head_bias=false qkv_bias=true feed_forward={kind:relu,width:300}",
+    "llama": f"{PLAIN} feed_forward=swiglu kv_heads=2",
+    "qwen3": f"{PLAIN} feed_forward=swiglu qk_norm=true head_width=20",
+    "arcee": f"{PLAIN} positions={{kind:rotary,share:0.5}} feed_forward={{kind:relu2,bias:false}} attention_scale=0.2",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", OTHERS)
+def test_other_architectures(tmp_path: Path, architecture: str) -> None:
+    words = [f"model.{one.replace(':', ': ').replace(',', ', ')}" for one in OTHERS[architecture].split()]
+    parcel, kept = parcel_of("crusoe-char-cpu", "model.layers=2", "model.dropout=0", *words)
+    proven("hf", parcel, kept, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["model_type"] == architecture
+
+
+def test_large_weights_lie_in_several_files(tmp_path: Path) -> None:
+    tensors = {f"t{number}": torch.full((10,), float(number)) for number in range(5)}
+    save_sharded(tensors, tmp_path, limit=80)
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert sorted(set(index["weight_map"].values())) == sorted(p.name for p in tmp_path.glob("*.safetensors"))
+    assert len(set(index["weight_map"].values())) == 3 and index["metadata"]["total_size"] == 200
+    for name, file in index["weight_map"].items():
+        assert torch.equal(load_file(tmp_path / file)[name], tensors[name])
+
+
+def test_what_it_cannot_say_is_refused_in_a_sentence() -> None:
+    parcel, _ = parcel_of("shakespeare-char-quick")
+    with pytest.raises(InputError, match="knows no n-gram tables"):
+        targets()["hf"].refuse(parcel.weights.shape, parcel.tokenizer, "float32")
+    with pytest.raises(InputError, match="has no float8 here"):
+        targets()["hf"].refuse(parcel.weights.shape, parcel.tokenizer, "float8")
