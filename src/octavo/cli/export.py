@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, RunPath, Which, complain, print_json, print_table, show
+from octavo.cli.common import Json, RunPath, Text, Which, complain, print_json, print_table, show
 
 
 def export_command(
@@ -20,6 +20,7 @@ def export_command(
         ),
     ],
     out: Annotated[Path, Parameter(help="The folder to make; of several targets one inside it for each.")],
+    text: Text = None,
     checkpoint: Which = "best",
     dtype: Annotated[
         str, Parameter(help="Number type of the matrices: float32, float16, bfloat16; gguf has more.")
@@ -29,6 +30,7 @@ def export_command(
     """Write a run for other libraries, open it there again, and prove that it says the same.
 
     Each folder holds a model card and a certificate with what was measured: logits, greedy texts, ids of texts, loss.
+    The proof reads the run's validation text, or the one named by --text.
     What misses its bound ends in a folder with "not-proven" in its name, and the exit code is 1.
 
     For example:
@@ -40,7 +42,13 @@ def export_command(
     from octavo.ship.export import export
 
     found = export(
-        run, to, out, checkpoint=checkpoint, dtype=dtype, report=(lambda said: None) if json else show
+        run,
+        to,
+        out,
+        text=text,
+        checkpoint=checkpoint,
+        dtype=dtype,
+        report=(lambda said: None) if json else show,
     )
     show_exported([(one.target, str(one.folder), one.certificate) for one in found], json=json)
     return 1 if any(one.missed for one in found) else 0

@@ -19,6 +19,10 @@ from octavo.runs.manifest import machine, versions
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import Runtime, accelerator, device_check, step_seconds
 
+SHIP = ("transformers", "tokenizers", "gguf", "onnx", "onnxscript", "onnxruntime", "llama-cpp-python")
+MODULES = {"llama-cpp-python": "llama_cpp"}
+"""How packages are imported that are called otherwise."""
+
 EXTRAS = {
     "bpe": (("tokenizers",), "byte-pair tokenizers trained on your text"),
     "gpt2": (("tiktoken",), "GPT-2's tokenizer"),
@@ -27,6 +31,7 @@ EXTRAS = {
     "data": (("pyarrow", "datasketch", "py3langid"), "Parquet, near duplicates, languages"),
     "cluster": (("ray",), "studies on several machines"),
     "correct": (("rapidfuzz",), "corrections by the closest word"),
+    "ship": (SHIP, "models for transformers, llama.cpp and ONNX Runtime"),
 }
 """What pyproject.toml offers beyond the core: each extra's packages, and what they are for."""
 
@@ -99,7 +104,7 @@ def _extras() -> list[dict[str, Any]]:
     return [
         _check(
             f"{purpose} ({', '.join(packages)})",
-            all(importlib.util.find_spec(package) is not None for package in packages),
+            all(importlib.util.find_spec(MODULES.get(package, package)) is not None for package in packages),
             f"pip install 'octavo[{extra}]'",
         )
         for extra, (packages, purpose) in EXTRAS.items()

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from octavo.config import to_yaml
+from octavo.evaluation.stored import in_todays_words
 from octavo.ground.shown import shown
 from octavo.runs.run import Run
 from octavo.ship.reference import Reference
@@ -109,7 +110,9 @@ def _losses(run: Run) -> str:
         for name, one in rows.items()
     ]
     table = "| on the validation split | nats/token | bits/byte |\n| --- | --- | --- |\n" + "\n".join(lines)
-    findings = "".join(f"\n\n{_plain(one['sentence'])}" for one in found.get("findings", ()))
+    findings = "".join(
+        f"\n\n{_plain(one['sentence'])}" for one in in_todays_words(found).get("diagnostics", ())
+    )
     return table + findings
 
 

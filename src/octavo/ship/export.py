@@ -13,11 +13,13 @@ import torch
 from safetensors import SafetensorError
 
 from octavo import __version__
+from octavo.config import check
+from octavo.dataset import prepare_text
 from octavo.errors import CheckpointError, InputError
 from octavo.ground.console import Console
 from octavo.ground.files import ASIDE, file_hash, sync
 from octavo.ground.made import Made, files_of, refuse_no_folder, remove
-from octavo.runs.data import build_dataset
+from octavo.runs.data import absolute, build_dataset
 from octavo.runs.evaluate import check_same_tokens
 from octavo.runs.run import Run
 from octavo.ship.card import card
@@ -52,11 +54,13 @@ def export(
     to: Sequence[str],
     out: Path,
     *,
+    text: Sequence[str] | None = None,
     checkpoint: str = "best",
     dtype: str = "float32",
     report: Callable[[str], None] = lambda said: None,
 ) -> list[Exported]:
     """Export a run to targets, each proven: into `out`, or for several targets into folders of their names in it.
+    The proof's text is the run's validation split, or `text`, files or folders.
 
     What misses a bound ends in a folder with "not-proven" in its name. Raises InputError, with nothing written, for
     what cannot be exported; MissingExtra, StorageError.
@@ -77,7 +81,7 @@ def export(
         weights.to(torch.float64), run.tokenizer, dtype, run.path.name, run.config.sampling.temperature
     )
     report("asking the run what it says")
-    kept = _reference(run)
+    kept = _reference(run, text)
     found = []
     for each in wanted:
         report(f"{each.title}: writing and opening again")
@@ -110,16 +114,22 @@ def _opened(path: Path, checkpoint: str) -> Run:
     return run
 
 
-def _reference(run: Run) -> Reference:
+def _reference(run: Run, text: Sequence[str] | None) -> Reference:
     if not run.config.objective.build().unit.text:
         raise InputError(
             "The run's objective is not the next token, so no other library can go on from a text."
         )
-    dataset = build_dataset(run.config, Console(quiet=True))
-    check_same_tokens(dataset.tokenizer, run.tokenizer)
-    with dataset.validation.text_path.open(encoding="utf-8", newline="") as file:
-        text = file.read(TEXT_SEEN)
-    return reference(run.model, run.tokenizer, dataset.validation.tokens, text)
+    if text:
+        source = check({"corpus": {"kind": "files", "paths": absolute(text)}}).corpus.build(
+            report=lambda said: None
+        )
+        split = prepare_text(source, run.tokenizer, report=lambda said: None)
+    else:
+        dataset = build_dataset(run.config, Console(quiet=True))
+        check_same_tokens(dataset.tokenizer, run.tokenizer)
+        split = dataset.validation
+    with split.text_path.open(encoding="utf-8", newline="") as file:
+        return reference(run.model, run.tokenizer, split.tokens, file.read(TEXT_SEEN))
 
 
 def _one(target: Target, parcel: Parcel, kept: Reference, run: Run, place: Path) -> Exported:

@@ -16,16 +16,19 @@ from octavo.tokenizers.byte import ByteTokenizer
 from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet
 from octavo.tokenizers.char import CharTokenizer
 from octavo.tokenizers.gpt2 import GPT2Tokenizer
+from octavo.tokenizers.huggingface import HuggingFaceTokenizer
 from octavo.tokenizers.special import Extended
 from octavo.tokenizers.word import WordTokenizer
 
-EXACT = ("char", "byte", "bpe", "gpt2")
-"""Kinds that every format says exactly."""
+EXACT = ("char", "byte", "bpe", "gpt2", "huggingface")
+"""Kinds that a `tokenizer.json` says exactly."""
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
     """The content of `tokenizer.json`. Raises InputError for a kind that it cannot say."""
     inner = tokenizer.inner if isinstance(tokenizer, Extended) else tokenizer
+    if isinstance(inner, HuggingFaceTokenizer):
+        return json.loads(inner._content)
     if isinstance(inner, CharTokenizer):
         body = _char(inner)
     elif isinstance(inner, ByteTokenizer):
