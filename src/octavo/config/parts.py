@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
@@ -70,6 +70,9 @@ class PartConfig(Strict):
     """Base of every part's config. `kind` names the part; `build` makes it from plain arguments."""
 
     kind: str
+
+    takes_segments: ClassVar[bool] = True
+    """Of a model's part: whether it keeps the documents of a row apart (see `ModelConfig.takes_segments`)."""
 
     if TYPE_CHECKING:  # each room's parts share methods that only that room knows
 

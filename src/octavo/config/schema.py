@@ -5,7 +5,7 @@ Words: B batch, T positions (context), C width, H heads, D head width, V vocabul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -246,12 +246,9 @@ class Recipe(Strict):
         return self
 
     @model_validator(mode="after")
-    def _documents_stay_apart(self) -> Recipe:
-        if getattr(self.batches, "attention", "row") == "document" and not self.model.takes_segments:
-            raise ValueError(
-                f"batches.attention=document: a model of kind {self.model.kind} cannot keep a row's documents apart; "
-                "take batches.attention=row"
-            )
+    def _the_model_reads_its_batches(self) -> Recipe:
+        if wrong := self.unread(name for name, _ in self.batches.example(1, 1).items()):
+            raise ValueError(wrong)
         return self
 
     @model_validator(mode="after")
@@ -262,3 +259,30 @@ class Recipe(Strict):
                 f"training.teachers.written: {written} tokens are no more than one window; take more than {context}"
             )
         return self
+
+    def unread(self, fields: Iterable[str]) -> str | None:
+        """What is wrong for this model with batches that hold these fields, as a sentence; None where nothing is."""
+        there, model, kind = set(fields), f"a model of kind {self.model.kind}", self.batches.kind
+        if "segments" in there and (who := self._mixing):
+            asked, remedy = f"batches={kind}", "other batches"
+            if hasattr(self.batches, "attention"):
+                asked, remedy = "batches.attention=document", "batches.attention=row"
+            return f"{asked}: {who} cannot keep a row's documents apart; take {remedy}"
+        if "source" in there and not self.model.takes_source:
+            return f"batches={kind}: they have a source for an encoder, and {model} has none"
+        if "source" not in there and self.model.takes_source:
+            return f"batches={kind}: {model} has an encoder, and they have no source for it"
+        return None
+
+    @property
+    def _mixing(self) -> str | None:
+        """What of the model lets the documents of a row look at each other, if anything does."""
+        if not self.model.takes_segments:
+            return f"a model of kind {self.model.kind}"
+        parts = ((name, getattr(self.model, name)) for name in type(self.model).model_fields)
+        mixing = (
+            f"model.{name}={part.kind}"
+            for name, part in parts
+            if isinstance(part, PartConfig) and not part.takes_segments
+        )
+        return next(mixing, None)

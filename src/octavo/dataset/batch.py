@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 """numpy arrays, as batches are made, or torch tensors, as models take them."""
 
-NO_ROW = {"inputs": 0, "targets": -1, "weights": 0, "segments": 0, "source": 0, "places": -1}
+NO_ROW = {"inputs": 0, "targets": -1, "weights": 0, "segments": 0, "source": -1, "places": -1}
 """What a row holds that is there for its shape alone."""
-UNSAID = {"weights": 1, "segments": 0, "places": -1}
+UNSAID = {"weights": 1, "segments": 0, "source": -1, "places": -1}
 """What a field means that is not there."""
 
 
@@ -32,7 +32,7 @@ class Batch(Generic[A]):
         targets: the token to predict at each position, (B, T); −1 where nothing is.
         weights: how much each target counts, float32 (B, T); None: each counts 1.
         segments: the document of each position, (B, T): attention stays inside one; None: a row is one.
-        source: what an encoder reads, (B, S).
+        source: ids that an encoder reads, (B, S); −1 where there is none.
         places: where in its split each target stands, (B, T); −1 where there is none. Batches that score have them.
     """
 
@@ -97,19 +97,25 @@ class Batch(Generic[A]):
         return Batch(**filled)
 
     def joined(self: Batch[np.ndarray], other: Batch[np.ndarray]) -> Batch[np.ndarray]:
-        """The rows of this array batch, then those of another. Weights, segments and places that only one of the two
-        has are filled in.
+        """The rows of this array batch, then those of another. What only one of the two has is filled in, and so is the
+        shorter source.
         """
         both = (dict(self.items()), dict(other.items()))
         together = {}
         for name in both[0] | both[1]:
             like = both[name not in both[0]][name]
-            together[name] = np.concatenate(
-                [
-                    has[name] if name in has else np.full_like(like, UNSAID[name], shape=has["targets"].shape)
-                    for has in both
-                ]
-            )
+            halves = [
+                has[name]
+                if name in has
+                else np.full_like(like, UNSAID[name], shape=(len(has["targets"]), *like.shape[1:]))
+                for has in both
+            ]
+            longest = max(half.shape[1] for half in halves)
+            filled = [
+                np.pad(half, ((0, 0), (0, longest - half.shape[1])), constant_values=NO_ROW[name])
+                for half in halves
+            ]
+            together[name] = np.concatenate(filled)
         return Batch(**together)
 
     def to(self, device: torch.device | str) -> Batch[torch.Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -282,6 +282,12 @@ class BatchesConfig(PartConfig):
         """How many of a full row's T positions are scored in training."""
         return context
 
+    def example(self, rows: int, context: int) -> Batch[np.ndarray]:
+        """A batch of zeros with the fields and shapes of those that train: what a step takes is estimated with it, and
+        whether a model reads what it holds is asked before anything is trained.
+        """
+        return Batch(*np.zeros((2, rows, context), np.int64))
+
     @abstractmethod
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> Batches:
         """See `build`."""
@@ -370,6 +376,11 @@ class DocumentsConfig(BatchesConfig):
     attention: Literal["row", "document"] = "row"
     """What a position sees before it: `row`, the whole row, so the documents that stand there too; `document`, its own
     document alone (slower: the kernel for training on CPUs knows whole rows only)."""
+
+    def example(self, rows: int, context: int) -> Batch[np.ndarray]:
+        """See the base class."""
+        whole = super().example(rows, context)
+        return replace(whole, segments=whole.inputs) if self.attention == "document" else whole
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PackedDocuments:
         """See the base class."""

@@ -204,9 +204,9 @@ class GPTConfig(ModelConfig):
         inputs = self.layers * self.width  # of blocks that are computed again, at two bytes a number
         return 2 * inputs, FLOAT_BYTES * (6 * features + 8 * scores)
 
-    def as_estimated(self, device: torch.device) -> GPTConfig:
+    def as_estimated(self, device: torch.device, *, segments: bool = False) -> GPTConfig:
         """See the base class: where attention is fused, no weights are kept for its dropout."""
-        if device.type == "cpu" and not reaches(self.context, self.resolved_head_width):
+        if device.type == "cpu" and (segments or not reaches(self.context, self.resolved_head_width)):
             return self
         return self.model_copy(update={"dropout": self.dropout.model_copy(update={"attention": 0.0})})
 

@@ -82,6 +82,9 @@ class ModelConfig(PartConfig):
     takes_segments: ClassVar[bool] = False
     """Whether `forward` takes `segments=`, the document (B, T) of each position, and sees none beyond it."""
 
+    takes_source: ClassVar[bool] = False
+    """Whether `forward` takes `source=`, ids (B, S) for an encoder, −1 where there is none; all its batches have it."""
+
     @property
     def contexts(self) -> tuple[int, int]:
         """The least and the largest context that weights trained with this config can be used with."""
@@ -124,8 +127,9 @@ class ModelConfig(PartConfig):
         exceed; infinite where nobody knows: then a step is estimated."""
         return 0, math.inf
 
-    def as_estimated(self, device: torch.device) -> ModelConfig:
-        """The config whose step, by torch's own operations, holds what this one's holds on a device."""
+    def as_estimated(self, device: torch.device, *, segments: bool = False) -> ModelConfig:
+        """The config whose step, by torch's own operations, holds what this one's holds on a device, on batches with
+        or without segments."""
         return self
 
     @property

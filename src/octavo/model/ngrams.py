@@ -6,7 +6,7 @@ trained with the rest. A lookup costs as much as a token's, whatever n is. B bat
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -90,6 +90,9 @@ class HashedNGrams(NGrams):
 class NGramsConfig(TablesConfig):
     """Base of the kinds."""
 
+    takes_segments: ClassVar[bool] = False
+    """Whether the module's `forward` takes `segments=`, as `NGrams` has it."""
+
     def without_tables(self) -> PartConfig:
         """See the base class."""
         return NoNGramsConfig()
@@ -100,6 +103,7 @@ class NoNGramsConfig(NGramsConfig):
     """Each token by itself: the plain GPT."""
 
     kind: Literal["none"] = "none"
+    takes_segments: ClassVar[bool] = True
 
     def build(self, *, width: int) -> NGrams:
         """The module."""
@@ -111,6 +115,7 @@ class HashedNGramsConfig(NGramsConfig):
     """Tables of vectors for pairs, triples and so on of tokens, found by hash. Small models learn much sooner."""
 
     kind: Literal["hashed"] = "hashed"
+    takes_segments: ClassVar[bool] = True
     longest: int = Field(4, ge=2, le=8)
     """Tokens of the longest n-gram; each n from 2 on has its table."""
     buckets: int = Field(16384, ge=2, le=2**31)

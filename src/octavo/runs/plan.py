@@ -189,6 +189,7 @@ def counted(
         precision=precision,
         device=device,
         objective=recipe.objective.build(),
+        batches=recipe.batches,
     )
     memory = step.memory
     count = model.parameters(vocab_size=vocab_size)
@@ -232,7 +233,14 @@ def timed(
     device = choose_device(training.device, model, probe.corner(2, 64), console.say, objective=objective)
     threads = choose_threads(training.threads, model, probe, device, note, objective=objective)
     way, *_ = open_ways(
-        model, recipe.model, training, decided={}, device=device, report=note, objective=objective
+        model,
+        recipe.model,
+        training,
+        decided={},
+        device=device,
+        report=note,
+        objective=objective,
+        batches=recipe.batches,
     )
     if way.recompute:
         recompute_blocks(model)
@@ -275,7 +283,9 @@ def made_up(recipe: Recipe, vocab_size: int) -> Batch[np.ndarray]:
     """A batch of random tokens."""
     random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
     window = random.integers(0, vocab_size, (recipe.training.batch, recipe.model.context + 1))
-    return Batch(np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:]))
+    inputs, targets = np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
+    like = recipe.batches.example(*inputs.shape)
+    return dataclasses.replace(like, inputs=inputs, targets=targets)
 
 
 def warnings(facts: Mapping[str, Any]) -> list[str]:

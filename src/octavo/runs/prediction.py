@@ -145,7 +145,14 @@ def predict(
     room = USABLE * machine.memory
     device, own = torch.device(machine.device), recipe.objective.build()
     estimate = partial(
-        estimated, model, settings, vocab_size=vocab_size, precision=precision, device=device, objective=own
+        estimated,
+        model,
+        settings,
+        vocab_size=vocab_size,
+        precision=precision,
+        device=device,
+        objective=own,
+        batches=recipe.batches,
     )
     for way in ways(rows, micro_batch=training.micro_batch, recompute=training.recompute):
         step = estimate(way)

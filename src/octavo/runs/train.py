@@ -196,6 +196,8 @@ def choose_runtime(
             f"the run began with {decided['threads']} threads, now {threads}: results may differ in the last bits"
         )
     first = batches.batch(0, 0).to("cpu")
+    if wrong := recipe.unread(name for name, _ in first.items()):
+        raise ConfigError(f"{wrong[:1].upper()}{wrong[1:]}.")
     small = first.corner(2, 64)
     wanted = decided.get("device", "auto") if training.device == "auto" else training.device
     if wanted == "auto":
@@ -231,7 +233,14 @@ def choose_runtime(
             recompute_blocks(model)
         return Runtime(device, precision, threads, micro_batch, recompute, world)
     left = open_ways(
-        model, recipe.model, training, decided=decided, device=device, report=console.say, objective=objective
+        model,
+        recipe.model,
+        training,
+        decided=decided,
+        device=device,
+        report=console.say,
+        objective=objective,
+        batches=recipe.batches,
     )
     runtime = attempted(left, attempt, console.say)
     world.broadcast([runtime.precision, runtime.micro_batch, runtime.recompute])

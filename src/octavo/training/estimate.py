@@ -22,6 +22,7 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 
 from octavo.config import PartConfig
 from octavo.dataset.batch import Batch
+from octavo.dataset.batches import WindowsConfig
 from octavo.model.kind import FLOAT_BYTES, ModelConfig
 from octavo.model.tables import table_parameters, table_parts, without_tables
 from octavo.training.objective import NEXT_TOKEN, Objective
@@ -29,6 +30,7 @@ from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
 
 CPU = torch.device("cpu")
+WINDOWS = WindowsConfig()
 
 # glibc gives pieces below 32 MiB back late and not whole: measured, as much again as the activations, up to this.
 KEPT_BY_ALLOCATOR = 96 << 20
@@ -115,20 +117,24 @@ def estimate_step(
     precision: str = "float32",
     device: torch.device = CPU,
     objective: Objective = NEXT_TOKEN,
+    batches: PartConfig = WINDOWS,
 ) -> StepEstimate:
     """One step, with `rows` sequences of T positions at once; `accumulates` where a step has more than one such part.
+    What a batch holds besides inputs and targets, such as segments, for which attention needs a mask, `batches` tell.
 
     The tensors pretend to lie on the CPU also where `device` is an accelerator, whose fused attention keeps no weights
     even with dropout, and whose bfloat16 is autocast's. A CPU's kernel keeps none either.
     """
-    config = config.as_estimated(device)
+    example = batches.example(rows, config.context).to(CPU)
+    config = config.as_estimated(device, segments=example.segments is not None)
     tables = tables_of(config, rows=rows)
     config = without_tables(config)
+    fields = [(name, value.shape, value.dtype) for name, value in example.items()]
     with FakeTensorMode():
         model = config.build(vocab_size=vocab_size).train()
         if recompute:
             recompute_blocks(model)
-        tokens = torch.zeros(rows, config.context, dtype=torch.long)
+        batch = Batch(**{name: torch.zeros(shape, dtype=dtype) for name, shape, dtype in fields})
         parameters, optimizers = list(model.parameters()), optimizer.build(model)
         weights = _bytes(parameters)
         if accumulates:
@@ -138,7 +144,7 @@ def estimate_step(
         part.hold([*parameters, *model.buffers(), *_gradients(parameters)])
         with part:
             with arithmetic(precision, device):
-                loss = objective.loss(model, Batch(tokens, tokens)).total / tokens.numel()
+                loss = objective.loss(model, batch).total / batch.targets.numel()
             loss.backward()
         del loss
         gradients = _gradients(parameters)

@@ -20,7 +20,7 @@ from octavo.errors import InputError
 from octavo.ground.memory import available_memory, refuse_beyond_memory
 from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig
 from octavo.model.tables import table_parameters
-from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
+from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, WINDOWS, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import Report, Runtime, accelerator
@@ -93,6 +93,7 @@ def open_ways(
     device: torch.device,
     report: Report,
     objective: Objective = NEXT_TOKEN,
+    batches: PartConfig = WINDOWS,
 ) -> list[Fit]:
     """The ways to compute a step that settings, an earlier session's decision and free memory leave open."""
     left = ways(
@@ -121,6 +122,7 @@ def open_ways(
             precision=precision,
             device=device,
             objective=objective,
+            batches=batches,
         )
         return step.memory.total
 
@@ -191,6 +193,7 @@ def estimated(
     precision: str = "float32",
     device: torch.device = CPU,
     objective: Objective = NEXT_TOKEN,
+    batches: PartConfig = WINDOWS,
 ) -> StepEstimate:
     """What one of a step's parts takes, and its end, when it is computed so."""
     rows = min(way.micro_batch or training.batch, training.batch)
@@ -204,6 +207,7 @@ def estimated(
         precision=precision,
         device=device,
         objective=objective,
+        batches=batches,
     )
 
 

@@ -19,7 +19,7 @@ from octavo.config.parts import PartConfig, register
 from octavo.dataset.batch import Batch
 
 Model = Callable[..., Tensor]
-"""Inputs (B, T), and perhaps `segments` (B, T), to logits (B, T, V)."""
+"""Inputs (B, T), and perhaps `segments` (B, T) and a `source` (B, S), to logits (B, T, V)."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,9 @@ class Objective(ABC):
 
 
 def logits_of(model: Model, batch: Batch[Tensor]) -> Tensor:
-    """What the model makes of a batch, (B, T, V); it is told of segments where there are some."""
-    if batch.segments is None:
-        return model(batch.inputs)
-    return model(batch.inputs, segments=batch.segments)
+    """What the model makes of a batch, (B, T, V); it is told of segments and a source where there are some."""
+    told = {"segments": batch.segments, "source": batch.source}
+    return model(batch.inputs, **{name: value for name, value in told.items() if value is not None})
 
 
 def at_least_float32(logits: Tensor) -> Tensor:

@@ -26,17 +26,17 @@ def recompute_blocks(model: LanguageModel) -> None:
         block.forward = partial(_forward, block)  # an instance's own
 
 
-def _forward(block: nn.Module, *inputs: Any) -> Tensor:
+def _forward(block: nn.Module, *inputs: Any, **named: Any) -> Tensor:
     if not (block.training and torch.is_grad_enabled()):
-        return type(block).forward(block, *inputs)
+        return type(block).forward(block, *inputs, **named)
     modes = (
         _get_current_function_mode_stack()
     )  # which torch does not bring back by itself, as it does its autocast
-    return checkpoint(_computed, modes, block, *inputs, use_reentrant=False)
+    return checkpoint(_computed, modes, block, *inputs, use_reentrant=False, **named)
 
 
-def _computed(modes: list[TorchFunctionMode], block: nn.Module, *inputs: Any) -> Tensor:
+def _computed(modes: list[TorchFunctionMode], block: nn.Module, *inputs: Any, **named: Any) -> Tensor:
     with ExitStack() as stack:
         for mode in modes[len(_get_current_function_mode_stack()) :]:  # all, the second time
             stack.enter_context(mode)
-        return type(block).forward(block, *inputs)
+        return type(block).forward(block, *inputs, **named)

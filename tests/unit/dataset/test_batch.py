@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,15 @@ def test_joined_batches_are_rows_of_both_and_what_one_lacks_means_the_same() -> 
         assert (joined.segments[rows] == 0).all()
         assert (joined.places[rows] == -1).all()
     assert first.joined(bare).weight == first.weight + bare.weight
+
+
+def test_of_joined_batches_the_shorter_source_and_a_row_without_any_are_filled_up() -> None:
+    first, second = batch(2), batch(3, first=8)
+    joined = dataclasses.replace(first, source=first.source[:, :2]).joined(second)
+    assert (joined.source[:2, 2:] == -1).all() and np.array_equal(joined.source[:2, :2], first.source[:, :2])
+    assert np.array_equal(joined.source[2:], second.source)
+    bare = dataclasses.replace(first, source=None)
+    assert (bare.joined(second).source[:2] == -1).all() and (bare.joined(bare).source is None)
 
 
 def test_on_a_device_it_is_tensors() -> None:

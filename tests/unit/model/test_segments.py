@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
 from torch import Tensor
 
+from octavo.config import load_recipe
 from octavo.config.parts import parts
+from octavo.errors import ConfigError
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
+from octavo.model.ngrams import HashedNGramsConfig, NGrams, NGramsConfig
 from octavo.training.recompute import recompute_blocks
 
 V, T = 11, 12
@@ -65,6 +68,25 @@ def test_turned_positions_know_no_place_in_the_row(shape: str) -> None:
         expected = gpt(tokens[:, at : at + length])
         torch.testing.assert_close(found[:, at : at + length], expected, atol=1e-5, rtol=0)
         at += length
+
+
+def test_ngrams_that_know_no_segments_are_refused_when_the_config_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A user's own part with the module's old signature came to a TypeError in the first step."""
+
+    class OwnConfig(NGramsConfig):
+        kind: Literal["own"] = "own"
+
+        def build(self, *, width: int) -> NGrams:
+            return NGrams()
+
+    monkeypatch.setattr(HashedNGramsConfig, "takes_segments", OwnConfig.takes_segments)
+    tree = {"model": {"ngrams": "hashed"}, "batches": {"kind": "documents", "attention": "document"}}
+    with pytest.raises(ConfigError, match=r"model\.ngrams=hashed cannot keep a row's documents apart"):
+        load_recipe(tree)
+    load_recipe(tree, ["batches.attention=row"])
+    load_recipe(tree, ["model.ngrams=none"])
 
 
 def test_ngrams_stop_at_the_border() -> None:

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
+from octavo.dataset.batches import DocumentsConfig
 from octavo.model import attention, gpt_config
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
@@ -21,6 +22,7 @@ from octavo.training.optimizers import AdamWConfig, SGDConfig
 from octavo.training.recompute import recompute_blocks
 
 V, B = 19, 3
+DOCUMENTS = DocumentsConfig(attention="document")
 SHAPES: dict[str, dict[str, object]] = {
     "default": {},
     "report E": {"heads": 5, "head_bias": True, "feed_forward": {"kind": "relu", "width": 40}},
@@ -36,7 +38,7 @@ SHAPES: dict[str, dict[str, object]] = {
 @pytest.fixture(autouse=True)
 def torchs_attention(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is estimated is torch's; the kernel of our own needs about as much."""
-    if "kernel" not in request.function.__name__:
+    if "_kernel_" not in request.function.__name__:
         monkeypatch.setattr(attention, "fits", lambda *_: False)
         monkeypatch.setattr(gpt_config, "reaches", lambda *_: False)
 
@@ -86,6 +88,35 @@ def test_the_peak_is_that_of_a_real_step(config: GPTConfig) -> None:
     with counter:
         (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
     memory = estimate_step(config, SGDConfig(), vocab_size=V, rows=B).memory
+    assert memory.weights + memory.gradients + memory.activations == counter.peak
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_mask_that_keeps_documents_apart_is_counted(config: GPTConfig, recompute: bool) -> None:
+    model = build_model(config, vocab_size=V, seed=0).train()
+    if recompute:
+        recompute_blocks(model)
+    inputs, counter = tokens(config), OperationCounter()
+    batch = Batch(inputs, inputs, segments=torch.arange(config.context).expand(B, -1) // 5)
+    counter.hold([*model.parameters(), *model.buffers()])
+    with counter:
+        (NEXT_TOKEN.loss(model, batch).total / inputs.numel()).backward()
+    options = {"vocab_size": V, "rows": B, "recompute": recompute}
+    memory = estimate_step(config, SGDConfig(), batches=DOCUMENTS, **options).memory
+    assert memory.weights + memory.gradients + memory.activations == counter.peak
+    assert memory.activations > estimate_step(config, SGDConfig(), **options).memory.activations
+
+
+@pytest.mark.skipif(library("octavo.model", "attend") is None, reason="there is no C compiler here")
+def test_where_documents_are_apart_no_kernel_spares_the_weights_of_dropped_attention() -> None:
+    config = GPTConfig.model_validate({"layers": 2, "width": 32, "heads": 4, "context": 64, "dropout": 0.1})
+    model = build_model(config, vocab_size=V, seed=0).train()
+    inputs, counter = tokens(config), OperationCounter()
+    batch = Batch(inputs, inputs, segments=inputs * 0)
+    counter.hold([*model.parameters(), *model.buffers()])
+    with counter:
+        (NEXT_TOKEN.loss(model, batch).total / inputs.numel()).backward()
+    memory = estimate_step(config, SGDConfig(), vocab_size=V, rows=B, batches=DOCUMENTS).memory
     assert memory.weights + memory.gradients + memory.activations == counter.peak
 
 
