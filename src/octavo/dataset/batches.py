@@ -246,11 +246,8 @@ class BatchesConfig(PartConfig):
     ) -> Batches:
         """Make the batches of a training split; see `Stream` for the arguments.
 
-        Args:
-            accumulation: parts of a step; what an epoch is depends on it.
-
-        Raises:
-            CorpusError: the split is too short for the context.
+        `accumulation`: parts of a step; what an epoch is depends on it. Raises CorpusError where the split is too short
+        for the context.
         """
         return self.training(
             Stream(tokens, starts, context, batch, start_id, end_id), seed=seed, accumulation=accumulation
@@ -283,9 +280,7 @@ class BatchesConfig(PartConfig):
         return context
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
-        """A batch of zeros with the fields and shapes of those that train: what a step takes is estimated with it, and
-        whether a model reads what it holds is asked before anything is trained.
-        """
+        """A batch of zeros with the fields and shapes of those that train."""
         return Batch(*np.zeros((2, rows, context), np.int64))
 
     @abstractmethod
@@ -379,8 +374,8 @@ class DocumentsConfig(BatchesConfig):
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """See the base class."""
-        whole = super().example(rows, context)
-        return replace(whole, segments=whole.inputs) if self.attention == "document" else whole
+        zeros = super().example(rows, context)
+        return replace(zeros, segments=zeros.inputs) if self.attention == "document" else zeros
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PackedDocuments:
         """See the base class."""

@@ -232,16 +232,7 @@ def timed(
     objective = recipe.objective.build()
     device = choose_device(training.device, model, probe.corner(2, 64), console.say, objective=objective)
     threads = choose_threads(training.threads, model, probe, device, note, objective=objective)
-    way, *_ = open_ways(
-        model,
-        recipe.model,
-        training,
-        decided={},
-        device=device,
-        report=note,
-        objective=objective,
-        batches=recipe.batches,
-    )
+    way, *_ = open_ways(model, recipe, training, decided={}, device=device, report=note)
     if way.recompute:
         recompute_blocks(model)
     rows = min(way.micro_batch or training.batch, training.batch)

@@ -232,16 +232,7 @@ def choose_runtime(
         if recompute:
             recompute_blocks(model)
         return Runtime(device, precision, threads, micro_batch, recompute, world)
-    left = open_ways(
-        model,
-        recipe.model,
-        training,
-        decided=decided,
-        device=device,
-        report=console.say,
-        objective=objective,
-        batches=recipe.batches,
-    )
+    left = open_ways(model, recipe, training, decided=decided, device=device, report=console.say)
     runtime = attempted(left, attempt, console.say)
     world.broadcast([runtime.precision, runtime.micro_batch, runtime.recompute])
     return runtime

@@ -86,16 +86,17 @@ def from_the_first_that_fits(
 
 def open_ways(
     model: LanguageModel,
-    config: ModelConfig,
+    recipe: Recipe,
     training: TrainingConfig,
     *,
     decided: Mapping[str, Any],
     device: torch.device,
     report: Report,
-    objective: Objective = NEXT_TOKEN,
-    batches: PartConfig = WINDOWS,
 ) -> list[Fit]:
-    """The ways to compute a step that settings, an earlier session's decision and free memory leave open."""
+    """The ways to compute a step that settings, an earlier session's decision and free memory leave open. `training` is
+    the recipe's, with the batch of this process.
+    """
+    config, objective = recipe.model, recipe.objective.build()
     left = ways(
         training.batch,
         micro_batch=decided.get("micro_batch", "auto")
@@ -122,7 +123,7 @@ def open_ways(
             precision=precision,
             device=device,
             objective=objective,
-            batches=batches,
+            batches=recipe.batches,
         )
         return step.memory.total
 

@@ -101,10 +101,10 @@ def test_a_step_far_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     how = {"decided": {}, "device": torch.device("cpu"), "report": lambda sentence: None}
     monkeypatch.setattr(fitting, "free_memory", lambda device: 1)
     monkeypatch.setattr(memory, "room", lambda: need // 2 + 1)
-    assert fitting.open_ways(model, recipe.model, recipe.training, **how) == [Fit(None, True)]
+    assert fitting.open_ways(model, recipe, recipe.training, **how) == [Fit(None, True)]
     monkeypatch.setattr(memory, "room", lambda: need // 3)
     with pytest.raises(InputError, match="A step takes at least"):
-        fitting.open_ways(model, recipe.model, recipe.training, **how)
+        fitting.open_ways(model, recipe, recipe.training, **how)
 
 
 def test_room_is_at_least_what_is_free() -> None:

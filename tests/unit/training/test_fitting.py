@@ -71,9 +71,7 @@ def test_free_memory_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def chosen(free: int | None, **decided: object) -> Fit:
         monkeypatch.setattr(fitting, "free_memory", lambda device: free)
-        return open_ways(
-            model, recipe.model, recipe.training, decided=decided, device=CPU, report=said.append
-        )[0]
+        return open_ways(model, recipe, recipe.training, decided=decided, device=CPU, report=said.append)[0]
 
     assert chosen(None) == chosen(1 << 40) == Fit()
     weights = sum(p.nbytes for p in model.parameters())  # are there already
