@@ -49,7 +49,7 @@ def measured(case: str, precision: str, repeats: int) -> float:
 def calibrated(machine: Machine, case: str, precision: str, seconds: float) -> Machine:
     """The machine with the share of its peak at which the prediction for `case` is what was measured."""
     recipe, vocab_size = resolved(case, precision)
-    step = estimated(recipe.model, recipe.training, Fit(), vocab_size=vocab_size)
+    step = estimated(recipe, recipe.training, Fit(), vocab_size=vocab_size)
     found = predict(recipe, replace(machine, share=1.0), parallel="none", vocab_size=vocab_size, steps=1)
     parts = recipe.training.accumulation
     flops = parts * step.part.flops + step.update.flops

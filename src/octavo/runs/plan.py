@@ -181,16 +181,7 @@ def counted(
 ) -> dict[str, Any]:
     """What follows from the config alone, for steps that are computed in a `way`."""
     model, training = recipe.model, recipe.training
-    step = estimated(
-        model,
-        training,
-        way,
-        vocab_size=vocab_size,
-        precision=precision,
-        device=device,
-        objective=recipe.objective.build(),
-        batches=recipe.batches,
-    )
+    step = estimated(recipe, training, way, vocab_size=vocab_size, precision=precision, device=device)
     memory = step.memory
     count = model.parameters(vocab_size=vocab_size)
     return {

@@ -143,17 +143,8 @@ def predict(
     rows = math.ceil(share / min(training.accumulation, share))
     settings = training.model_copy(update={"batch": rows, "accumulation": math.ceil(share / rows)})
     room = USABLE * machine.memory
-    device, own = torch.device(machine.device), recipe.objective.build()
-    estimate = partial(
-        estimated,
-        model,
-        settings,
-        vocab_size=vocab_size,
-        precision=precision,
-        device=device,
-        objective=own,
-        batches=recipe.batches,
-    )
+    device = torch.device(machine.device)
+    estimate = partial(estimated, recipe, settings, vocab_size=vocab_size, precision=precision, device=device)
     for way in ways(rows, micro_batch=training.micro_batch, recompute=training.recompute):
         step = estimate(way)
         layers = getattr(model, "layers", 1)

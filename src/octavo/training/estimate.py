@@ -25,12 +25,12 @@ from octavo.dataset.batch import Batch
 from octavo.dataset.batches import WindowsConfig
 from octavo.model.kind import FLOAT_BYTES, ModelConfig
 from octavo.model.tables import table_parameters, table_parts, without_tables
-from octavo.training.objective import NEXT_TOKEN, Objective
+from octavo.training.objective import NextTokenConfig
 from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
 
 CPU = torch.device("cpu")
-WINDOWS = WindowsConfig()
+WINDOWS, NEXT_TOKEN = WindowsConfig(), NextTokenConfig()
 
 # glibc gives pieces below 32 MiB back late and not whole: measured, as much again as the activations, up to this.
 KEPT_BY_ALLOCATOR = 96 << 20
@@ -116,11 +116,11 @@ def estimate_step(
     recompute: bool = False,
     precision: str = "float32",
     device: torch.device = CPU,
-    objective: Objective = NEXT_TOKEN,
+    objective: PartConfig = NEXT_TOKEN,
     batches: PartConfig = WINDOWS,
 ) -> StepEstimate:
     """One step, with `rows` sequences of T positions at once; `accumulates` where a step has more than one such part.
-    What a batch holds besides inputs and targets, such as segments, for which attention needs a mask, `batches` tell.
+    What a batch holds besides, such as segments, for which attention needs a mask, `batches` tell.
 
     The tensors pretend to lie on the CPU also where `device` is an accelerator, whose fused attention keeps no weights
     even with dropout, and whose bfloat16 is autocast's. A CPU's kernel keeps none either.
@@ -129,12 +129,11 @@ def estimate_step(
     config = config.as_estimated(device, segments=example.segments is not None)
     tables = tables_of(config, rows=rows)
     config = without_tables(config)
-    fields = [(name, value.shape, value.dtype) for name, value in example.items()]
     with FakeTensorMode():
         model = config.build(vocab_size=vocab_size).train()
         if recompute:
             recompute_blocks(model)
-        batch = Batch(**{name: torch.zeros(shape, dtype=dtype) for name, shape, dtype in fields})
+        batch = _zeros_like(example)
         parameters, optimizers = list(model.parameters()), optimizer.build(model)
         weights = _bytes(parameters)
         if accumulates:
@@ -144,7 +143,7 @@ def estimate_step(
         part.hold([*parameters, *model.buffers(), *_gradients(parameters)])
         with part:
             with arithmetic(precision, device):
-                loss = objective.loss(model, batch).total / batch.targets.numel()
+                loss = objective.build().loss(model, batch).total / batch.targets.numel()
             loss.backward()
         del loss
         gradients = _gradients(parameters)
@@ -168,6 +167,12 @@ def estimate_step(
         part=part.work,
         update=update.work,
     )
+
+
+def _zeros_like(batch: Batch[Tensor]) -> Batch[Tensor]:
+    """The same fields, by the rules of the mode that is on: without content, in a fake one."""
+    shapes = [(name, value.shape, value.dtype) for name, value in batch.items()]
+    return Batch(**{name: torch.zeros(shape, dtype=dtype) for name, shape, dtype in shapes})
 
 
 def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:

@@ -20,7 +20,7 @@ from octavo.errors import InputError
 from octavo.ground.memory import available_memory, refuse_beyond_memory
 from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig
 from octavo.model.tables import table_parameters
-from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, WINDOWS, StepEstimate, estimate_step
+from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import Report, Runtime, accelerator
@@ -96,7 +96,6 @@ def open_ways(
     """The ways to compute a step that settings, an earlier session's decision and free memory leave open. `training` is
     the recipe's, with the batch of this process.
     """
-    config, objective = recipe.model, recipe.objective.build()
     left = ways(
         training.batch,
         micro_batch=decided.get("micro_batch", "auto")
@@ -108,23 +107,14 @@ def open_ways(
     if free is None:
         return left
     free += sum(weights.nbytes for weights in model.parameters() if weights.device == device)
-    if bound(config, training.optimizer, vocab_size=vocab_size, batch=training.batch) <= free:
+    if bound(recipe.model, training.optimizer, vocab_size=vocab_size, batch=training.batch) <= free:
         return left
     precision = training.precision
     if precision == "auto":  # what it will be is not known yet; an accelerator's memory is tried out as well
         precision = "bfloat16" if device.type != "cpu" and fast_bfloat16(device) else "float32"
 
     def need(way: Fit) -> int:
-        step = estimated(
-            config,
-            training,
-            way,
-            vocab_size=vocab_size,
-            precision=precision,
-            device=device,
-            objective=objective,
-            batches=recipe.batches,
-        )
+        step = estimated(recipe, training, way, vocab_size=vocab_size, precision=precision, device=device)
         return step.memory.total
 
     found = from_the_first_that_fits(left, need, free, report)
@@ -186,20 +176,18 @@ def try_out(
 
 
 def estimated(
-    model: ModelConfig,
+    recipe: Recipe,
     training: TrainingConfig,
     way: Fit,
     *,
     vocab_size: int,
     precision: str = "float32",
     device: torch.device = CPU,
-    objective: Objective = NEXT_TOKEN,
-    batches: PartConfig = WINDOWS,
 ) -> StepEstimate:
-    """What one of a step's parts takes, and its end, when it is computed so."""
+    """What one of a step's parts takes, and its end, when it is computed so; for `training` see `open_ways`."""
     rows = min(way.micro_batch or training.batch, training.batch)
     return estimate_step(
-        model,
+        recipe.model,
         training.optimizer,
         vocab_size=vocab_size,
         rows=rows,
@@ -207,8 +195,8 @@ def estimated(
         recompute=way.recompute,
         precision=precision,
         device=device,
-        objective=objective,
-        batches=batches,
+        objective=recipe.objective,
+        batches=recipe.batches,
     )
 
 

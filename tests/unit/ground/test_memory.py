@@ -40,7 +40,7 @@ def test_the_least_is_less_than_every_way_needs(tree: dict, precision: str) -> N
     recipe = check(tree)
     model, training = recipe.model, recipe.training
     open_ways = ways(training.batch, micro_batch=training.micro_batch, recompute=training.recompute)
-    need = estimated(model, training, open_ways[-1], vocab_size=300, precision=precision).memory
+    need = estimated(recipe, training, open_ways[-1], vocab_size=300, precision=precision).memory
     held = need.total - need.allocator  # what the C library keeps is no need
     tokens = 16 * training.batch * model.context  # an estimate has the tokens of one part
     assert least(model, training, vocab_size=300) <= held + tokens
@@ -97,7 +97,7 @@ def test_a_model_is_refused_before_its_weights_are_drawn(monkeypatch: pytest.Mon
 def test_a_step_far_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = check({"training": {"device": "cpu", "micro_batch": None}})
     model = build_model(recipe.model, vocab_size=65, seed=1)
-    need = estimated(recipe.model, recipe.training, Fit(None, True), vocab_size=65).memory.total
+    need = estimated(recipe, recipe.training, Fit(None, True), vocab_size=65).memory.total
     how = {"decided": {}, "device": torch.device("cpu"), "report": lambda sentence: None}
     monkeypatch.setattr(fitting, "free_memory", lambda device: 1)
     monkeypatch.setattr(memory, "room", lambda: need // 2 + 1)

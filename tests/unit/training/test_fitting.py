@@ -76,7 +76,7 @@ def test_free_memory_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(None) == chosen(1 << 40) == Fit()
     weights = sum(p.nbytes for p in model.parameters())  # are there already
     need = {
-        rows: estimated(recipe.model, recipe.training, Fit(rows), vocab_size=50).memory.total - weights
+        rows: estimated(recipe, recipe.training, Fit(rows), vocab_size=50).memory.total - weights
         for rows in (None, 6, 3)
     }
     assert chosen(need[None]) == Fit() and said == []
