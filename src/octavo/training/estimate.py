@@ -127,8 +127,7 @@ def estimate_step(
     """
     example = batches.example(rows, config.context).to(CPU)
     config = config.as_estimated(device, segments=example.segments is not None)
-    tables = tables_of(config, rows=rows)
-    config = without_tables(config)
+    tables, config = tables_of(config, rows=rows), without_tables(config)
     with FakeTensorMode():
         model = config.build(vocab_size=vocab_size).train()
         if recompute:
