@@ -89,7 +89,7 @@ def plan_command(
 
 
 def show_predictions(found: list[dict[str, Any]] | None) -> None:
-    """The table of machines, where there is one."""
+    """The table of machines, if there is one."""
     if found:
         show()
         print_table([prediction_row(one) for one in found], head=PREDICTED)

@@ -34,7 +34,7 @@ RECIPES, CLEANING = "octavo.recipes", "octavo.recipes.cleaning"  # packages
 
 
 def stored_tree(path: Path) -> dict[str, Any]:
-    """The plain data of a config.yaml. Raises ConfigError where it is damaged."""
+    """The plain data of a config.yaml. Raises ConfigError if it is damaged."""
     tree = parse_yaml(file_text(path), str(path))
     if not isinstance(tree, dict):
         raise ConfigError(f"{path} holds no settings; the run is damaged.")
@@ -42,7 +42,7 @@ def stored_tree(path: Path) -> dict[str, Any]:
 
 
 def stored_recipe(path: Path) -> Recipe:
-    """The recipe that a run keeps as config.yaml. Raises ConfigError where it is damaged."""
+    """The recipe that a run keeps as config.yaml. Raises ConfigError if it is damaged."""
     tree = stored_tree(path)
     try:
         return check(tree)
@@ -166,7 +166,7 @@ def load_recipe(recipe: str | Path | Mapping[str, Any], overrides: Iterable[str]
 def recipe_tree(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """The plain data, not yet checked, of a shipped recipe, a recipe file, or a mapping (a copy).
 
-    Raises ConfigError where there is none; where a text or a folder stands in the recipe's place, it says how to train
+    Raises ConfigError if there is none; where a text or a folder stands in the recipe's place, it says how to train
     on that.
     """
     if isinstance(recipe, Mapping):

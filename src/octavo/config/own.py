@@ -57,7 +57,7 @@ def load_parts(path: str | Path) -> OwnParts:
     """Run a Python file whose config classes register themselves (`octavo.config.parts.register`), also after configs
     were checked. A file that has changed since is run again, and its new parts take the place of the old.
 
-    Raises ConfigError where it cannot be read, fails, registers nothing, or takes a name that there is already; then
+    Raises ConfigError if it cannot be read, fails, registers nothing, or takes a name that there is already; then
     nothing of it stays registered.
     """
     place = str(Path(path).expanduser().absolute())
@@ -104,14 +104,14 @@ def loaded_parts() -> list[OwnParts]:
 
 
 def load_told_parts() -> None:
-    """In a child process of ours: load what its parent has loaded. Raises ConfigError where that has changed since."""
+    """In a child process of ours: load what its parent has loaded. Raises ConfigError if that has changed since."""
     for told in json.loads(os.environ.get(VARIABLE) or "[]"):
         if load_parts(told["path"]).sha256 != told["sha256"]:
             raise ConfigError(f"{told['path']} has changed since it was loaded.")
 
 
 def how_to_load(described: Iterable[object]) -> str | None:
-    """What to add to a command for a run whose manifest names such files; None where all of them are loaded."""
+    """What to add to a command for a run whose manifest names such files; None if all of them are loaded."""
     there = {own.sha256 for own in _loaded.values()}
     missing = [
         own

@@ -184,7 +184,7 @@ class PartOf:
 
     @staticmethod
     def of(field: FieldInfo) -> PartOf | None:
-        """What parts a field takes, one or a list of them; None where it takes none."""
+        """What parts a field takes, one or a list of them; None if it takes none."""
         inside = [item for inner in get_args(field.annotation) for item in getattr(inner, "__metadata__", ())]
         return next((item for item in [*field.metadata, *inside] if isinstance(item, PartOf)), None)
 

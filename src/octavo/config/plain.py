@@ -84,7 +84,7 @@ def refuse_what_is_not_plain(data: Any, name: str) -> None:
 
 
 def file_text(path: Path) -> str:
-    """The text of a file that is YAML. Raises ConfigError where it cannot be read as text."""
+    """The text of a file that is YAML. Raises ConfigError if it cannot be read as text."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

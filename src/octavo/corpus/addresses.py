@@ -62,7 +62,7 @@ def check_address(url: str, *, allow_private: bool) -> Checked:
         raise AddressError(f"{url} is not an address: {error}.") from error
     if parts.scheme not in _SCHEMES or not host:
         raise AddressError(
-            f"{url} is not used: an address has to begin with http:// or https://.",
+            f"{url} is not used: an address must begin with http:// or https://.",
             remedy="Fetch the file with another program and give it with --text PATH.",
         )
     if parts.username or parts.password:
@@ -98,7 +98,7 @@ def answered(
     not in clear text.
 
     Raises:
-        AddressError: see `check_address`; or it leads on too often, or from https to http, or a key would be readable.
+        AddressError: see `check_address`; or it redirects too often, or from https to http, or a key would be readable.
         UnknownHost: the name cannot be resolved.
     """
     first = address
@@ -119,16 +119,16 @@ def answered(
                 return
             onward = _onward(address, response.headers.get("Location", ""))
         if address.startswith("https:") and onward.startswith("http:"):
-            raise AddressError(f"{address} leads on to an address without encryption; that is not followed.")
+            raise AddressError(f"{address} redirects to an address without encryption; that is not followed.")
         address = onward
-    raise AddressError(f"{first} leads on more than {REDIRECTS} times.")
+    raise AddressError(f"{first} redirects more than {REDIRECTS} times.")
 
 
 def _onward(address: str, location: str) -> str:
     try:
         return urljoin(address, location)
     except ValueError as error:
-        raise AddressError(f"{address} leads on to {location!r}, which is not an address.") from error
+        raise AddressError(f"{address} redirects to {location!r}, which is not an address.") from error
 
 
 _Number = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -255,7 +255,7 @@ def _copied(source: IO[bytes], budget: Budget | None, compressed: int) -> Iterat
     """A copy that can be read from any place.
 
     Args:
-        budget: counts the copy; None where the source counts already.
+        budget: counts the copy; None if the source counts already.
         compressed: size of the member in the archive, 0 where it is not known.
     """
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:

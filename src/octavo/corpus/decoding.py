@@ -183,7 +183,7 @@ def _guess(sample: bytes, name: str, wrong: int) -> Encoding:
     best = from_bytes(sample, cp_isolation=_CANDIDATES).best()
     if best is None:
         raise CorpusError(
-            f"{name} is not text in any encoding that can be told (not UTF-8 from byte {wrong:,} on).",
+            f"{name} is not text in any encoding that Octavo knows (not UTF-8 from byte {wrong:,} on).",
             remedy="If it is text, name its encoding (corpus.encoding=…); else convert it to plain text.",
         )
     # Where windows-1252 fits as well, it is by far the more usual.

@@ -22,7 +22,7 @@ class Document:
     Attributes:
         name: what messages call it.
         pieces: its text in pieces of bounded size, to be read once.
-        file: name of the file that it came from; empty where it came from none, or from several.
+        file: name of the file that it came from; empty if it came from none, or from several.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Source(ABC):
         """What a run's manifest says about the source, as JSON values."""
 
     def cleaning(self) -> dict[str, Any]:
-        """What the last pass did to the documents, step by step, as JSON values; empty where nothing was done."""
+        """What the last pass did to the documents, step by step, as JSON values; empty if nothing was done."""
         return {}
 
     @property
     def total_bytes(self) -> int | None:
-        """About how much there is to read, for progress; None where that is not known beforehand."""
+        """About how much there is to read, for progress; None if that is not known beforehand."""
         return None
 
 

@@ -233,7 +233,7 @@ class _Part:
             found = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
             if found and int(found[1]) <= have:
                 return int(found[1])
-            raise Unusable(f"{self._address} answered with another part of the file than was asked for.")
+            raise Unusable(f"{self._address} answered with the wrong part of the file.")
         if response.status_code == 200:
             return 0
         if response.status_code == 416:  # nothing after what is here: all of it, or another file

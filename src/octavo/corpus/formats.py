@@ -38,7 +38,7 @@ _OTHER_OFFICE = {"xl/workbook.xml": "a spreadsheet", "ppt/presentation.xml": "a 
 
 
 def format_of(file: BinaryIO) -> str | None:
-    """The format that a file's content shows; None where it could be any text, or nothing at all.
+    """The format that a file's content shows; None if it could be any text, or nothing at all.
 
     Raises:
         CorpusError: a damaged zip, or an office document of another kind; the sentence continues after the file's name.

@@ -149,5 +149,5 @@ def _listing(answer: httpx2.Response) -> dict[str, dict[str, list[str]]]:
         and all(isinstance(urls, list) and all(isinstance(u, str) for u in urls) for urls in splits.values())
         for splits in found.values()
     ):
-        raise CorpusError("The hub's list of files is not what it should be.", remedy="Try later.")
+        raise CorpusError("The hub's list of files has an unexpected form.", remedy="Try later.")
     return found

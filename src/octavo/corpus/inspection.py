@@ -55,8 +55,8 @@ class Statistics:
         lengths: words of a document: least, quartiles, most, mean.
         histogram: (from words, to words, documents); each bin twice as wide as the one before.
         duplicates: documents that repeat an earlier one but for white space.
-        near: {"compared", "found"}; None where it was not looked at.
-        readability: Flesch's figures; None where the text is not English.
+        near: {"compared", "found"}; None if it was not looked at.
+        readability: Flesch's figures; None if the text is not English.
         files: each file's documents, bytes and language, the largest first.
         languages: code → share of the bytes, the largest first; by samples. Empty without the extra.
         seconds: what the pass took.
@@ -165,13 +165,13 @@ class _Pass:
             )
         if not self.words.exact:
             self.notes.append(
-                "There are more distinct words than are kept; rare ones were let go, so that distinct words, growth "
+                "There are more distinct words than memory allows; rare ones were dropped, so distinct words, growth "
                 "and coverage are close figures, not exact ones."
             )
         readability = flesch(ranked, self.words.total, self.sentences)
         if readability is None:
             self.notes.append(
-                "No readability: its formula is for English, and this text does not look like it."
+                "No readability: its formula is for English, and this text does not look English."
             )
         self._note_files()
         return Statistics(
@@ -242,7 +242,7 @@ def syllables(word: str) -> int:
 
 def flesch(ranked: list[tuple[str, int]], words: int, sentences: int) -> dict[str, Any] | None:
     """How easy an English text is to read: Flesch's reading ease (1948), 206.835 - 1.015 · words per sentence
-    - 84.6 · syllables per word, and the school grade of Kincaid et al. (1975); None where the text is not English.
+    - 84.6 · syllables per word, and the school grade of Kincaid et al. (1975); None if the text is not English.
     """
     if not words or sum(count for word, count in ranked if word in _COMMON) / words < _ENGLISH:
         return None

@@ -66,7 +66,7 @@ class FileFigures:
 
     @property
     def language(self) -> str | None:
-        """The code of the language of most of it; None where it was not judged."""
+        """The code of the language of most of it; None if it was not judged."""
         return min(self.languages, key=lambda code: (-self.languages[code], code), default=None)
 
     def describe(self) -> dict[str, Any]:
@@ -146,14 +146,14 @@ class FileCounts:
         return {code: total[code] / whole for code in sorted(total, key=lambda code: (-total[code], code))}
 
     def sentence(self) -> str | None:
-        """What to know about a corpus in several languages; None where it is in one."""
+        """What to know about a corpus in several languages; None if it is in one."""
         named = [(code, share) for code, share in self.shares().items() if share >= _NOTICED]
         if len(named) < 2:
             return None
         parts = [f"{share:.0%} of it is {name_of(code)}" for code, share in named[1:]]
         return (
             f"the text is in several languages: most is {name_of(named[0][0])}, "
-            f"{', '.join(parts)} (judged by samples)"
+            f"{', '.join(parts)} (from samples)"
         )
 
 

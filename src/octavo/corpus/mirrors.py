@@ -27,7 +27,7 @@ class UserSettings(Strict):
     def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for each in value:
             if not each.startswith(("http://", "https://")):
-                raise ValueError(f"the mirror '{each}' has to begin with http:// or https://")
+                raise ValueError(f"the mirror '{each}' must begin with http:// or https://")
         return value
 
 

@@ -97,7 +97,7 @@ class Files(Source):
         if others:
             kinds = ", ".join(f"{count:,} × {suffix}" for suffix, count in others.most_common(_KINDS))
             more = ", …" if len(others) > _KINDS else ""
-            self._say(f"passed over, of kinds that are not read: {kinds}{more}")
+            self._say(f"skipped, of unknown kinds: {kinds}{more}")
         return files
 
     @property
@@ -139,7 +139,7 @@ class Files(Source):
             raise missing[0]
         if not read:
             raise CorpusError(
-                f"{', '.join(self._paths)}: no file in there can be read as text.",
+                f"{', '.join(self._paths)}: none of its files can be read as text.",
                 remedy="Convert the files to plain text (.txt, UTF-8).",
             )
         if self._unsaid:
@@ -283,7 +283,7 @@ class FilesSource(ReaderOptions, PartConfig):
     @classmethod
     def _one_line(cls, value: str) -> str:
         if not value.strip() or "\n" in value.strip():
-            raise ValueError("the separator has to be one line with something in it")
+            raise ValueError("the separator must be one line that is not empty")
         return value.strip()
 
     def build(self, report: Report = _silent) -> Files:

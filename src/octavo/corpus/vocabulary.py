@@ -55,7 +55,7 @@ class Vocabulary:
     @property
     def knee(self) -> int | None:
         """Where more words begin to bring few documents: the size at which the curve of documents kept stands
-        highest above the straight line between its ends (Satopää et al. 2011). None where it never does: then every
+        highest above the straight line between its ends (Satopää et al. 2011). None if it never does: then every
         further word brings more documents than the one before.
         """
         sizes = np.arange(1, len(self.words) + 1)
@@ -85,7 +85,7 @@ def count_vocabulary(
 ) -> Vocabulary:
     """Count the words and marks of a corpus, in two passes; 4 bytes for each document, and the distinct words.
 
-    Raises CorpusError where something cannot be read, or there is no word.
+    Raises CorpusError if something cannot be read, or there is no word.
     """
     counted = WordCounts(pattern=WORDS_AND_MARKS, lowercase=lowercase)
     done, total = 0, source.total_bytes
@@ -118,7 +118,7 @@ def chosen_size(vocabulary: Vocabulary, size: int | None, share: float | None) -
     """The size that was asked for: a number of words, or the smallest that covers a share. With neither the knee, and
     where there is none, what covers 99 %.
 
-    Raises ConfigError where both are given or one is out of bounds.
+    Raises ConfigError if both are given or one is out of bounds.
     """
     if size is not None and share is not None:
         raise ConfigError("Give --size or --coverage, not both.")

@@ -1,4 +1,4 @@
-"""A correction for the eye: what went and what came, in colour on terminals, in brackets elsewhere."""
+"""A correction for reading: what went and what came, in colour on terminals, in brackets elsewhere."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class Change:
 
     Attributes:
         start, end: characters of the text as generated.
-        before, after: what stood there, and what stands there now; `after` is None where no remedy is known.
+        before, after: what stood there, and what stands there now; `after` is None if no remedy is known.
         rule: name of the rule that asked for it.
         message: why, for the reader.
     """
@@ -39,7 +39,7 @@ class Correction:
         left: what was found but not changed: no remedy is known, or an earlier change covers it.
         words: words in the part that was judged.
         words_changed: how many of them a change touches.
-        known_before, known_after: share of the words that the corpus has, before and after; None where the
+        known_before, known_after: share of the words that the corpus has, before and after; None if the
             corpus is not known or there are no words.
     """
 

@@ -42,7 +42,7 @@ class LanguageTool:
         self.language, self.vocabulary, self.seconds = language, vocabulary, seconds
 
     def correct(self, text: str, *, start: int = 0, stop: int | None = None) -> Correction:
-        """See `Corrector`. Raises OctavoError where the server is not there, refuses, or answers nonsense."""
+        """See `Corrector`. Raises OctavoError if the server is not there, refuses, or answers nonsense."""
         read = _Reader(text, self.address).change
         changes = [read(match) for match in self._matches(text)] if text.strip() else []
         return corrected(text, changes, start=start, stop=stop, vocabulary=self.vocabulary)

@@ -28,7 +28,7 @@ def known_form(word: str) -> str:
 
 
 def share_known(words: Iterable[str], vocabulary: Mapping[str, int] | None) -> float | None:
-    """Share of words that the vocabulary has; None where there are no words or no vocabulary."""
+    """Share of words that the vocabulary has; None if there are no words or no vocabulary."""
     if vocabulary is None:
         return None
     found = [known_form(word) in vocabulary for word in words]

@@ -28,7 +28,7 @@ class Batches(ABC):
 
     Attributes:
         size: tokens of the split.
-        steps_per_epoch: steps in which all of it has been seen once; None where batches are drawn at random.
+        steps_per_epoch: steps in which all of it has been seen once; None if batches are drawn at random.
         notes: what the user should hear about how the text fits, as sentences.
     """
 
@@ -51,7 +51,7 @@ class Stream:
         tokens: ids, (N,).
         starts: token offset of each document.
         context, batch: T and B.
-        start_id, end_id: the tokenizer's special tokens around documents, None where it has none.
+        start_id, end_id: the tokenizer's special tokens around documents, None if it has none.
     """
 
     tokens: np.ndarray
@@ -72,7 +72,7 @@ class Stream:
         return 0 if self.start_id is None else self.start_id
 
     def need_a_window(self) -> None:
-        """Raise CorpusError where the split is shorter than T + 1 tokens."""
+        """Raise CorpusError if the split is shorter than T + 1 tokens."""
         count = len(self.tokens)
         if count <= self.context:
             raise CorpusError(

@@ -85,7 +85,7 @@ class Split:
 
     @property
     def text_path(self) -> Path:
-        """The text's file, which is still there. Raises StorageError where the cache was emptied meanwhile."""
+        """The text's file, which is still there. Raises StorageError if the cache was emptied meanwhile."""
         if not self.text_file.is_file():
             raise StorageError(
                 f"The dataset's text {self.text_file} was deleted while it was in use.",

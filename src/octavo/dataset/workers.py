@@ -104,7 +104,7 @@ class _Worker:
         self._asked = True
 
     def answer(self) -> Encoded | UnknownTextError | None:
-        """What it makes of the segment that it was sent; None where it was sent none."""
+        """What it makes of the segment that it was sent; None if it was sent none."""
         if not self._asked:
             return None
         self._asked = False

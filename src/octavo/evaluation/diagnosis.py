@@ -71,7 +71,7 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     knows = {
         "uniform": "it predicts no better than guessing",
         "unigram": "it knows less than how often each token occurs (unigram)",
-        "bigram": "it knows which tokens are frequent, not yet which follows which (bigram)",
+        "bigram": "it knows which tokens are frequent, but not which follows which (bigram)",
         "ngram": f"it learns from what stands before, but less than counting {order}-grams does",
     }
     above = next((name for name in knows if loss >= losses.get(name, float("inf"))), None)

@@ -28,7 +28,7 @@ class Diagnostic:
         sentence: for people; it holds the figures that matter most.
         evidence: all figures that it rests on, by name.
         severity: whether this is as it should be (good), worth knowing (note), or in the way (bad).
-        remedy: what to do, in words; empty where nothing needs to be done.
+        remedy: what to do, in words; empty if nothing needs to be done.
         settings: the same as `key=value`, to put after `octavo train`; may be empty.
     """
 

@@ -52,7 +52,7 @@ class Diversity:
 
 
 def measured(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and standard error; None where there are too few values for it."""
+    """Mean and standard error; None if there are too few values for it."""
     count = len(values)
     mean = math.fsum(values) / count if count else None
     error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else None

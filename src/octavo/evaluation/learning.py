@@ -78,7 +78,7 @@ def turned(facts: Facts) -> Diagnostic | None:
     if at_best is not None and at_end is not None and at_end > at_best + SURE * training.noise:
         said = (
             f"Unsteady: after step {step:,.0f} the validation loss rose by {end - loss:.4f}, and the training loss "
-            f"too, from {at_best:.3f} to {at_end:.3f}; it did not learn by heart, it came apart."
+            f"too, from {at_best:.3f} to {at_end:.3f}; this is not memorization: the training came apart."
         )
         evidence = {"best_step": int(step), "best_loss": loss, "last_loss": end, "noise": noise}
         slower = (facts.setting("training.optimizer.learning_rate", 1 / 3),)

@@ -54,7 +54,7 @@ class Copying:
     by_text: dict[int, list[float]]
     """The same, text by text."""
     longest: Run | None
-    """None where nothing of the shortest length is copied."""
+    """None if nothing of the shortest length is copied."""
 
     def as_dict(self) -> dict[str, Any]:
         """For evaluation.json."""

@@ -51,7 +51,7 @@ class Play:
 
     @classmethod
     def read(cls, text: str) -> Play:
-        """Read a text in the form that it has more of. Raises CorpusError where nobody speaks."""
+        """Read a text in the form that it has more of. Raises CorpusError if nobody speaks."""
         found = {form: speakers(text, form) for form in _FORMS}
         form = max(found, key=lambda form: len(found[form]))
         counts = Counter(found[form])
@@ -81,7 +81,7 @@ class Play:
         return frozenset(other for other in beside if 2 * beside[other] >= spoken[other]) - {name}
 
     def other_name(self, name: str) -> str | None:
-        """The most frequent speaker that has nobody in common with this one's company; None where all have."""
+        """The most frequent speaker that has nobody in common with this one's company; None if all have."""
         company = self.company(name) | {name}
         for other, _ in Counter(self.speeches).most_common():
             if other not in company and not (self.company(other) & company):
@@ -107,7 +107,7 @@ class Share:
     Attributes:
         prompt: what the samples continue; empty for none.
         company, others: speeches of members of the company, and of other speakers of the text.
-        interval: 95 % bootstrap interval of the share over samples; None where nobody speaks.
+        interval: 95 % bootstrap interval of the share over samples; None if nobody speaks.
         p: probability that samples which do not differ from these and the prompt's are divided so unequally
             (one-sided permutation test over samples); None for the prompt's own.
     """
@@ -120,7 +120,7 @@ class Share:
 
     @property
     def share(self) -> float | None:
-        """The share; None where nobody speaks."""
+        """The share; None if nobody speaks."""
         return self.company / (self.company + self.others) if self.company + self.others else None
 
     def as_dict(self) -> dict[str, Any]:

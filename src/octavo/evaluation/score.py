@@ -55,7 +55,7 @@ class Score:
         return self.unit.text and self.weight == self.tokens
 
     def bits_per_byte(self, text_bytes: float) -> float | None:
-        """Bits that the model needs for one byte of the scored text: comparable across tokenizers. None where the loss
+        """Bits that the model needs for one byte of the scored text: comparable across tokenizers. None if the loss
         is not one of text.
         """
         return self.total / math.log(2) / text_bytes if self.of_text else None

@@ -25,7 +25,7 @@ class Shape:
 
 
 def smaller(config: ModelConfig, *, vocab_size: int, limit: int) -> Shape | None:
-    """The largest model of this kind with at most `limit` parameters; None where even the narrowest has more, and for
+    """The largest model of this kind with at most `limit` parameters; None if even the narrowest has more, and for
     kinds that have no width.
 
     Report E's way: width goes down much and depth a little (8 blocks of 384 became 6 of 164).

@@ -34,7 +34,7 @@ def one_at_a_time(
     path: Path, waiting: Callable[[], None], pause: Callable[[float], object]
 ) -> Iterator[None]:
     """Within the context no other process is in one for the same path; `waiting` is called once where another has to
-    be waited for. Raises OSError where the file cannot be written.
+    be waited for. Raises OSError if the file cannot be written.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -94,7 +94,7 @@ def put_away(path: Path, word: str) -> Path:
 
 
 def refuse_no_folder(path: Path, what: str) -> None:
-    """Raise RunFolderError where `path` cannot be the folder that `what` (a run, a study) needs."""
+    """Raise RunFolderError if `path` cannot be the folder that `what` (a run, a study) needs."""
     for place in [path, *path.parents]:
         if place.is_dir():
             return

@@ -36,7 +36,7 @@ def room() -> int | None:
 
 
 def refuse_beyond_memory(need: float, what: str, *, remedy: str = SMALLER) -> None:
-    """Raise InputError where `what` takes at least `need` bytes, and there are not so many."""
+    """Raise InputError if `what` takes at least `need` bytes, and there are not so many."""
     there = room()
     if there is not None and need > there:
         raise InputError(

@@ -24,9 +24,9 @@ class PrivateFolder:
         self.path = path
 
     def read(self, name: str) -> bytes | None:
-        """The content, as it was kept; None where there is no such file, or it is not whole, or not only the user's.
+        """The content, as it was kept; None if there is no such file, or it is not whole, or not only the user's.
 
-        Raises OSError where others could write to the folder.
+        Raises OSError if others could write to the folder.
         """
         with self._opened() as folder:
             try:
@@ -41,7 +41,7 @@ class PrivateFolder:
         return content if hashlib.sha256(content).digest() == digest else None
 
     def keep(self, name: str, content: bytes) -> None:
-        """Write a file in one atomic step, in the place of an earlier one. Raises OSError where that cannot be done."""
+        """Write a file in one atomic step, in the place of an earlier one. Raises OSError if that cannot be done."""
         aside = f".{name}-{secrets.token_hex(4)}"
         with self._opened() as folder:
             new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

@@ -1,4 +1,4 @@
-"""Text for the eye. A terminal obeys control characters, and texts, file names and replies of servers can hold any:
+"""Text for reading. A terminal obeys control characters, and texts, file names and replies of servers can hold any:
 on terminals, in logs and on pages they stand as escapes. Files and pipes get the text itself.
 """
 
@@ -57,7 +57,7 @@ def columns_of(stream: TextIO) -> int:
 
 
 def put(text: str, stream: TextIO, *, end: str = "\n", wrap: bool = True) -> None:
-    """Write text: for the eye on a terminal, there wrapped at words too (`wrap`), and as it is elsewhere."""
+    """Write text: for reading on a terminal, there wrapped at words too (`wrap`), and as it is elsewhere."""
     if stream.isatty():
         text = shown(text)
         text = wrapped(text, columns_of(stream)) if wrap else text

@@ -208,7 +208,7 @@ class Attention(nn.Module):
         return attend(normed.flatten(2), replace(self.described(), qk_eps=None), rotation)
 
     def scales(self) -> Tensor | None:
-        """What normed queries and keys are multiplied by, (H+G, D); None where there is no scale."""
+        """What normed queries and keys are multiplied by, (H+G, D); None if there is no scale."""
         if self.q_scale is None or self.k_scale is None:
             return None
         return torch.cat((self.q_scale.expand(self.heads, -1), self.k_scale.expand(self.kv_heads, -1)))

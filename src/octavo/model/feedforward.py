@@ -91,7 +91,7 @@ class FeedForwardConfig(PartConfig):
         return self.width or 4 * width
 
     def build(self, *, width: int, dropout: float) -> nn.Module | None:
-        """The module, or None where there is no such layer."""
+        """The module, or None if there is no such layer."""
         return FeedForward(
             width=width, features=self.features(width), activation=self.kind, bias=self.bias, dropout=dropout
         )

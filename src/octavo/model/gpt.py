@@ -36,7 +36,7 @@ class Block(nn.Module):
         self.residual = residual
 
     def join(self, x: Tensor, y: Tensor) -> Tensor:
-        """The residual connection, where there is one."""
+        """The residual connection, if there is one."""
         return x + y if self.residual else y
 
     def forward(
@@ -81,7 +81,7 @@ class Cache:
         return self.layers[0].length
 
     def append(self, tokens: Tensor) -> Tensor | None:
-        """Take in (B, T) tokens; returns those before them that n-grams depend on, None where there are none."""
+        """Take in (B, T) tokens; returns those before them that n-grams depend on, None if there are none."""
         earlier = self.recent
         if self.before:
             held = tokens if earlier is None else torch.cat((earlier, tokens), dim=1)

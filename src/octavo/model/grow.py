@@ -14,7 +14,7 @@ def grow_vocabulary(model: LanguageModel, vocab_size: int) -> None:
     """Give a model more tokens, in place: the old ones keep their rows in the embedding and in the head (tied or not),
     and each new one gets the mean of these (Hewitt 2021).
 
-    Raises InputError where the model has not these two by the names `embedding` and `lm_head`.
+    Raises InputError if the model has not these two by the names `embedding` and `lm_head`.
     """
     embedding, head = getattr(model, "embedding", None), getattr(model, "lm_head", None)
     count = model.vocab_size

@@ -26,7 +26,7 @@ class LanguageModel(nn.Module):
     Attributes:
         context: positions that it can see.
         vocab_size: V.
-        blocks: the modules that repeat, where there are any: what may be recomputed, what fsdp gathers one at a time,
+        blocks: the modules that repeat, if there are any: what may be recomputed, what fsdp gathers one at a time,
             and whose matrices Muon takes.
     """
 
@@ -124,7 +124,7 @@ class ModelConfig(PartConfig):
 
     def activation_bounds(self) -> tuple[int, float]:
         """Bytes a position that a training step certainly holds of the blocks' activations, and certainly does not
-        exceed; infinite where nobody knows: then a step is estimated."""
+        exceed; infinite if nobody knows: then a step is estimated."""
         return 0, math.inf
 
     def as_estimated(self, device: torch.device, *, segments: bool = False) -> ModelConfig:

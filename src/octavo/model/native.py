@@ -42,7 +42,7 @@ PATIENCE = 60.0
 
 @cache
 def library(package: str, name: str) -> ctypes.CDLL | None:
-    """The kernel `name`.c of a package, from the cache or compiled now (a second). None where that cannot be done."""
+    """The kernel `name`.c of a package, from the cache or compiled now (a second). None if that cannot be done."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None or os.environ.get("OCTAVO_NATIVE", "1") == "0":
         return None
@@ -136,7 +136,7 @@ def _loaded(built: bytes) -> ctypes.CDLL | None:
 
 
 def _temporary() -> tempfile.TemporaryDirectory[str]:
-    """A folder of this process's own. Raises OSError where others could put theirs in its place."""
+    """A folder of this process's own. Raises OSError if others could put theirs in its place."""
     if replaceable(Path(tempfile.gettempdir())):
         raise PermissionError(f"{tempfile.gettempdir()} can be changed by other users")
     return tempfile.TemporaryDirectory(prefix="octavo-", ignore_cleanup_errors=True)

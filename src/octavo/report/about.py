@@ -13,7 +13,7 @@ NAMED = 3
 
 
 def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]]) -> str:
-    """From a run's recipe, manifest and metrics; empty where they do not tell."""
+    """From a run's recipe, manifest and metrics; empty if they do not tell."""
     train, validation = split_of(manifest, "train"), split_of(manifest, "validation")
     names = text_names(recipe.corpus)
     if not names or not train.get("tokens"):

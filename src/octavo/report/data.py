@@ -159,7 +159,7 @@ class ReportData:
 
 
 def finite(value: Any) -> float | None:
-    """The number, or None where there is none that can be drawn."""
+    """The number, or None if there is none that can be drawn."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)

@@ -34,7 +34,7 @@ def copied(evaluation: Mapping[str, Any]) -> list[Copied]:
 
 
 def longest(evaluation: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The longest copied runs of the generated and of the held-out text, as far as there are any."""
+    """The longest copied runs of the generated and of the held-out text, if there are any."""
     found = evaluation.get("memorization") or {}
     named = (("generated", "in what the model wrote"), ("held_out", "in held-out text"))
     return [(words, found[key]["longest"]) for key, words in named if found.get(key, {}).get("longest")]
@@ -71,7 +71,7 @@ def shown_as(value: float | None, form: str) -> str:
 
 
 def evidence(diagnostic: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A diagnostic's figures with their names, for the eye."""
+    """A diagnostic's figures with their names, for reading."""
     shown = []
     for name, value in diagnostic["evidence"].items():
         if value is None:

@@ -92,7 +92,7 @@ def write_cleaned(recipe: Recipe, out: Output, console: Console, *, lines: bool 
     """Write a recipe's cleaned documents: `.jsonl` as one object on a line, with the `file` and the `text`, else as
     text with a line `<|endoftext|>` between documents, or with `lines` each document on a line of its own.
 
-    Raises StorageError where the file cannot be written; it is whole or not there.
+    Raises StorageError if the file cannot be written; it is whole or not there.
     """
     started = time.monotonic()
     source = build_source(recipe, console)

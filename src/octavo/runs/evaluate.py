@@ -54,7 +54,7 @@ def evaluate_run(
     """Evaluate a run's model on its own validation split, or on `text`, next to the baselines. On its own split the
     text that it writes (memorization, diversity) and how it learned count too; `diagnostics` say what it all means.
 
-    Raises CorpusError or TokenizerError where the text cannot be read or holds what the vocabulary lacks.
+    Raises CorpusError or TokenizerError if the text cannot be read or holds what the vocabulary lacks.
     """
     import torch
 

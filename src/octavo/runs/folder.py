@@ -129,5 +129,5 @@ class RunFolder:
         return read_rows(self.metrics, Row)
 
     def made_by(self) -> dict[str, Any] | None:
-        """manifest.json, where it is written already. Raises CheckpointError where it is damaged."""
+        """manifest.json, where it is written already. Raises CheckpointError if it is damaged."""
         return read_record(self.manifest, Manifest, of="the run") if self.manifest.exists() else None

@@ -67,7 +67,7 @@ class ModelWriter(WriterConfig):
     """Only tokens with this share of the best one's probability; left out: as the run's recipe says."""
 
     def build(self, *, seed: int) -> ModelBackend:
-        """Load the model. Raises RunFolderError, or CheckpointError where no checkpoint is whole."""
+        """Load the model. Raises RunFolderError, or CheckpointError if no checkpoint is whole."""
         from octavo.runs.run import Run
 
         del seed  # each request carries its own

@@ -16,7 +16,7 @@ ON_THE_WAY = ("training.steps=", "evaluation.every=")
 def next_step(
     folder: RunFolder, recipe: Recipe, diagnostics: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """What the verdict asks for (`remedy`), and the `command`, which may `resume` the run; None where it asks nothing.
+    """What the verdict asks for (`remedy`), and the `command`, which may `resume` the run; None if it asks nothing.
 
     The command names the run's own config.yaml, which holds its recipe, text and settings.
     """

@@ -64,7 +64,7 @@ def plan(
 
     With the names of machines (`on`), their `predictions` stand in the place of a step timed here; `price` is that of
     an hour of one device. `time_step`: time a real step here; if None, with a text, or where that is predicted to be
-    short; else its time is predicted. Raises InputError where the vocabulary or a machine is not known.
+    short; else its time is predicted. Raises InputError if the vocabulary or a machine is not known.
     """
     console = console or Console(quiet=True)
     refuse_wrong_numbers(vocab_size, price)

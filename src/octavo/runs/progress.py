@@ -44,7 +44,7 @@ class Progress:
 
     @classmethod
     def of(cls, checkpoint: CheckpointFolder) -> Progress:
-        """From a checkpoint's state.json. Raises CheckpointError where it holds something else."""
+        """From a checkpoint's state.json. Raises CheckpointError if it holds something else."""
         state = checkpoint.state(State)
         known: dict[str, Any] = {each.name: state[each.name] for each in fields(cls) if each.name in state}
         if known["best_loss"] is None:

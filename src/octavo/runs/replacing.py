@@ -38,7 +38,7 @@ def in_place_of(path: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Within the context the name of the run in `path` is free. Where a new run has it in the end, the old run's files
     are removed, and what is not Octavo's is kept; where none has it, the old run gets its name back.
 
-    Raises RunFolderError where `path` holds something else than a run, or another process writes there.
+    Raises RunFolderError if `path` holds something else than a run, or another process writes there.
     """
     if not path.exists():
         yield

@@ -44,7 +44,7 @@ class Run:
         """The run in `path` (a run folder, or a checkpoint folder) at `checkpoint`: best, last, or a step.
 
         A damaged checkpoint is never used: the newest whole one takes its place, said by a warning and in
-        `notices`. Raises RunFolderError, or CheckpointError where none is whole.
+        `notices`. Raises RunFolderError, or CheckpointError if none is whole.
         """
         path = Path(path)
         if (path / MANIFEST).is_file():
@@ -224,7 +224,7 @@ class Run:
 
     @torch.no_grad()
     def logits(self, text: str) -> np.ndarray:
-        """Logits (T, V) after each token of a text. Raises InputError where the text is longer than the context."""
+        """Logits (T, V) after each token of a text. Raises InputError if the text is longer than the context."""
         ids = torch.from_numpy(self.tokenizer.encode(text).astype(np.int64))[None]
         if not 0 < ids.size(1) <= self.model.context:
             raise InputError(f"The text has {ids.size(1)} tokens; the model sees 1 to {self.model.context}.")

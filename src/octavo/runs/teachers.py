@@ -130,7 +130,7 @@ def with_written(
 ) -> Batches:
     """The batches, and with them what the teachers write; `path` holds that from one session of a run to the next.
 
-    Of several processes, the first one lets them write. Raises CheckpointError where it is not what `earlier`, the
+    Of several processes, the first one lets them write. Raises CheckpointError if it is not what `earlier`, the
     manifest of a run that resumes, says.
     """
     tokens, context = recipe.training.teachers.written, recipe.model.context
@@ -166,7 +166,7 @@ def with_written(
 
 
 def read_written(path: Path) -> dict[str, np.ndarray]:
-    """What `keep` saved. Raises CheckpointError where it is damaged."""
+    """What `keep` saved. Raises CheckpointError if it is damaged."""
     try:
         held = load_file(path)
         tokens, starts = held["tokens"], held["starts"]

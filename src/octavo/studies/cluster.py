@@ -68,7 +68,7 @@ class Cluster:
             )
 
     def connect(self) -> None:
-        """Join the cluster. Raises InputError where there is none."""
+        """Join the cluster. Raises InputError if there is none."""
         refuse_nobody(self.address)
         if own := loaded_parts():
             raise InputError(

@@ -190,7 +190,7 @@ def disagreement(rows: list[Row]) -> str:
         "does not"
     )
     if lengths and max(lengths) > (1 + TOKEN_LENGTH) * min(lengths):
-        return f"{sentence}; the tokenizers here differ, so judge by bits per byte."
+        return f"{sentence}; the tokenizers here differ, so compare bits per byte."
     return f"{sentence}; here all variants cut the text alike, so the two agree but for differences in the beginning."
 
 

@@ -104,7 +104,7 @@ class StudyResults:
 
 
 def study_of(folder: Path) -> Study:
-    """The study that a folder holds. Raises InputError where there is none."""
+    """The study that a folder holds. Raises InputError if there is none."""
     path = folder / STUDY
     if not is_study(folder):
         what = (
@@ -170,7 +170,7 @@ def write_study(study: Study, folder: Path) -> None:
 
 
 def collect(folder: Path) -> StudyResults:
-    """Read a study folder. Runs that have not ended yet are left out. Raises InputError where there is no study."""
+    """Read a study folder. Runs that have not ended yet are left out. Raises InputError if there is no study."""
     folder = Path(folder)
     study = study_of(folder)
     runs = [

@@ -98,7 +98,7 @@ def _check_jobs(jobs: int | None) -> None:
 
 
 def _refuse_strangers(folder: Path) -> None:
-    """Raise InputError where something else than a study stands in the way."""
+    """Raise InputError if something else than a study stands in the way."""
     with storage_errors(folder):
         refuse_no_folder(folder, "a study")
     if folder.is_dir() and not is_study(folder):
@@ -108,14 +108,14 @@ def _refuse_strangers(folder: Path) -> None:
 
 
 def refuse_other_runs(planned: Study, known: Study | None, jobs: list[Job], folder: Path) -> None:
-    """Raise ConfigError where runs that stand in the folder were made with other settings or another text."""
+    """Raise ConfigError if runs that stand in the folder were made with other settings or another text."""
     if known is None:
         return
     problems = []
     for variant in planned.variants:
         before = known.data.get(variant.slug)
         if before is not None and before != planned.data[variant.slug]:
-            problems.append(f"{variant.name}: its text is another one now")
+            problems.append(f"{variant.name}: its text has changed")
     for job in jobs:
         config = RunFolder(Path(job.folder)).config
         if not config.is_file():

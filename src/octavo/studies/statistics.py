@@ -47,7 +47,7 @@ class Arm:
     steady: bool = True
     """Whether its spread may speak for the noise floor: not if one of its runs failed."""
     resampled: np.ndarray | None = None
-    """(DRAWS, n) the metric on texts made of documents drawn again; None where a metric has no parts."""
+    """(DRAWS, n) the metric on texts made of documents drawn again; None if a metric has no parts."""
 
     @property
     def count(self) -> int:

@@ -22,7 +22,7 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class Row:
-    """One variant: means over its finished runs; None where there is no figure."""
+    """One variant: means over its finished runs; None if there is no figure."""
 
     name: str
     slug: str
@@ -194,7 +194,7 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
 
 
 def outcome(judged: Judged) -> str:
-    """How many hypotheses held, in a sentence; empty where none was stated for a machine."""
+    """How many hypotheses held, in a sentence; empty if none was stated for a machine."""
     decided = [verdict.held for verdict in judged.verdicts if verdict.held is not None]
     if not decided:
         return ""

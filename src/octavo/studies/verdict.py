@@ -283,7 +283,7 @@ def _notes(
             f"{listed(who)} with {noise.freedom} degrees of freedom."
         )
         notes += [
-            f"“{compared[position]}” is visibly noisier than the rest and is judged with its own noise."
+            f"“{compared[position]}” is visibly noisier than the rest and is compared with its own noise."
             for position in noise.noisier
         ]
     if failures:
@@ -295,7 +295,7 @@ def _notes(
         notes.append(f"The baseline itself learned nothing ({nothing[0]}); differences from it mean little.")
     if count := results.to_come:
         notes.append(
-            f"{count} {'run is' if count == 1 else 'runs are'} still to come; what stands here is of the others."
+            f"{count} {'run is' if count == 1 else 'runs are'} still to come; what is shown is of the others."
         )
     base = next((run for run in done if run.change == BASELINE), None)
     lengths = {run.change: sum(run.bytes) / sum(run.tokens_scored) for run in done if sum(run.tokens_scored)}
@@ -304,13 +304,13 @@ def _notes(
         other = [name for name, key in text.items() if key != text[BASELINE]]
         if other:
             notes.append(
-                f"{listed(other)}: judged on another text than the baseline, so the difference is also one of texts."
+                f"{listed(other)}: evaluated on another text than the baseline, so the difference is also one of texts."
             )
         odd = [name for name, length in lengths.items() if abs(length / lengths[BASELINE] - 1) > 0.01]
         if odd and scale.metric != "bits_per_byte" and not other:
             notes.append(
                 f"{listed(odd)}: tokens of another length than the baseline's, so a figure per token does not "
-                "compare; judge by bits_per_byte."
+                "compare; bits_per_byte does."
             )
     return notes
 

@@ -69,7 +69,7 @@ def check_plain(
 
     Args:
         text: the story, cleaned.
-        vocabulary: the closed list of words; None where any may stand.
+        vocabulary: the closed list of words; None if any may stand.
         words: the fewest and the most that a story may have.
         ending: its last sentence; empty for any that is whole.
     """

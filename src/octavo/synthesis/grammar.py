@@ -267,7 +267,7 @@ class Grammar:
                 if seen & first:
                     raise ConfigError(
                         f"Grammar: two options of one choice begin with {min(seen & first)!r}, "
-                        "so a text could come about in two ways.",
+                        "so a text could be made in two ways.",
                         remedy="Move the common beginning in front of the choice.",
                     )
                 seen |= first
@@ -276,7 +276,7 @@ class Grammar:
         """Follow the plan with the slots that surely, and that possibly, hold a word; returns them after it."""
         for item in plan:
             if isinstance(item, Recall) and item.slot not in sure:
-                what = f"Grammar: slot {item.slot!r} may still be empty where it is used."
+                what = f"Grammar: slot {item.slot!r} may still be empty if it is used."
                 raise ConfigError(what, remedy="Fill it on every way that leads there.")
             if isinstance(item, Choice) and item.slot:
                 if item.slot in maybe:

@@ -135,7 +135,7 @@ class CheckpointFolder:
             return list(PARTS)
 
     def state(self, shape: Shape = AnyRecord) -> dict[str, Any]:
-        """The run's own numbers. Raises CheckpointError where they are not of a shape."""
+        """The run's own numbers. Raises CheckpointError if they are not of a shape."""
         return read_record(self.folder / "state.json", shape)
 
 

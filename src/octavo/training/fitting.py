@@ -126,7 +126,7 @@ def open_ways(
 def attempted(open_ways: Sequence[Fit], attempt: Callable[[Fit], T], report: Report) -> T:
     """What `attempt` returns for the first way in which it does not run out of the device's memory.
 
-    Raises InputError where all of them do.
+    Raises InputError if all of them do.
     """
     for way, smaller in zip(open_ways, [*open_ways[1:], None], strict=True):
         try:

@@ -55,7 +55,7 @@ def to_blame(seen: Mapping[int, Seen], timeout: float) -> tuple[list[int], str]:
     """The ranks that the others have waited for longer than `timeout` seconds, and what they do or fail to do."""
     silent = [rank for rank, each in seen.items() if each.ticked > timeout]
     if silent:
-        return silent, f"has given no sign of life for {timeout:g} s"
+        return silent, f"has shown no sign of life for {timeout:g} s"
     if any(each.pulse.state in ("busy", "saving") for each in seen.values()):
         return [], ""
     working = {rank: each for rank, each in seen.items() if each.pulse.state == "working"}
@@ -117,7 +117,7 @@ class Watch:
             except Exception as error:
                 if self._stopped.is_set():
                     return
-                lost = f"The store that the processes meet in cannot be reached any more: {error}"
+                lost = f"The processes' common store can no longer be reached: {error}"
             if lost and not self._stopped.is_set():
                 self._end(lost)
 

@@ -53,7 +53,7 @@ class World:
         return self._store
 
     def admit(self, kind: str, batch: int) -> None:
-        """Raise ConfigError where `parallel=kind` with so many sequences in a batch does not suit this world."""
+        """Raise ConfigError if `parallel=kind` with so many sequences in a batch does not suit this world."""
         if self.size > 1 and kind == "none":
             raise ConfigError(
                 f"{self.size} processes were started, and with parallel=none each would train by itself.",
@@ -92,7 +92,7 @@ class World:
         return f"cuda:{self.local_rank}" if kind == "cuda" else kind
 
     def connect(self, device: torch.device) -> None:
-        """Make ready to compute together on devices like this one. Raises InputError where they are not alike."""
+        """Make ready to compute together on devices like this one. Raises InputError if they are not alike."""
         self.device = device
         if self.size == 1:
             return
@@ -185,7 +185,7 @@ class World:
             pause = min(2 * pause, 0.2)
 
     def _anyone_failed(self) -> None:
-        """Raise EndedElsewhere where a process has ended with an error."""
+        """Raise EndedElsewhere if a process has ended with an error."""
         for rank in range(self.size):
             if (how := self._how_ended(rank)) and how["code"]:
                 raise EndedElsewhere(how["why"], code=how["code"])

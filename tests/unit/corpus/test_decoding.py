@@ -113,7 +113,7 @@ def test_what_is_no_text_is_refused(content: bytes, what: str, tmp_path: Path) -
 def test_noise_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(bytes(range(128, 256)) * 20)
-    with pytest.raises(CorpusError, match="any encoding that can be told"):
+    with pytest.raises(CorpusError, match="any encoding that Octavo knows"):
         read(path)
 
 

@@ -59,7 +59,7 @@ def test_a_third_is_german_and_said(several: bool) -> None:
     assert [figures.language for figures in counts.files.values()] == ["en", "en", "de"]
     assert counts.shares()["de"] == pytest.approx(1 / 3, abs=0.02)
     assert counts.sentence() == (
-        "the text is in several languages: most is English, 33% of it is German (judged by samples)"
+        "the text is in several languages: most is English, 33% of it is German (from samples)"
     )
 
 

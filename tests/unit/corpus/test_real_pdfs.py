@@ -40,7 +40,7 @@ NOT_TEXT = {
 AWKWARD = {
     "blank_page_no_contents.pdf": "holds no text: its pages are blank",
     "empty_0_bytes.pdf": "is empty",
-    "invalid_header_only.pdf": "is no PDF that can be opened: it is damaged",
+    "invalid_header_only.pdf": "cannot be opened as a PDF: it is damaged",
     "scan_linn_two_column.pdf": "is a scan: its pages are pictures without text.*ocrmypdf --skip-text",
     "font_without_unicode_map.pdf": "a font without Unicode map: only rubbish comes out.*ocrmypdf --force-ocr",
     "encrypted_user_password.pdf": "is encrypted.*OCTAVO_PASSWORD",

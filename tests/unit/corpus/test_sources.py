@@ -59,7 +59,7 @@ def test_one_file_is_one_text_to_the_last_character(tmp_path: Path) -> None:
 def test_a_folder_is_read_in_the_order_of_its_paths(folder: Path) -> None:
     read = Read(folder)
     assert read.named == [("a.txt", "one"), ("b.md", "# Two\n\ntext"), ("sub/a.TXT", "three")]
-    assert read.said == ["passed over, of kinds that are not read: 1 × .png", "every file is a document"]
+    assert read.said == ["skipped, of unknown kinds: 1 × .png", "every file is a document"]
 
 
 def test_every_pass_gives_the_same_and_says_it_once(folder: Path) -> None:
@@ -182,7 +182,7 @@ def test_bad_files_in_a_folder_are_left_out_and_said(folder: Path) -> None:
     read = Read(folder)
     assert len(read.texts) == 3
     assert "left out: empty.txt is empty." in read.said
-    assert any(said.startswith("left out: fake.txt is no PDF that can be opened") for said in read.said)
+    assert any(said.startswith("left out: fake.txt cannot be opened as a PDF") for said in read.said)
     assert read.said[-1] == "3 files read, 2 left out or cut short, with the reasons above"
     (folder / "damaged.txt").write_bytes(b"%PDF-1.4")
     remedies = [said for said in Read(folder).said if said.startswith("  → ")]
@@ -200,7 +200,7 @@ def test_paths_that_give_nothing(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no file in it is of a kind that is known"):
         Read(tmp_path)
     (tmp_path / "a.txt").write_bytes(b"")
-    with pytest.raises(CorpusError, match="no file in there can be read"):
+    with pytest.raises(CorpusError, match="none of its files can be read"):
         Read(tmp_path)
 
 

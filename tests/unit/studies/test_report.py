@@ -116,7 +116,7 @@ def test_relative_improvement_and_why_it_may_disagree(study: StudyResults, told:
     expected = sum(1 - (run.val_loss or 0) / (run.initial_loss or 1) for run in runs) / len(runs)
     assert row.improvement == pytest.approx(expected)
     assert f"{expected:.1%}" in improvement_table(rows)[rows.index(row) + 1]
-    assert "the tokenizers here differ, so judge by bits per byte" in told
+    assert "the tokenizers here differ, so compare bits per byte" in told
 
 
 def test_same_tokenizers_are_said_to_agree(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_another_text_is_noticed(whole: Whole, text: Path, tmp_path: Path) -> No
     mine = text.read_bytes()
     try:
         text.write_bytes(mine + b"the old cat.\n")
-        with pytest.raises(ConfigError, match="its text is another one now"):
+        with pytest.raises(ConfigError, match="its text has changed"):
             run_study(study_tree(), text, tmp_path / "copy", console=Console(quiet=True))
     finally:
         text.write_bytes(mine)

@@ -120,7 +120,7 @@ def test_another_text_is_said(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"crusoe": Truth(shift=20)})
     study = dataclasses.replace(results.study, data={"baseline": "a", "crusoe": "b"})
     notes = judge_study(dataclasses.replace(results, study=study)).notes
-    assert any("crusoe: judged on another text" in note for note in notes)
+    assert any("crusoe: evaluated on another text" in note for note in notes)
 
 
 def test_what_is_too_small_to_matter(tmp_path: Path) -> None:

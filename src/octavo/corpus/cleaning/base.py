@@ -46,4 +46,4 @@ class StepConfig(PartConfig):
 
     @abstractmethod
     def build(self) -> Step:
-        """A fresh step for one pass. Raises InputError where a file or a library is missing."""
+        """A fresh step for one pass. Raises InputError if a file or a library is missing."""

@@ -142,7 +142,7 @@ def _border(portion: str, cleaned: str) -> str:
 
 def in_portions(pieces: Iterable[str], longest: int = LONGEST) -> Iterator[str]:
     """A document's text in one, or in portions of about `longest` characters, cut after line breaks, or after
-    white space, where there are any.
+    white space, if there are any.
     """
     held: list[str] = []
     length = 0

@@ -90,7 +90,7 @@ class DocumentConfig(ReaderConfig):
     are read by `extract` in a child process.
 
     Attributes:
-        package: module that it needs, None where Python alone is enough.
+        package: module that it needs, None if Python alone is enough.
         extra: what to install to have it.
         records: whether every text in a file is a document.
     """

@@ -36,7 +36,7 @@ class JsonLines(Reader):
             return json.loads(line)
         except (ValueError, RecursionError) as error:
             raise CorpusError(
-                f"{place} is not JSON: {error}.", remedy="Each line has to be one JSON object."
+                f"{place} is not JSON: {error}.", remedy="Each line must be one JSON object."
             ) from error
 
 

@@ -36,7 +36,7 @@ def _open(file: BinaryIO, password: str | None) -> pypdfium2.PdfDocument:
         if getattr(error, "err_code", None) == _WRONG_PASSWORD or "password" in str(error).lower():
             raise NeedsPassword from error
         raise CorpusError(
-            "is no PDF that can be opened: it is damaged, or cut off.",
+            "cannot be opened as a PDF: it is damaged, or cut off.",
             remedy="Fetch it again, or open and save it with a PDF program.",
         ) from error
     return document

@@ -129,7 +129,7 @@ class BatchBackend(EndpointBackend):
                 futures[name].set_exception(answer)
 
     async def _send(self, batch: Batch, lines: bytes) -> str:
-        """Hand a batch over; returns the server's name for it. Raises CallFailed where it did not take it."""
+        """Hand a batch over; returns the server's name for it. Raises CallFailed if it did not take it."""
         assert self._memory is not None
         form = {
             "data": {"purpose": "batch"},

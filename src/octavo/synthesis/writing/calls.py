@@ -56,7 +56,7 @@ class Request:
         return Reply(text, finish, self.believed(reply.tokens, text))
 
     def believed(self, tokens: Tokens | None, text: str = "") -> Tokens | None:
-        """Tokens that a server counted; None where no such call takes so many, or none at all."""
+        """Tokens that a server counted; None if no such call takes so many, or none at all."""
         most = self.most_tokens()
         if tokens is None or not tokens.prompt or (text and not tokens.reply):
             return None
@@ -66,7 +66,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole answer. `tokens` is None where the writer did not count them; `finish` is why it ended."""
+    """A whole answer. `tokens` is None if the writer did not count them; `finish` is why it ended."""
 
     text: str
     finish: str
@@ -79,7 +79,7 @@ class CallFailed(Exception):
     Attributes:
         kind: which failure.
         wait: seconds that the writer told us to stay away, if it did.
-        tokens: what it says it used; None where nobody knows.
+        tokens: what it says it used; None if nobody knows.
         billed: whether it may cost money although it failed.
     """
 
@@ -98,7 +98,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True)
 class Batch:
-    """Requests that were sent together. `remote` is the server's name for it; None where the process died before it
+    """Requests that were sent together. `remote` is the server's name for it; None if the process died before it
     was known."""
 
     token: str
@@ -124,7 +124,7 @@ class Backend(ABC):
 
     Attributes:
         model: its name, as the store keeps it.
-        prices: what it takes; None where that is not known.
+        prices: what it takes; None if that is not known.
         in_flight: calls at the same time, at most.
         quota: seconds until it can be called again, by its last answer's rate-limit headers; 0 for at once.
         lasting: whether its replies can be fetched by a later process too, so that nobody has to wait for them.
@@ -157,4 +157,4 @@ class WriterConfig(PartConfig):
 
     @abstractmethod
     def build(self, *, seed: int) -> Backend:
-        """Make the writer; `seed` is the spec's. Raises InputError where it cannot work, such as without its key."""
+        """Make the writer; `seed` is the spec's. Raises InputError if it cannot work, such as without its key."""

@@ -81,7 +81,7 @@ async def lines_of(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
 
 
 def _text(content: Any) -> str | None:
-    """The text of a message: a string, or a list of parts with some text among them. None where there is none."""
+    """The text of a message: a string, or a list of parts with some text among them. None if there is none."""
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         found = [text for text in texts if isinstance(text, str)]
@@ -92,7 +92,7 @@ def _text(content: Any) -> str | None:
 
 
 def read_usage(usage: Any) -> Tokens | None:
-    """The tokens that a server counted; None where it did not, or not in whole numbers."""
+    """The tokens that a server counted; None if it did not, or not in whole numbers."""
     if not isinstance(usage, dict):
         return None
     prompt, reply = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))

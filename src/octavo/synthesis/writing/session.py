@@ -148,7 +148,7 @@ class WritingJob:
             return {"ended": ended, "out": str(self.out), **writing.progress.facts(), "report": report}
 
     def _refuse_strangers(self) -> None:
-        """Raise InputError where something else than a corpus stands in the way."""
+        """Raise InputError if something else than a corpus stands in the way."""
         with storage(self.out):
             refuse_no_folder(self.out, "a corpus")
             there = {path.name for path in self.out.iterdir()} if self.out.is_dir() else set()

@@ -154,7 +154,7 @@ class Store:
         )
 
     def settle(self, done: Outcome) -> tuple[str, ...]:
-        """Write down what became of a call. Returns why there is no story; nothing where there is one."""
+        """Write down what became of a call. Returns why there is no story; nothing if there is one."""
         problems, outcome = done.problems, done.outcome
         if done.candidate is not None:
             problems = self._accept(done.number, done.call, done.candidate)

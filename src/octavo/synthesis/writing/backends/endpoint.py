@@ -47,7 +47,7 @@ class EndpointWriter(WriterConfig):
     in_flight: int = Field(64, ge=1, le=50_000)
     """Calls at the same time, at most; how many there are follows from the server's answers."""
     batch: bool = False
-    """Send calls together through the batch endpoint (`/files`, `/batches`), where there is one: cheaper, within a
+    """Send calls together through the batch endpoint (`/files`, `/batches`), if there is one: cheaper, within a
     day, and as many at once as in_flight says."""
     poll: float = Field(30.0, gt=0)
     """Seconds between two looks at a batch."""
@@ -110,7 +110,7 @@ class EndpointWriter(WriterConfig):
         return self
 
     def build(self, *, seed: int, transport: httpx2.AsyncBaseTransport | None = None) -> EndpointBackend:
-        """Make the client; nothing is sent yet. Raises InputError where the key's variable is not set."""
+        """Make the client; nothing is sent yet. Raises InputError if the key's variable is not set."""
         del seed  # each request carries its own
         key = os.environ.get(self.key_env, "").strip() if self.key_env else None
         if self.key_env and not key:
