@@ -16,7 +16,9 @@ def export_command(
     to: Annotated[
         list[str],
         Parameter(
-            help="Targets: hf (transformers), gguf (llama.cpp, Ollama).", consume_multiple=True, negative=""
+            help="Targets: hf (transformers), gguf (llama.cpp, Ollama), onnx (onnxruntime), torch (nothing else).",
+            consume_multiple=True,
+            negative="",
         ),
     ],
     out: Annotated[Path, Parameter(help="The folder to make; of several targets one inside it for each.")],

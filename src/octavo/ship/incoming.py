@@ -17,6 +17,7 @@ from octavo.model.gpt_config import GPTConfig
 from octavo.ship.architectures import architectures
 from octavo.ship.architectures.base import Architecture
 from octavo.ship.back import config_of, tensors_of
+from octavo.ship.folder import SETTINGS, read_folder
 from octavo.ship.safetensors import read_weights, refuse_pickle, weight_files
 from octavo.ship.weights import Shape, Weights
 from octavo.tokenizers import Tokenizer
@@ -54,10 +55,26 @@ def read_model(path: Path, *, tokenizer: Path | None = None) -> Incoming:
     if not is_folder(path):
         what = "is no folder with a model" if is_file(path) else "does not exist"
         raise InputError(f"{path} {what}.", remedy="give a folder that holds config.json and *.safetensors")
+    if (path / SETTINGS).is_file():
+        return _torch_only(path, tokenizer)
     if not (path / CONFIG).is_file():
         weight_files(path)  # a folder of pickles alone is told so
         raise InputError(f"{path} holds weights without settings: there is no {CONFIG}.")
     return _hugging_face(path, tokenizer)
+
+
+def _torch_only(folder: Path, tokenizer: Path | None) -> Incoming:
+    shape, weights, told = read_folder(folder)
+    wrong = _wrong_fields(shape)
+    if wrong:
+        raise InputError(f"{folder / SETTINGS} has no usable value for the model's {wrong[0]}.")
+    config = config_of(shape)
+    tensors_of(weights, config)
+    file = tokenizer or folder / TOKENIZER
+    ends = {"bos_token_id": told["start"], "eos_token_id": told["end"]}
+    found = tokenizer_of(file, ends, shape.vocab_size)
+    read = {each.name: file_hash(each) for each in (folder / SETTINGS, *weight_files(folder), file)}
+    return Incoming(folder, "Octavo's folder for torch alone", weights, config, found, read)
 
 
 def _hugging_face(folder: Path, tokenizer: Path | None) -> Incoming:
@@ -95,15 +112,9 @@ def shape_of(architecture: Architecture, settings: Mapping[str, Any], path: Path
     """The shape that settings say. Raises InputError where they say none."""
     try:
         shape = architecture.shape_of(settings, **more)
-        wrong = [
-            each.name
-            for each in fields(Shape)
-            if (each.type == "int" and type(getattr(shape, each.name)) is not int)
-            or (each.type == "bool" and type(getattr(shape, each.name)) is not bool)
-            or (each.type == "float" and not isinstance(getattr(shape, each.name), float | int))
-        ]
+        wrong = _wrong_fields(shape)
         if wrong:
-            raise InputError(f"{path} has no usable value for the model's {wrong[0].replace('_', ' ')}.")
+            raise InputError(f"It has no usable value for the model's {wrong[0]}.")
     except InputError as error:
         raise InputError(f"{path} cannot be used. {error.what}", remedy=error.remedy) from error
     except (TypeError, ValueError, KeyError, ArithmeticError, AttributeError) as error:
@@ -111,6 +122,21 @@ def shape_of(architecture: Architecture, settings: Mapping[str, Any], path: Path
             f"{path} holds settings that make no model ({type(error).__name__}: {error})."
         ) from error
     return shape
+
+
+def _wrong_fields(shape: Shape) -> list[str]:
+    """Fields that do not hold what they should, in words."""
+    kinds: dict[object, tuple[type, ...]] = {
+        "int": (int,),
+        "bool": (bool,),
+        "float": (int, float),
+        "str": (str,),
+    }
+    return [
+        each.name.replace("_", " ")
+        for each in fields(Shape)
+        if each.type in kinds and type(getattr(shape, each.name)) not in kinds[each.type]
+    ]
 
 
 def weights_of(architecture: Architecture, shape: Shape, theirs: Mapping[str, Tensor], path: Path) -> Weights:

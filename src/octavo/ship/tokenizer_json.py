@@ -28,7 +28,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
     """The content of `tokenizer.json`. Raises InputError for a kind that it cannot say."""
     inner = tokenizer.inner if isinstance(tokenizer, Extended) else tokenizer
     if isinstance(inner, HuggingFaceTokenizer):
-        return json.loads(inner._content)
+        return _as_it_is(inner, tokenizer)
     if isinstance(inner, CharTokenizer):
         body = _char(inner)
     elif isinstance(inner, ByteTokenizer):
@@ -44,13 +44,21 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
         raise InputError(
             f"A tokenizer of kind '{tokenizer.kind}' is no text tokenizer that other libraries have."
         )
-    special = [
-        {"id": id, "content": name, "special": True, "normalized": False}
-        | dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
-        for name, id in sorted(tokenizer.special.items(), key=lambda item: item[1])
-    ]
+    special = [_special(name, id) for name, id in sorted(tokenizer.special.items(), key=lambda item: item[1])]
     rest: dict[str, Any] = {"version": "1.0", "truncation": None, "padding": None, "post_processor": None}
     return {"normalizer": None, **rest, "added_tokens": special, **body}
+
+
+def _special(name: str, id: int) -> dict[str, Any]:
+    switches = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+    return {"id": id, "content": name, "special": True, "normalized": False} | switches
+
+
+def _as_it_is(inner: HuggingFaceTokenizer, tokenizer: Tokenizer) -> dict[str, Any]:
+    """The file that the tokenizer came from, without what cuts or fills texts, and with the added special tokens."""
+    found = json.loads(inner._files()["tokenizer.json"])
+    added = [_special(name, tokenizer.special[name]) for name in tokenizer.added]
+    return found | {"truncation": None, "padding": None, "added_tokens": [*found["added_tokens"], *added]}
 
 
 def _char(tokenizer: CharTokenizer) -> dict[str, Any]:

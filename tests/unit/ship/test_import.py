@@ -19,42 +19,7 @@ from octavo.ship.back import config_of, tensors_of
 from octavo.ship.imported import import_model
 from octavo.ship.weights import Shape, shape_of, weights_of
 from unit.ship import folders
-
-SMALL = {"layers": 2, "width": 24, "heads": 4, "context": 16}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "modern": {
-        "positions": "rotary",
-        "qk_norm": True,
-        "attention_scale": 0.3,
-        "embedding_norm": True,
-        "norm": {"kind": "rms", "scale": False},
-        "feed_forward": {"kind": "relu2", "bias": False},
-        "ngrams": {"kind": "hashed", "longest": 4, "buckets": 97},
-    },
-    "llama": {
-        "positions": {"kind": "rotary", "share": 0.6, "base": 77.0},
-        "head_width": 10,
-        "kv_heads": 2,
-        "norm": "rms",
-        "feed_forward": {"kind": "swiglu", "bias": True},
-        "logit_softcap": 3.0,
-    },
-    "qwen": {"qk_norm": True, "qk_norm_scale": True, "qk_norm_eps": 1e-3, "kv_heads": 1},
-    "B": {
-        "positions": "sinusoidal",
-        "norm": "plain",
-        "residual": False,
-        "feed_forward": "none",
-        "final_norm": False,
-        "output_projection": False,
-        "head_bias": True,
-        "attention_scale": "model",
-    },
-    "post": {"norm_place": "post", "tied": True, "head_bias": True, "qkv_bias": True},
-    "no norm": {"norm": "none", "positions": "none", "feed_forward": "gelu_tanh"},
-    "no shift": {"norm": {"kind": "layer", "bias": False}, "feed_forward": {"kind": "relu", "width": 7}},
-}
+from unit.ship.shapes import OPTIONS, SMALL
 
 
 @pytest.mark.parametrize("name", OPTIONS)

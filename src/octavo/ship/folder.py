@@ -1,0 +1,67 @@
+"""A folder that needs torch and safetensors alone: the weights, what they are, and the code that reads them."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from octavo.errors import InputError
+from octavo.ground.records import Record, read_record
+from octavo.ship.safetensors import read_weights
+from octavo.ship.weights import Shape, Weights
+
+SETTINGS, CODE = "model.json", {"model.py": "model.py", "generate.py": "alone.py"}
+FORMAT = "octavo-torch"
+
+
+class Settings(Record):
+    """model.json."""
+
+    format: str
+    shape: dict[str, Any]
+    start: int | None
+    end: int | None
+
+
+def code() -> dict[str, str]:
+    """The files of code by their names in the folder, where they stand side by side and import nothing of Octavo."""
+    here = resources.files("octavo.ship")
+    texts = {name: here.joinpath(own).read_text(encoding="utf-8") for name, own in CODE.items()}
+    return {
+        name: text.replace("from octavo.ship.model import", "from model import")
+        for name, text in texts.items()
+    }
+
+
+def write_folder(
+    weights: Weights, folder: Path, *, dtype: torch.dtype, start: int | None, end: int | None
+) -> None:
+    """Put all but the tokenizer into a folder. Raises OSError."""
+    told = {"format": FORMAT, "shape": weights.shape.as_dict(), "start": start, "end": end}
+    (folder / SETTINGS).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.tensors.items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    for name, text in code().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def is_folder_of_ours(folder: Path) -> bool:
+    """Whether a folder is one that `write_folder` made."""
+    return (folder / SETTINGS).is_file()
+
+
+def read_folder(folder: Path) -> tuple[Shape, Weights, dict[str, Any]]:
+    """The way back. The code in the folder is not looked at. Raises InputError."""
+    told = read_record(folder / SETTINGS, Settings, of="the model", error=InputError)
+    if told["format"] != FORMAT:
+        raise InputError(f"{folder / SETTINGS} is of the format '{told['format']}', not '{FORMAT}'.")
+    try:
+        shape = Shape(**told["shape"] | {"slowness": tuple(told["shape"].get("slowness", ()))})
+    except TypeError as error:
+        raise InputError(f"{folder / SETTINGS} describes no model ({error}).") from error
+    return shape, Weights(shape, read_weights(folder)), told
