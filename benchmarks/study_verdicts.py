@@ -31,7 +31,7 @@ from octavo.studies.results import Curve, RunResult, StudyResults
 from octavo.studies.run import run_study
 from octavo.studies.spec import Change, Study
 from octavo.studies.statistics import Arm, compare, default_noise
-from octavo.studies.verdict import Judged, judge_study
+from octavo.studies.verdict import Analysis, analyse_study
 
 NOISE, UNITS, LEVEL = 0.005, 100, 2.3
 """Bits per byte between seeds; documents of the validation text; the baseline's bits per byte."""
@@ -136,27 +136,27 @@ def _study(world: World, extra: int) -> Study:
     )
 
 
-def alarm(judged: Judged) -> bool:
+def alarm(analysis: Analysis) -> bool:
     """Whether any change was declared better or worse (of those that did not end far off)."""
     return any(
         verdict.verdict in ("better", "worse") and abs(verdict.difference or 0) < 0.5
-        for verdict in judged.verdicts
+        for verdict in analysis.verdicts
     )
 
 
-def found(judged: Judged) -> bool:
+def found(analysis: Analysis) -> bool:
     """Whether the first change was seen, in the right direction."""
-    return judged.verdicts[0].verdict == "worse"
+    return analysis.verdicts[0].verdict == "worse"
 
 
-def share(world: World, what: Callable[[Judged], bool], studies: int, seed: int) -> dict[str, Any]:
+def share(world: World, what: Callable[[Analysis], bool], studies: int, seed: int) -> dict[str, Any]:
     """How many of so many studies fulfil `what`."""
     random, extra = np.random.default_rng(seed), default_noise(world.seeds, world.changes)
-    judged = [judge_study(draw(world, extra, random)) for _ in range(studies)]
-    hits = sum(map(what, judged))
+    analysis = [analyse_study(draw(world, extra, random)) for _ in range(studies)]
+    hits = sum(map(what, analysis))
     inside = [
         verdict.interval[0] <= world.shift * NOISE <= verdict.interval[1]
-        for study in judged
+        for study in analysis
         for verdict in study.verdicts[:1]
         if verdict.interval
     ]
@@ -244,8 +244,8 @@ def real(text: str, folder: Path, studies: int, seed: int) -> dict[str, Any]:
     hits = {"declared better or worse": 0, "found": 0}
     for _ in range(studies):
         chosen = [runs[place] for place in random.permutation(len(runs))[: 6 + extra]]
-        hits["declared better or worse"] += alarm(judge_study(_drawn(chosen, 0.0)))
-        hits["found"] += found(judge_study(_drawn(chosen, 3 * sd)))
+        hits["declared better or worse"] += alarm(analyse_study(_drawn(chosen, 0.0)))
+        hits["found"] += found(analyse_study(_drawn(chosen, 3 * sd)))
     return {
         "runs": len(runs),
         "noise": sd,

@@ -94,16 +94,16 @@ def _report(folder: Path, json: bool) -> int:
 
     from octavo.studies.report import write_study_report
     from octavo.studies.results import collect
-    from octavo.studies.verdict import judge_study
+    from octavo.studies.verdict import analyse_study
 
     page = write_study_report(folder)
-    judged = judge_study(collect(folder))
+    analysis = analyse_study(collect(folder))
     if json:
-        print_json({"folder": str(folder), "report": str(page), **asdict(judged)})
+        print_json({"folder": str(folder), "report": str(page), **asdict(analysis)})
         return 0
-    for verdict in judged.verdicts:
+    for verdict in analysis.verdicts:
         show(f"{verdict.change}: {verdict.sentence}")
-    for note in judged.notes:
+    for note in analysis.notes:
         show(f"note: {note}")
     show_text(f"report: {page}")
     return 0

@@ -55,7 +55,7 @@ def render(data: ReportData, loss: str) -> str:
         standings=standings,
         scale=scale,
         samples=by_step(data.samples),
-        **judged(data),
+        **of_evaluation(data),
         settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)
         if data.settings
         else "",
@@ -64,7 +64,7 @@ def render(data: ReportData, loss: str) -> str:
     )
 
 
-def judged(data: ReportData) -> dict[str, Any]:
+def of_evaluation(data: ReportData) -> dict[str, Any]:
     """The diagnostics, and what of the evaluation is about the text that the model wrote."""
     evaluation = data.evaluation
     diagnostics = [{**one, "figures": written.evidence(one)} for one in evaluation.get("diagnostics") or ()]

@@ -26,7 +26,7 @@ from octavo.runs.data import absolute, build_dataset, cleaned
 from octavo.runs.folder import RunFolder
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.next_step import next_step
-from octavo.runs.written import Written, ended, judged, write
+from octavo.runs.written import Written, ended, text_metrics, write
 from octavo.synthesis.storyteller import Storyteller
 from octavo.tokenizers import Tokenizer
 from octavo.training.runtime import Runtime, set_threads
@@ -145,7 +145,7 @@ def examined(
     steps: int,
 ) -> dict[str, Any]:
     """The evaluation with the model's text and the diagnostics. `rows`: of metrics.jsonl; `steps`: of the run."""
-    found = {**found, **judged(written, dataset, recipe)}
+    found = {**found, **text_metrics(written, dataset, recipe)}
     if found["ends"]:
         found["ends"] = {**found["ends"], **ended(written, dataset)}
     vocab_size, tokens = dataset.tokenizer.vocab_size, len(dataset.train.tokens)

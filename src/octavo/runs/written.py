@@ -22,7 +22,7 @@ from octavo.model.kind import LanguageModel
 from octavo.runs.sampling import sampling_of
 from octavo.synthesis.checker import check as check_pidgin
 
-JUDGED_STORIES = 200
+STORIES = 200
 FEWEST, MOST = 4, 16
 """Samples, the fewest and the most, of a model of other texts."""
 
@@ -76,7 +76,7 @@ def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Written:
     operations = 2.0 * read * recipe.model.parameters(vocab_size=dataset.tokenizer.vocab_size)
     count = max(FEWEST, min(MOST, int(BUDGET / operations)))
     if recipe.corpus.kind == "storyteller":
-        tokens, count = model.context, JUDGED_STORIES
+        tokens, count = model.context, STORIES
     if sampling.temperature == 0:
         count = 1  # they would all be the same
     samples = Writer(model, dataset.tokenizer).samples(
@@ -106,14 +106,14 @@ def held_out_like(samples: Sequence[Sample], dataset: Dataset) -> list[str]:
     ]
 
 
-def judged(written: Written, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
+def text_metrics(written: Written, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
     """All metrics of the texts, for evaluation.json."""
     found: dict[str, Any] = {
         "memorization": memorized(written, dataset.train.text_path),
         "diversity": varied(written),
     }
     if recipe.corpus.kind == "storyteller":
-        found["stories"] = judged_stories(written)
+        found["stories"] = story_metrics(written)
     return found
 
 
@@ -154,7 +154,7 @@ def ended(written: Written, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def judged_stories(written: Written) -> dict[str, Any]:
+def story_metrics(written: Written) -> dict[str, Any]:
     """How many of the stories that the model wrote the pidgin checker passes, and what is wrong with the others."""
     verdicts = [check_pidgin(text) for text in written.texts]
     problems = [verdict.problems[0] for verdict in verdicts if not verdict.ok]

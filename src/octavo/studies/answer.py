@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from octavo.studies.verdict import ChangeVerdict, Judged, Scale, listed
+from octavo.studies.verdict import Analysis, ChangeVerdict, Scale, listed
 
 if TYPE_CHECKING:
     from octavo.studies.results import StudyResults
@@ -43,10 +43,10 @@ def question(study: Study) -> tuple[str, str]:
     return made[:1].upper() + made[1:], study.description
 
 
-def answer(results: StudyResults, judged: Judged) -> str:
+def answer(results: StudyResults, analysis: Analysis) -> str:
     """All verdicts in one sentence, which says so if the data are too few."""
     groups: dict[str, list[ChangeVerdict]] = {}
-    for verdict in judged.verdicts:
+    for verdict in analysis.verdicts:
         kind = str(verdict.verdict)
         if (
             kind == "no difference seen"
@@ -55,7 +55,7 @@ def answer(results: StudyResults, judged: Judged) -> str:
         groups.setdefault(kind, []).append(verdict)
     if not groups.keys() - {"not judged"}:
         return "There is not enough to say yet."
-    parts = [_ranked(groups[kind], judged.scale) for kind in ("better", "worse") if kind in groups]
+    parts = [_ranked(groups[kind], analysis.scale) for kind in ("better", "worse") if kind in groups]
     for kind in sorted(kind for kind in groups if kind.startswith("no ")):
         parts.append(f"{_named(groups[kind])} {'makes' if len(groups[kind]) == 1 else 'make'} {kind}")
     if "failed to train" in groups:
@@ -89,22 +89,22 @@ def _named(verdicts: list[ChangeVerdict]) -> str:
     )
 
 
-def terms(judged: Judged) -> list[tuple[str, str]]:
+def terms(analysis: Analysis) -> list[tuple[str, str]]:
     """Each statistic of the verdicts and one line on what it is; none before there are results."""
     found = (
-        [(judged.scale.unit.removeprefix("in "), METRICS[judged.scale.metric])]
-        if judged.mean is not None
+        [(analysis.scale.unit.removeprefix("in "), METRICS[analysis.scale.metric])]
+        if analysis.mean is not None
         else []
     )
-    if judged.noise is not None:
+    if analysis.noise is not None:
         found.append(
             (
                 "noise between seeds",
                 "the noise floor, a standard deviation of runs that differ in their seed alone",
             )
         )
-    if any(verdict.p is not None for verdict in judged.verdicts):
-        count = sum(verdict.p is not None for verdict in judged.verdicts)
+    if any(verdict.p is not None for verdict in analysis.verdicts):
+        count = sum(verdict.p is not None for verdict in analysis.verdicts)
         found += [
             ("difference", "the mean of a change's runs less the mean of the baseline's"),
             (

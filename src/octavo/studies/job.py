@@ -96,7 +96,7 @@ def perform(job: Job, on_step: OnStep) -> dict[str, Any]:
     if done is not None:
         return done
     try:
-        outcome = _trained_and_judged(job, folder, on_step)
+        outcome = _trained_and_evaluated(job, folder, on_step)
     except Interrupted:
         raise
     except Hopeless as note:
@@ -131,7 +131,7 @@ def write_outcome(job: Job, outcome: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def _trained_and_judged(job: Job, folder: Path, on_step: OnStep) -> dict[str, Any]:
+def _trained_and_evaluated(job: Job, folder: Path, on_step: OnStep) -> dict[str, Any]:
     wait_until_free(folder)
     hooks = [Hook(1, lambda session, info: on_step(info.step))]
     if job.hopeless and job.rival:
@@ -144,7 +144,7 @@ def _trained_and_judged(job: Job, folder: Path, on_step: OnStep) -> dict[str, An
             raise
         put_away(folder, "damaged")  # no checkpoint of it is whole: it starts again
         train(job.recipe, out=folder, quiet=True, hooks=hooks)
-    return judged(folder, job.judge)
+    return evaluated(folder, job.judge)
 
 
 def wait_until_free(folder: Path) -> None:
@@ -161,7 +161,7 @@ def wait_until_free(folder: Path) -> None:
         time.sleep(0.2)
 
 
-def judged(folder: Path, which: str) -> dict[str, Any]:
+def evaluated(folder: Path, which: str) -> dict[str, Any]:
     """Evaluate a finished run's weights unit by unit, and its untrained model; writes units.json.
 
     Returns the outcome: what the study compares, on the whole validation split.

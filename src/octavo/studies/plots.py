@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from octavo.studies.results import RunResult
     from octavo.studies.table import Row
-    from octavo.studies.verdict import Judged, Scale
+    from octavo.studies.verdict import Analysis, Scale
 
 # Told apart by every kind of colour vision in this order; more variants than colours take dashes.
 SERIES = ("#0b72b0", "#d45f0b", "#12946f", "#b85c9e", "#b98d0a", "#5b6fd6", "#8a5a33", "#3aa6c9")
@@ -56,7 +56,7 @@ def style_of(position: int) -> dict[str, Any]:
     return {"color": SERIES[colour], "linestyle": DASHES[turn % len(DASHES)]}
 
 
-def forest_plot(rows: Sequence[Row], judged: Judged, *, width: float = 7.6) -> str:
+def forest_plot(rows: Sequence[Row], analysis: Analysis, *, width: float = 7.6) -> str:
     """Each change's difference from the baseline with its interval, its runs as dots. An SVG document."""
     narrow = width < 6
     height = 0.62 + (0.62 if narrow else 0.46) * len(rows)
@@ -65,12 +65,12 @@ def forest_plot(rows: Sequence[Row], judged: Judged, *, width: float = 7.6) -> s
     axes = figure.add_axes(
         (left / width, 0.56 / height, 1 - (left + right) / width, 1 - 0.62 / height),
     )
-    reach = _reach(rows, judged)
-    if judged.noise is not None:
-        axes.axvspan(-judged.noise, judged.noise, color=BAND, linewidth=0, zorder=0)
+    reach = _reach(rows, analysis)
+    if analysis.noise is not None:
+        axes.axvspan(-analysis.noise, analysis.noise, color=BAND, linewidth=0, zorder=0)
     axes.axvline(0, color=MUTED, linewidth=1.1, zorder=1)
     for position, row in enumerate(rows):
-        _forest_row(axes, row, judged, -position, reach, narrow)
+        _forest_row(axes, row, analysis, -position, reach, narrow)
     axes.set_ylim(-len(rows) + 0.45, 0.72 if narrow else 0.55)
     axes.set_xlim(-reach, reach)
     tidy(axes)
@@ -79,10 +79,10 @@ def forest_plot(rows: Sequence[Row], judged: Judged, *, width: float = 7.6) -> s
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 7))
-    factor = 100 if judged.scale.metric == "accuracy" else 1
+    factor = 100 if analysis.scale.metric == "accuracy" else 1
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _signed(value * factor)))
-    ends = ("← better", "worse →") if judged.scale.lower_is_better else ("← worse", "better →")
-    unit = "" if narrow else f"difference from the baseline, {judged.scale.unit.removeprefix('in ')}"
+    ends = ("← better", "worse →") if analysis.scale.lower_is_better else ("← worse", "better →")
+    unit = "" if narrow else f"difference from the baseline, {analysis.scale.unit.removeprefix('in ')}"
     axes.set_xlabel(f"{ends[0]}      {unit}      {ends[1]}", fontsize=8.5)
     return figure.svg()
 
@@ -91,30 +91,30 @@ def _signed(value: float) -> str:
     return "0" if abs(value) < 1e-12 else f"{value:+.4g}".replace("-", "−")
 
 
-def _reach(rows: Sequence[Row], judged: Judged) -> float:
+def _reach(rows: Sequence[Row], analysis: Analysis) -> float:
     """How far the axis goes to either side."""
     extents = sorted(
         max(map(abs, row.verdict.interval)) for row in rows if row.verdict and row.verdict.interval
     )
-    own = [abs((run.metric or 0) - judged.mean) for run in rows[0].runs if finished(run) and judged.mean]
-    least = max([3 * (judged.noise or 0), *own])
+    own = [abs((run.metric or 0) - analysis.mean) for run in rows[0].runs if finished(run) and analysis.mean]
+    least = max([3 * (analysis.noise or 0), *own])
     if not extents:
         return 1.15 * least or 1.0
     limit = FAR * max(extents[(len(extents) - 1) // 2], least)
     return 1.12 * max([least, *(extent for extent in extents if extent <= limit)])
 
 
-def _forest_row(axes: Axes, row: Row, judged: Judged, y: float, reach: float, narrow: bool) -> None:
+def _forest_row(axes: Axes, row: Row, analysis: Analysis, y: float, reach: float, narrow: bool) -> None:
     colour = KINDS.get(row.kind, BASE)
     verdict = row.verdict
     runs = [
-        run.metric - judged.mean for run in row.runs if run.metric is not None and judged.mean is not None
+        run.metric - analysis.mean for run in row.runs if run.metric is not None and analysis.mean is not None
     ]
     shown = [value for value in runs if abs(value) < reach]
     axes.plot(shown, [y] * len(shown), "o", color=colour, markersize=4.5, alpha=0.42, markeredgewidth=0)
     words = f"{len(runs)} runs" if verdict is None else verdict.verdict
     if verdict is not None and verdict.interval is not None and verdict.difference is not None:
-        words = _words(row, judged.scale)
+        words = _words(row, analysis.scale)
         low, high = (float(np.clip(end, -reach, reach)) for end in verdict.interval)
         if abs(verdict.difference) < reach:
             axes.plot([low, high], [y, y], color=colour, linewidth=2.4, solid_capstyle="round")

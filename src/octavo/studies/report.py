@@ -29,7 +29,7 @@ from octavo.studies.table import (
     variant_rows,
     verdict_table,
 )
-from octavo.studies.verdict import Judged, judge_study
+from octavo.studies.verdict import Analysis, analyse_study
 
 if TYPE_CHECKING:
     from octavo.studies.results import StudyResults
@@ -47,23 +47,23 @@ def write_study_report(folder: Path) -> Path:
     from octavo.studies.results import collect
 
     results = collect(Path(folder))
-    judged = judge_study(results)
-    rows = variant_rows(results, judged)
+    analysis = analyse_study(results)
+    rows = variant_rows(results, analysis)
     target = results.folder / "report"
     target.mkdir(parents=True, exist_ok=True)
-    drawings = _drawings(rows, judged)
+    drawings = _drawings(rows, analysis)
     for name, draw in drawings.items():
         replace_text(target / f"{name}.svg", draw(WIDE))
-    replace_text(target / "report.md", render_markdown(results, judged, rows, list(drawings)))
+    replace_text(target / "report.md", render_markdown(results, analysis, rows, list(drawings)))
     page = target / "index.html"
-    replace_text(page, render_page(results, judged, rows, drawings))
+    replace_text(page, render_page(results, analysis, rows, drawings))
     return page
 
 
-def _drawings(rows: list[Row], judged: Judged) -> dict[str, Callable[[float], str]]:
+def _drawings(rows: list[Row], analysis: Analysis) -> dict[str, Callable[[float], str]]:
     """The plots that there is something to draw for, by file name; each is drawn for a width in inches."""
     found: dict[str, Callable[[float], str]] = {
-        "verdicts": lambda width: plots.forest_plot(rows, judged, width=width)
+        "verdicts": lambda width: plots.forest_plot(rows, analysis, width=width)
     }
     if any(run.curve.steps for row in rows for run in row.runs):
         found["curves"] = lambda width: plots.curve_plot(rows, width=width)
@@ -71,7 +71,7 @@ def _drawings(rows: list[Row], judged: Judged) -> dict[str, Callable[[float], st
         found["improvement"] = lambda width: plots.curve_plot(rows, what="improvement", width=width)
     for cost in plots.costs_that_differ(rows):
         found[f"cost-{cost}"] = lambda width, cost=cost: plots.cost_plot(
-            rows, judged.scale, cost, width=width
+            rows, analysis.scale, cost, width=width
         )
     return found
 
@@ -87,7 +87,7 @@ TITLES = {
 
 
 def render_page(
-    results: StudyResults, judged: Judged, rows: list[Row], drawings: dict[str, Callable[[float], str]]
+    results: StudyResults, analysis: Analysis, rows: list[Row], drawings: dict[str, Callable[[float], str]]
 ) -> str:
     """The page as text."""
     from markupsafe import Markup
@@ -104,20 +104,20 @@ def render_page(
     return pages.get_template("study.html").render(
         study=results.study,
         question=asked,
-        answer=answer(results, judged),
+        answer=answer(results, analysis),
         about=about,
-        terms=terms(judged),
-        judged=judged,
+        terms=terms(analysis),
+        analysis=analysis,
         changes=rows[1:],
-        outcome=outcome(judged),
-        headlines=_headlines(results, judged, rows),
+        outcome=outcome(analysis),
+        headlines=_headlines(results, analysis, rows),
         plots={
             "forest": drawn["verdicts"],
             "curves": drawn.get("curves"),
             "improvement": drawn.get("improvement"),
             "costs": [plot for name, plot in drawn.items() if name.startswith("cost-")],
         },
-        verdicts=verdict_table(results, judged),
+        verdicts=verdict_table(results, analysis),
         improvement=improvement_table(rows),
         disagreement=disagreement(rows),
         cost=cost_table(rows),
@@ -127,7 +127,7 @@ def render_page(
         settings=_settings(results),
         study_file=_study_file(results.folder),
         machine=_machine(results),
-        runs=_run_table(results, judged),
+        runs=_run_table(results, analysis),
         rows_of=lambda table: list(zip(table[1:], rows, strict=True)),
         held=held_text,
         capital=lambda text: text[:1].upper() + text[1:],
@@ -135,7 +135,7 @@ def render_page(
     )
 
 
-def render_markdown(results: StudyResults, judged: Judged, rows: list[Row], drawings: list[str]) -> str:
+def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], drawings: list[str]) -> str:
     """The same report as Markdown; plots are referred to by their file names."""
     study = results.study
 
@@ -143,14 +143,14 @@ def render_markdown(results: StudyResults, judged: Judged, rows: list[Row], draw
         return [f"![{TITLES[name]}]({name}.svg)"] if name in drawings else []
 
     asked, about = question(study)
-    parts = [f"# {asked}", f"**{answer(results, judged)}**", about]
+    parts = [f"# {asked}", f"**{answer(results, analysis)}**", about]
     if study.finding:
         parts.append(f"**What the report says.** {study.finding}")
-    parts.append(outcome(judged))
-    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in judged.verdicts))
-    parts.append("\n".join(f"- {term}: {meaning}." for term, meaning in terms(judged)))
-    parts += ["## Verdicts", *plot("verdicts"), markdown(verdict_table(results, judged))]
-    parts.append("\n".join(f"- {note}" for note in judged.notes))
+    parts.append(outcome(analysis))
+    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in analysis.verdicts))
+    parts.append("\n".join(f"- {term}: {meaning}." for term, meaning in terms(analysis)))
+    parts += ["## Verdicts", *plot("verdicts"), markdown(verdict_table(results, analysis))]
+    parts.append("\n".join(f"- {note}" for note in analysis.notes))
     failures = _failures(rows)
     if failures:
         parts.append("## Runs that failed or were stopped")
@@ -172,7 +172,7 @@ def render_markdown(results: StudyResults, judged: Judged, rows: list[Row], draw
     ]
     parts.append(markdown([["change", "settings"], *map(list, _settings(results))]))
     parts.append(f"The study as it ran:\n\n{_fenced(_study_file(results.folder), 'yaml')}")
-    parts.append(markdown(_run_table(results, judged)))
+    parts.append(markdown(_run_table(results, analysis)))
     machine = [[name, value] for name, value in _machine(results)]
     if machine:
         parts.append(markdown([["of the baseline's first run", "value"], *machine]))
@@ -194,16 +194,18 @@ def disagreement(rows: list[Row]) -> str:
     return f"{sentence}; here all variants cut the text alike, so the two agree but for differences in the beginning."
 
 
-def _headlines(results: StudyResults, judged: Judged, rows: list[Row]) -> list[Headline]:
-    scale, study = judged.scale, results.study
+def _headlines(results: StudyResults, analysis: Analysis, rows: list[Row]) -> list[Headline]:
+    scale, study = analysis.scale, results.study
     seconds = [run.seconds for run in results.runs if run.seconds is not None]
     found = []
-    if judged.mean is not None:
+    if analysis.mean is not None:
         why = f"{scale.unit.removeprefix('in ')}; {'lower' if scale.lower_is_better else 'higher'} is better"
-        found.append(Headline("baseline", scale.text(judged.mean), why))
-    if judged.noise is not None:
+        found.append(Headline("baseline", scale.text(analysis.mean), why))
+    if analysis.noise is not None:
         found.append(
-            Headline("noise between seeds", scale.text(judged.noise), f"{judged.freedom} degrees of freedom")
+            Headline(
+                "noise between seeds", scale.text(analysis.noise), f"{analysis.freedom} degrees of freedom"
+            )
         )
     extra = f" and {len(study.noise_seeds)} more of the baseline" if study.noise_seeds else ""
     found.append(
@@ -282,8 +284,8 @@ def _machine(results: StudyResults) -> list[tuple[str, str]]:
     return []
 
 
-def _run_table(results: StudyResults, judged: Judged) -> list[list[str]]:
-    scale = judged.scale
+def _run_table(results: StudyResults, analysis: Analysis) -> list[list[str]]:
+    scale = analysis.scale
     table = [["run", "status", scale.unit.removeprefix("in "), "nats per token", "accuracy", "time"]]
     return table + [
         [

@@ -12,7 +12,7 @@ import numpy as np
 
 from octavo.ground.shown import exact_duration
 from octavo.studies.spec import BASELINE
-from octavo.studies.verdict import ChangeVerdict, Judged, judge_study
+from octavo.studies.verdict import Analysis, ChangeVerdict, analyse_study
 
 if TYPE_CHECKING:
     from octavo.studies.results import RunResult, StudyResults
@@ -48,9 +48,9 @@ class Row:
         return "baseline" if self.verdict is None else words.get(self.verdict.verdict, self.verdict.verdict)
 
 
-def variant_rows(results: StudyResults, judged: Judged) -> list[Row]:
+def variant_rows(results: StudyResults, analysis: Analysis) -> list[Row]:
     """The baseline, then the changes."""
-    verdicts = {verdict.change: verdict for verdict in judged.verdicts}
+    verdicts = {verdict.change: verdict for verdict in analysis.verdicts}
     names = {BASELINE: BASELINE} | {change.name: change.slug for change in results.study.changes}
     return [_row(name, slug, results.of(name), verdicts.get(name)) for name, slug in names.items()]
 
@@ -82,9 +82,9 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return float(np.mean(found)) if found else None
 
 
-def verdict_table(results: StudyResults, judged: Judged) -> list[list[str]]:
+def verdict_table(results: StudyResults, analysis: Analysis) -> list[list[str]]:
     """Head and rows: the baseline, then each change with its verdict and the numbers behind it."""
-    scale = judged.scale
+    scale = analysis.scale
     head = [
         "change",
         "verdict",
@@ -96,9 +96,9 @@ def verdict_table(results: StudyResults, judged: Judged) -> list[list[str]]:
         "could see",
         "hypothesis",
     ]
-    level = NONE if judged.mean is None else scale.text(judged.mean)
-    table = [head, [BASELINE, "", str(judged.seeds), level, *[""] * 5]]
-    for verdict in judged.verdicts:
+    level = NONE if analysis.mean is None else scale.text(analysis.mean)
+    table = [head, [BASELINE, "", str(analysis.seeds), level, *[""] * 5]]
+    for verdict in analysis.verdicts:
         interval, begun = verdict.interval, len(results.of(verdict.change))
         table.append(
             [
@@ -193,9 +193,9 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(cells[0]), f"| {' | '.join(rule)} |", *map(line, cells[1:])])
 
 
-def outcome(judged: Judged) -> str:
+def outcome(analysis: Analysis) -> str:
     """How many hypotheses held, in a sentence; empty if none was stated for a machine."""
-    decided = [verdict.held for verdict in judged.verdicts if verdict.held is not None]
+    decided = [verdict.held for verdict in analysis.verdicts if verdict.held is not None]
     if not decided:
         return ""
     return f"{sum(decided)} of {len(decided)} {'hypothesis' if len(decided) == 1 else 'hypotheses'} held."
@@ -212,17 +212,17 @@ def summary(folders: Iterable[Path]) -> str:
 
 
 def _section(results: StudyResults) -> str:
-    judged, study = judge_study(results), results.study
+    analysis, study = analyse_study(results), results.study
     parts = [f"## {study.name}", study.description]
     if study.finding:
         parts.append(f"**What the report says:** {study.finding}")
-    parts.append(markdown(verdict_table(results, judged)))
-    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in judged.verdicts))
-    different = [verdict for verdict in judged.verdicts if verdict.held is False]
+    parts.append(markdown(verdict_table(results, analysis)))
+    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in analysis.verdicts))
+    different = [verdict for verdict in analysis.verdicts if verdict.held is False]
     if different:
         names = ", ".join(f"“{verdict.change}” ({held_text(verdict)})" for verdict in different)
         parts.append(f"**What differs from what was expected:** {names}.")
-    elif outcome(judged):
+    elif outcome(analysis):
         parts.append("**What differs from what was expected:** nothing.")
-    parts.append(" ".join(judged.notes))
+    parts.append(" ".join(analysis.notes))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -82,7 +82,7 @@ class ChangeVerdict:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Analysis:
     """A study's verdicts and what they rest on."""
 
     scale: Scale
@@ -98,7 +98,7 @@ class Judged:
     """What a reader should know before believing them."""
 
 
-def judge_study(results: StudyResults) -> Judged:
+def analyse_study(results: StudyResults) -> Analysis:
     """The verdict for each change of a study; a study that is not finished gives what it has so far."""
     study = results.study
     base = results.of(BASELINE)
@@ -134,7 +134,7 @@ def judge_study(results: StudyResults) -> Judged:
         _verdict(results, change, scale, found.get(change.name), good[change.name], failures[change.name])
         for change in study.changes
     )
-    return Judged(
+    return Analysis(
         scale,
         float(baseline.values.mean()) if baseline.count else None,
         baseline.count,

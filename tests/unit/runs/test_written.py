@@ -14,7 +14,7 @@ from octavo.dataset import Dataset, prepare
 from octavo.generation import Sample
 from octavo.model.build import build_model
 from octavo.runs import written as module
-from octavo.runs.written import Written, ended, held_out_like, judged, write
+from octavo.runs.written import Written, ended, held_out_like, text_metrics, write
 
 SMALL = {"layers": 1, "width": 16, "heads": 2, "context": 16}
 
@@ -93,7 +93,7 @@ def test_training_text_that_is_recited_is_seen(novel: Dataset) -> None:
     passages = [train[at : at + 300] for at in (0, 900, 5000, 7000)]
     recited = [Sample(number, ids=[0] * 300, text=passage) for number, passage in enumerate(passages)]
     text = Written(recited, module.sampling_of(settings().sampling), 300, held_out_like(recited, novel))
-    found = judged(text, novel, settings())
+    found = text_metrics(text, novel, settings())
     assert found["memorization"]["generated"]["shares"]["200"] == 1.0
     assert found["memorization"]["held_out"]["shares"]["200"] == 0.0
     assert found["memorization"]["generated"]["longest"]["length"] == 300
@@ -104,7 +104,7 @@ def test_all_samples_are_looked_up_however_short_the_held_out_text(novel: Datase
     passage = novel.train.text_path.read_text("utf-8")[:300]
     recited = [Sample(number, ids=[0] * 300, text=passage) for number in range(4)]
     text = Written(recited, module.sampling_of(settings().sampling), 300, ["Nothing of it is known."])
-    found = judged(text, novel, settings())
+    found = text_metrics(text, novel, settings())
     assert found["memorization"]["generated"]["characters"] == 1200
     assert found["memorization"]["difference_error"] == 0.0  # of the samples; one held-out text has none
 

@@ -12,7 +12,7 @@ from octavo.studies.answer import METRICS, answer, question, terms
 from octavo.studies.report import write_study_report
 from octavo.studies.resolve import load_study
 from octavo.studies.shipped import study_names
-from octavo.studies.verdict import UNITS, judge_study
+from octavo.studies.verdict import UNITS, analyse_study
 from unit.studies.synthetic import Truth, make
 
 TRUTHS = {
@@ -38,7 +38,7 @@ def test_the_description_is_the_question_or_one_is_made(tmp_path: Path) -> None:
 
 def test_the_answer_is_one_sentence_of_all_verdicts(tmp_path: Path) -> None:
     results = make(tmp_path / "s", TRUTHS)
-    said = answer(results, judge_study(results))
+    said = answer(results, analyse_study(results))
     assert re.fullmatch(
         r"“wide” is better by 0\.\d+ and “pairs” by 0\.\d+ bits per byte; “no norm” is worse by 0\.\d+ bits per byte; "
         r"“one head” makes no difference that this study could see; “no residual” failed to train\.",
@@ -49,13 +49,13 @@ def test_the_answer_is_one_sentence_of_all_verdicts(tmp_path: Path) -> None:
 def test_the_answer_does_not_say_more_than_the_runs(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"a": Truth(shift=-30), "b": Truth(), "c": Truth()})
     nothing = replace(results, runs=())
-    assert answer(nothing, judge_study(nothing)) == "There is not enough to say yet."
-    assert terms(judge_study(nothing)) == []
+    assert answer(nothing, analyse_study(nothing)) == "There is not enough to say yet."
+    assert terms(analyse_study(nothing)) == []
     part = replace(results, runs=tuple(run for run in results.runs if run.change != "b"))
-    said = answer(part, judge_study(part))
+    said = answer(part, analyse_study(part))
     assert said.startswith("So far, “a” is better by 0.") and "of “b” there is not enough to say yet." in said
     indifferent = replace(results, study=replace(results.study, smallest_interesting=1.0))
-    assert answer(indifferent, judge_study(indifferent)) == (
+    assert answer(indifferent, analyse_study(indifferent)) == (
         "“a”, “b” and “c” make no difference that matters."
     )
 
@@ -63,17 +63,17 @@ def test_the_answer_does_not_say_more_than_the_runs(tmp_path: Path) -> None:
 def test_an_answer_on_many_changes_stays_short(tmp_path: Path) -> None:
     truths = {f"n{number}": Truth(shift=-20 - 3 * number) for number in range(9)}
     results = make(tmp_path / "s", truths)
-    said = answer(results, judge_study(results))
+    said = answer(results, analyse_study(results))
     assert said.startswith("“n8” is better by") and said.endswith("; 3 more are better.")
     assert len(said) < 200
 
 
 def test_question_first_answer_next_and_each_statistic_explained_before_it_is_tabled(tmp_path: Path) -> None:
     results = make(tmp_path / "s", TRUTHS)
-    judged = judge_study(results)
+    analysis = analyse_study(results)
     page = write_study_report(results.folder).read_text("utf-8")
     body = page[page.index("<body") :]
-    said = answer(results, judged)
+    said = answer(results, analysis)
     assert re.search(r"<h1>([^<]+)</h1>\s*<p[^>]*>([^<]+)</p>", body).groups() == (  # type: ignore[union-attr]
         question(results.study)[0],
         said,
@@ -98,8 +98,8 @@ def test_every_metric_is_explained(metric: str) -> None:
 
 
 def test_one_comparison_is_not_corrected(tmp_path: Path) -> None:
-    one = dict(terms(judge_study(make(tmp_path / "one", {"a": Truth()}))))
-    two = dict(terms(judge_study(make(tmp_path / "two", {"a": Truth(), "b": Truth()}))))
+    one = dict(terms(analyse_study(make(tmp_path / "one", {"a": Truth()}))))
+    two = dict(terms(analyse_study(make(tmp_path / "two", {"a": Truth(), "b": Truth()}))))
     assert one["correction"].startswith("none") and two["correction"].startswith("2 changes")
 
 

@@ -14,7 +14,7 @@ from octavo.studies.plots import curve_plot, forest_plot
 from octavo.studies.report import write_study_report
 from octavo.studies.results import StudyResults
 from octavo.studies.table import improvement_table, markdown, summary, variant_rows
-from octavo.studies.verdict import judge_study
+from octavo.studies.verdict import analyse_study
 from unit.studies.synthetic import Truth, make
 
 TRUTHS = {
@@ -60,7 +60,7 @@ def test_the_page_escapes_what_people_and_models_wrote(page: str) -> None:
 def test_page_and_markdown_say_every_verdict(study: StudyResults, page: str, told: str) -> None:
     from markupsafe import escape
 
-    for verdict in judge_study(study).verdicts:
+    for verdict in analyse_study(study).verdicts:
         assert verdict.sentence in told
         assert str(escape(verdict.statement[1:])) in page
     for words in ("did not hold", "failed to train", "not confirmed", "What the report says"):
@@ -110,7 +110,7 @@ def test_failed_runs_are_listed_with_reasons(page: str) -> None:
 
 
 def test_relative_improvement_and_why_it_may_disagree(study: StudyResults, told: str) -> None:
-    rows = variant_rows(study, judge_study(study))
+    rows = variant_rows(study, analyse_study(study))
     row = next(row for row in rows if row.name == "pairs")
     runs = study.of("pairs")
     expected = sum(1 - (run.val_loss or 0) / (run.initial_loss or 1) for run in runs) / len(runs)
@@ -156,10 +156,10 @@ def test_many_changes_far_apart_can_be_drawn(tmp_path: Path) -> None:
         f"change number {number} with quite a long name": Truth(shift=2.5**number) for number in range(12)
     }
     results = make(tmp_path / "s", truths, noise=3)
-    judged = judge_study(results)
-    rows = variant_rows(results, judged)
+    analysis = analyse_study(results)
+    rows = variant_rows(results, analysis)
     for width in (7.6, 4.6):
-        assert forest_plot(rows, judged, width=width).count("<svg") == 1
+        assert forest_plot(rows, analysis, width=width).count("<svg") == 1
         assert curve_plot(rows, width=width).count("<svg") == 1
 
 
@@ -179,5 +179,5 @@ def test_markdown_escapes_what_would_end_a_cell() -> None:
 def test_a_loss_that_is_no_number_is_not_drawn(study: StudyResults) -> None:
     runs = (replace(study.runs[0], metric=math.inf), *study.runs[1:])
     results = replace(study, runs=runs)
-    judged = judge_study(results)
-    assert "<svg" in forest_plot(variant_rows(results, judged), judged)
+    analysis = analyse_study(results)
+    assert "<svg" in forest_plot(variant_rows(results, analysis), analysis)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from octavo.studies.results import StudyResults, collect
-from octavo.studies.verdict import ChangeVerdict, judge_study
+from octavo.studies.verdict import ChangeVerdict, analyse_study
 from unit.studies.synthetic import NOISE, Truth, make
 
 
-def judged(results: StudyResults) -> dict[str, ChangeVerdict]:
-    return {verdict.change: verdict for verdict in judge_study(results).verdicts}
+def analysis(results: StudyResults) -> dict[str, ChangeVerdict]:
+    return {verdict.change: verdict for verdict in analyse_study(results).verdicts}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> StudyResults:
 
 
 def test_each_verdict_and_whether_the_hypothesis_held(mixed: StudyResults) -> None:
-    found = judged(mixed)
+    found = analysis(mixed)
     assert {name: (verdict.verdict, verdict.held) for name, verdict in found.items()} == {
         "worse": ("worse", False),
         "better": ("better", True),
@@ -52,7 +52,7 @@ def test_each_verdict_and_whether_the_hypothesis_held(mixed: StudyResults) -> No
 
 
 def test_a_sentence_for_people(mixed: StudyResults) -> None:
-    found = judged(mixed)
+    found = analysis(mixed)
     number = r"0\.0\d\d\d"
     pattern = rf"worse by {number} bits per byte \(95 % interval {number} to {number}; noise between seeds {number}\)"
     end = "; the hypothesis “It is as the report says about worse” did not hold"
@@ -73,8 +73,8 @@ def re_full(pattern: str, text: str) -> bool:
 
 
 def test_numbers_behind_the_words(mixed: StudyResults) -> None:
-    whole = judge_study(mixed)
-    found = judged(mixed)
+    whole = analyse_study(mixed)
+    found = analysis(mixed)
     worse = found["worse"]
     mean = sum(run.metric or 0 for run in mixed.of("worse")) / 3
     base = [run.metric or 0 for run in mixed.of("baseline")]
@@ -88,14 +88,14 @@ def test_numbers_behind_the_words(mixed: StudyResults) -> None:
 
 def test_what_failed_does_not_speak_for_the_noise(mixed: StudyResults, tmp_path: Path) -> None:
     truths = {"a": Truth(), "b": Truth(failed={1337: "nan"}, noisier=200), "c": Truth(flat=True, noisier=5)}
-    whole = judge_study(make(tmp_path / "s", truths))
+    whole = analyse_study(make(tmp_path / "s", truths))
     assert whole.noise is not None and whole.noise < 2 * NOISE
 
 
 def test_accuracy_is_better_when_larger(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"change": Truth(shift=40)}, metric="accuracy")
     runs = tuple(dataclasses.replace(run, metric=run.accuracy) for run in results.runs)
-    (verdict,) = judge_study(dataclasses.replace(results, runs=runs)).verdicts
+    (verdict,) = analyse_study(dataclasses.replace(results, runs=runs)).verdicts
     assert verdict.verdict == "worse" and verdict.difference is not None and verdict.difference < 0
     assert "points of accuracy" in verdict.statement
 
@@ -103,7 +103,7 @@ def test_accuracy_is_better_when_larger(tmp_path: Path) -> None:
 @pytest.mark.parametrize("metric", ["val_loss", "perplexity"])
 def test_other_metrics(tmp_path: Path, metric: str) -> None:
     results = make(tmp_path / "s", {"change": Truth(shift=9)}, metric=metric)
-    (verdict,) = judge_study(results).verdicts
+    (verdict,) = analyse_study(results).verdicts
     assert verdict.verdict == "worse"
     factor = math.log(2) * (math.exp(2.3 * math.log(2)) if metric == "perplexity" else 1)
     assert verdict.difference == pytest.approx(9 * NOISE * factor, rel=0.3)
@@ -111,21 +111,21 @@ def test_other_metrics(tmp_path: Path, metric: str) -> None:
 
 def test_per_token_figures_of_other_tokenizers_come_with_a_warning(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"pairs": Truth(bytes_per_token=2.0)}, metric="val_loss")
-    assert any("does not compare" in note for note in judge_study(results).notes)
+    assert any("does not compare" in note for note in analyse_study(results).notes)
     bits = make(tmp_path / "t", {"pairs": Truth(bytes_per_token=2.0)})
-    assert not any("compare" in note for note in judge_study(bits).notes)
+    assert not any("compare" in note for note in analyse_study(bits).notes)
 
 
 def test_another_text_is_said(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"crusoe": Truth(shift=20)})
     study = dataclasses.replace(results.study, data={"baseline": "a", "crusoe": "b"})
-    notes = judge_study(dataclasses.replace(results, study=study)).notes
+    notes = analyse_study(dataclasses.replace(results, study=study)).notes
     assert any("crusoe: evaluated on another text" in note for note in notes)
 
 
 def test_what_is_too_small_to_matter(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"change": Truth(shift=6)}, smallest_interesting=0.2)
-    (verdict,) = judge_study(results).verdicts
+    (verdict,) = analyse_study(results).verdicts
     assert verdict.verdict == "no difference seen"
     assert verdict.statement.startswith("no difference that matters")
 
@@ -138,7 +138,7 @@ def test_stopped_as_hopeless_is_worse_without_numbers(tmp_path: Path) -> None:
         else run
         for run in results.runs
     )
-    (verdict,) = judge_study(dataclasses.replace(results, runs=runs)).verdicts
+    (verdict,) = analyse_study(dataclasses.replace(results, runs=runs)).verdicts
     assert (verdict.verdict, verdict.held, verdict.interval) == ("worse", True, None)
     assert "stopped early as hopeless" in verdict.sentence and "40 %" in verdict.sentence
 
@@ -149,28 +149,28 @@ def test_a_study_that_is_not_finished_says_so(tmp_path: Path) -> None:
         path.unlink()
     (tmp_path / "s" / "runs" / "one" / "seed-1337" / "outcome.json").unlink()
     results = collect(tmp_path / "s")
-    found = judged(results)
+    found = analysis(results)
     assert found["two"].verdict == "not judged" and found["two"].held is None
     assert found["one"].verdict == "worse" and found["one"].seeds == 2
-    assert any("4 runs are still to come" in note for note in judge_study(results).notes)
+    assert any("4 runs are still to come" in note for note in analyse_study(results).notes)
 
 
 def test_a_baseline_that_fails_judges_nothing(tmp_path: Path) -> None:
     results = make(
         tmp_path / "s", {"baseline": Truth(failed=dict.fromkeys(range(1337, 1400), "nan")), "one": Truth()}
     )
-    whole = judge_study(results)
+    whole = analyse_study(results)
     assert [verdict.verdict for verdict in whole.verdicts] == ["not judged"]
     assert any("Of the baseline" in note for note in whole.notes)
 
 
 def test_a_baseline_that_learned_nothing_is_said_and_still_compared(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"baseline": Truth(flat=True), "one": Truth(shift=-60, flat=True)})
-    whole = judge_study(results)
+    whole = analyse_study(results)
     assert whole.verdicts[0].verdict == "better"
     assert any("baseline itself" in note for note in whole.notes)
 
 
 def test_the_verdict_is_the_same_each_time(mixed: StudyResults) -> None:
-    assert judge_study(mixed) == judge_study(collect(mixed.folder))
-    json.dumps([dataclasses.asdict(verdict) for verdict in judge_study(mixed).verdicts])
+    assert analyse_study(mixed) == analyse_study(collect(mixed.folder))
+    json.dumps([dataclasses.asdict(verdict) for verdict in analyse_study(mixed).verdicts])
