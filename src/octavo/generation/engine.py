@@ -23,7 +23,9 @@ WRITTEN = 1000  # bytes that a finished text takes at least
 
 
 def fastest_decoder(model: LanguageModel) -> type[Decoder]:
-    """What decodes this model fastest here."""
+    """What decodes this model fastest here, unless its kind names a decoder of its own."""
+    if model.decoder is not None:
+        return model.decoder
     if NativeDecoder.fits(model):
         return NativeDecoder
     return FullDecoder if type(model).new_cache is LanguageModel.new_cache else CachedDecoder

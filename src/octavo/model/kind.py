@@ -33,6 +33,9 @@ class LanguageModel(nn.Module):
     context: int
     vocab_size: int
 
+    decoder: ClassVar[type[Any] | None] = None
+    """The `generation.Decoder` that writes with it, where none of Octavo's own can: they give it ids alone."""
+
     @abstractmethod
     def forward(self, tokens: Tensor, cache: Any = None) -> Tensor:
         """Logits (B, T, V) of the token after each of `tokens` (B, T).
