@@ -3,104 +3,211 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from octavo.generation.full import FullDecoder, Rows
+from octavo.generation.invariant import batch_invariant
 from octavo.generation.sampling import Window
 from octavo.generation.slots import Precision, Span
 from octavo.model.attention import KeyValueCache
 from octavo.model.gpt import Cache
 from octavo.model.kind import LanguageModel
+from octavo.training.precision import autocast
 
 
 class CachedDecoder(FullDecoder):
     """The same as `FullDecoder`, with a cache.
 
-    On a processor each slot is computed alone: torch's product of several rows rounds otherwise than that of one, so
-    only so are a stream's logits the same to the bit alone and among others. On an accelerator, where single rows
-    leave most of it idle, slots that hold and get equally many ids are computed together; last bits may depend on how
-    many these are.
+    On a processor a stream's logits are the same to the bit alone and among others. Prompts are computed one by one.
+    Single ids, one for each of several slots, are computed together: linear layers are made batch-invariant, and
+    attention looks at just what a row holds. Other operations may still round otherwise for several rows, such as an
+    activation at an odd width. So a decoder tries its rows when it is made, and computes them one by one where they
+    differ.
+
+    On an accelerator, slots that hold and get equally many ids are computed together; last bits may depend on how many
+    these are.
+
+    Attributes:
+        together: how many slots are computed at a time.
     """
 
     def __init__(
         self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
         super().__init__(model, slots=slots, precision=precision, window=window)
-        self.together = self.device.type != "cpu"
+        self.together = slots
         self._cache = model.new_cache(slots)
-        self._parts: dict[tuple[int, int], Cache] = {}
+        self._parts: dict[tuple[int, int], _SlotsCache] = {}
+        self._invariant = self.device.type == "cpu"
+        self._uneven = self._invariant and model.takes_uneven_cache
+        if self._invariant:
+            self._computing, self._least, most = batch_invariant(self._computing, self._products)
+            self.together = min(slots, most)
+            if self.together > 1 and not self._rows_agree():
+                self.together = 1
 
     @torch.no_grad()
     def read(self, spans: Sequence[Span]) -> Tensor:
         groups = self._groups(spans)
-        parts = [self.last(rows, start, end, self._part(rows, start)) for rows, start, end in groups]
-        if len(parts) == 1:
-            return parts[0]
-        if len(parts) == len(spans):  # the order is still that of the spans
-            return torch.cat(parts)
-        read = [slot for rows, _, _ in groups for slot in np.arange(self.slots)[rows].tolist()]
+        parts = [self._logits(group) for group in groups]
+        logits = parts[0] if len(parts) == 1 else torch.cat(parts)
+        read = [slot for group in groups for slot in group.slots]
+        if read == [slot for slot, _, _ in spans]:
+            return logits
         place = {slot: row for row, slot in enumerate(read)}
-        return torch.cat(parts)[[place[slot] for slot, _, _ in spans]]
+        return logits[[place[slot] for slot, _, _ in spans]]
 
     def share(self, source: int, to: Sequence[int], length: int) -> None:
         for layer in self._cache.layers:
             for kept in (layer.keys, layer.values):
                 kept[list(to), :, :length] = kept[source, :, :length].clone()
 
-    def _groups(self, spans: Sequence[Span]) -> list[tuple[Rows, int, int]]:
-        """Slots that are computed together, and which places of them."""
-        if not self.together:
-            return [(slice(slot, slot + 1), start, end) for slot, start, end in spans]
-        groups: dict[tuple[int, int], list[int]] = {}
+    def _groups(self, spans: Sequence[Span]) -> list[_Group]:
+        """What is computed together: as many new ids for each slot, and on a processor just one."""
+        groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         for slot, start, end in spans:
-            groups.setdefault((start, end), []).append(slot)
-        return [(_rows(slots), start, end) for (start, end), slots in groups.items()]
+            if self._invariant and end - start > 1:
+                key = (end - start, slot)
+            elif self._uneven:
+                key = (1, min(start, self._cache.before))  # n-grams look at as many tokens before it
+            else:
+                key = (end - start, start)
+            groups.setdefault(key, []).append((slot, start))
+        found = []
+        for (length, *_), members in groups.items():
+            members.sort(key=lambda member: member[1])  # those that hold equally many attend together
+            for first in range(0, len(members), self.together):
+                slots, starts = zip(*members[first : first + self.together], strict=True)
+                found.append(_Group(slots, starts, length))
+        return found
 
-    def _part(self, rows: Rows, start: int) -> Cache:
-        """The cache of some slots, which hold the first `start` places of their texts."""
-        if isinstance(rows, list):
-            index, before = torch.tensor(rows, device=self.device), self._cache.before
-            part = Cache([_Gathered(layer, index) for layer in self._cache.layers], before=before)
+    @torch.no_grad()
+    def _logits(self, group: _Group) -> Tensor:
+        """Logits (n, V) after the last new id of each slot."""
+        rows, start = group.rows, group.starts[0]
+        if group.even:
+            tokens = self.text[rows, start : start + group.length]
         else:
-            part = self._side_by_side(rows.start, rows.stop)
-        for layer in part.layers:
-            layer.length = start
+            tokens = self.text[group.slots, group.starts][:, None]
+        ids, part = torch.from_numpy(tokens).long().to(self.device), self._part(group, rows, start)
+        if self._invariant and ids.numel() == 1:
+            ids = ids.expand(self._least, 1)
+            part.recent = None if part.recent is None else part.recent.expand(self._least, -1)
+        with autocast(self._products, self.device):
+            found = self._computing(ids, part)
+        return found[: len(group.slots), -1].float()
+
+    def _part(self, group: _Group, rows: Rows, start: int) -> _SlotsCache:
+        """The cache of a group's slots, as they were before the new ids."""
+        part = self._part_of(rows)
+        part.starts = None if group.even else group.starts
+        for layer in part.parts:
+            layer.length, layer.starts = group.starts[-1], part.starts
         if part.before:
-            recent = self.text[rows, max(0, start - part.before) : start]
-            part.recent = torch.from_numpy(recent).long().to(self.device) if start else None
+            before = min(start, part.before)
+            places = np.array(group.starts)[:, None] + np.arange(-before, 0)
+            recent = self.text[np.array(group.slots)[:, None], places]
+            part.recent = torch.from_numpy(recent).long().to(self.device) if before else None
         return part
 
-    def _side_by_side(self, first: int, after: int) -> Cache:
-        if (first, after) not in self._parts:
-            layers: list[KeyValueCache] = [_Part(layer, slice(first, after)) for layer in self._cache.layers]
-            self._parts[first, after] = Cache(layers, before=self._cache.before)
-        return self._parts[first, after]
+    def _part_of(self, rows: Rows) -> _SlotsCache:
+        if isinstance(rows, list):
+            return _SlotsCache(self._cache, torch.tensor(rows, device=self.device), len(rows))
+        key = (rows.start, rows.stop)
+        if key not in self._parts:
+            self._parts[key] = _SlotsCache(self._cache, rows, rows.stop - rows.start)
+        return self._parts[key]
+
+    def _rows_agree(self) -> bool:
+        """Whether single ids that are computed together give the same bits as one by one; tried in the empty slots."""
+        rows, tried, uneven = self.together, min(self.together, 4), self._uneven and not self._cache.before
+        ids = np.random.default_rng(0).integers(self.vocabulary, size=(2, tried), dtype=np.int32)
+        for step in range(min(2, self.context)):
+            starts = [step * (slot % 4 > 1 if uneven else 1) for slot in range(rows)]
+            for slot, start in enumerate(starts):
+                self.text[slot, start] = ids[step, slot % tried]
+            alone = torch.cat([self._logits(_Group((slot,), (starts[slot],), 1)) for slot in range(tried)])
+            for count in {2, min(3, rows), rows}:
+                together = self._logits(_Group(tuple(range(count)), tuple(starts[:count]), 1))
+                if not torch.equal(together, alone[[slot % tried for slot in range(count)]]):
+                    return False
+        return True
 
 
-def _rows(slots: list[int]) -> Rows:
-    side_by_side = slots == list(range(slots[0], slots[0] + len(slots)))
-    return slice(slots[0], slots[0] + len(slots)) if side_by_side else slots
+@dataclass(frozen=True)
+class _Group:
+    """Slots that are computed together, each from a start of its own on, with as many new ids."""
+
+    slots: tuple[int, ...]
+    starts: tuple[int, ...]
+    length: int
+
+    @property
+    def even(self) -> bool:
+        return len(set(self.starts)) == 1
+
+    @property
+    def rows(self) -> Rows:
+        first, after = self.slots[0], self.slots[0] + len(self.slots)
+        return slice(first, after) if self.slots == tuple(range(first, after)) else list(self.slots)
 
 
-class _Part(KeyValueCache):
-    """Slots of a layer's cache that lie side by side."""
+class _SlotsCache(Cache):
+    """Some slots of a decoder's cache."""
 
-    def __init__(self, whole: KeyValueCache, rows: slice) -> None:
-        self.keys, self.values, self.length = whole.keys[rows], whole.values[rows], 0
+    def __init__(self, whole: Cache, rows: slice | Tensor, count: int) -> None:
+        self.parts = [_SlotsLayer(layer, rows, count) for layer in whole.layers]
+        super().__init__([*self.parts], before=whole.before)
 
 
-class _Gathered(KeyValueCache):
-    """Slots of a layer's cache that do not; what is read is a copy."""
+class _SlotsLayer(KeyValueCache):
+    """Some slots of a layer's cache: a view where they lie side by side, else what is read is a copy.
 
-    def __init__(self, whole: KeyValueCache, rows: Tensor) -> None:
-        self.keys, self.values, self.length, self.rows = whole.keys, whole.values, 0, rows
+    Attributes:
+        starts: where each row's new position goes, in ascending order; None: at `length` in all.
+    """
+
+    starts: Sequence[int] | None = None
+
+    def __init__(self, whole: KeyValueCache, rows: slice | Tensor, count: int) -> None:
+        self.length, self.count = 0, count
+        if isinstance(rows, slice):
+            self.keys, self.values = whole.keys[rows], whole.values[rows]
+            self.rows, self.each = slice(None), torch.arange(count, device=whole.keys.device)
+        else:
+            self.keys, self.values, self.rows, self.each = whole.keys, whole.values, rows, rows
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        start, end = self.length, self.length + keys.size(2)
-        self.keys[self.rows, :, start:end] = keys.to(self.keys.dtype)
-        self.values[self.rows, :, start:end] = values.to(self.values.dtype)
-        self.length = end
+        rows, length = keys.size(0), self.length
+        self.length = end = length + keys.size(2)
+        if rows > self.count:  # a single one, filled up
+            self.keys[:, :, length:end], self.values[:, :, length:end] = keys[:1], values[:1]
+            held = self.keys[:, :, :end], self.values[:, :, :end]
+            return held[0].expand(rows, -1, -1, -1), held[1].expand(rows, -1, -1, -1)
+        self.keys[self.rows, :, length:end] = keys.to(self.keys.dtype)
+        self.values[self.rows, :, length:end] = values.to(self.values.dtype)
         return self.keys[self.rows, :, :end], self.values[self.rows, :, :end]
+
+    def attend(
+        self, attend: nn.Module, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """Rows that hold equally many positions attend together, so that none looks at more than is its own."""
+        if self.starts is None:
+            return super().attend(attend, queries, keys, values, mask)
+        starts = torch.tensor(self.starts)
+        self.keys[self.each, :, starts] = keys[:, :, 0]
+        self.values[self.each, :, starts] = values[:, :, 0]
+        found, first = [], 0
+        for start, alike in groupby(self.starts):
+            after = first + len(list(alike))
+            rows: slice | Tensor = slice(first, after)
+            new = queries[rows]
+            rows = rows if isinstance(self.rows, slice) else self.rows[rows]
+            found.append(attend(new, self.keys[rows, :, : start + 1], self.values[rows, :, : start + 1]))
+            first = after
+        return torch.cat(found)

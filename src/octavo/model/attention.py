@@ -38,6 +38,12 @@ class KeyValueCache:
         self.length = end
         return self.keys[:, :, :end], self.values[:, :, :end]
 
+    def attend(
+        self, attend: nn.Module, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """What new queries (B, H, T, D) find, (B, H, T, D), when their keys and values (B, G, T, D) are added."""
+        return attend(queries, *self.append(keys, values), mask)
+
 
 @dataclass(frozen=True)
 class MemoryCache:
@@ -231,9 +237,10 @@ class Attention(nn.Module):
         if rotation is not None:
             qk = rotate(qk, rotation)
         q, k = qk.split((self.heads, self.kv_heads), dim=1)  # (B, H, T, D), (B, G, T, D)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        y = self.attend(q, k, v, mask, causal=self.causal)  # (B, H, T, D)
+        if cache is None:
+            y = self.attend(q, k, v, mask, causal=self.causal)  # (B, H, T, D)
+        else:
+            y = cache.attend(self.attend, q, k, v, mask)  # (B, H, T, D)
         return y.transpose(1, 2).reshape(batch, length, self.heads * self.head_width)
 
 

@@ -14,7 +14,7 @@ from octavo.model.attention import Attention, KeyValueCache, segment_mask
 from octavo.model.dropout import Dropout
 from octavo.model.kind import LanguageModel, reads_old_names
 from octavo.model.ngrams import NGrams
-from octavo.model.positions import Positions, Rotation
+from octavo.model.positions import Positions, Rotation, placed, rotations
 
 
 class Block(nn.Module):
@@ -69,15 +69,20 @@ class PostNormBlock(Block):
 
 
 class Cache:
-    """What the model has read: each block's keys and values, and the last tokens where n-grams need them."""
+    """What the model has read: each block's keys and values, and the last tokens where n-grams need them.
+
+    Attributes:
+        starts: the positions that each row holds, where they differ; see `LanguageModel.takes_uneven_cache`.
+    """
 
     def __init__(self, layers: list[KeyValueCache], *, before: int) -> None:
         self.layers, self.before = layers, before
         self.recent: Tensor | None = None  # (B, ≤ before)
+        self.starts: Sequence[int] | None = None
 
     @property
     def length(self) -> int:
-        """Positions that it holds."""
+        """Positions that it holds; the most that a row holds."""
         return self.layers[0].length
 
     def append(self, tokens: Tensor) -> Tensor | None:
@@ -93,6 +98,7 @@ class GPT(LanguageModel):
     """A decoder-only transformer. `context` is the number of positions that it can see."""
 
     blocks: Sequence[Block]
+    takes_uneven_cache = True
 
     def __init__(
         self,
@@ -132,16 +138,18 @@ class GPT(LanguageModel):
         not go together.
         """
         assert cache is None or segments is None, "a cache holds whole rows"
-        start = cache.length if cache else 0
+        start, starts = (cache.length, cache.starts) if cache else (0, None)
         assert start + tokens.size(1) <= self.context, (
             f"{start + tokens.size(1)} tokens, but {self.context} positions"
         )
         x = self.embedding(tokens)  # (B, T, C)
         earlier = cache.append(tokens) if cache else None
         x = self.ngrams(x, tokens, earlier) if segments is None else self.ngrams(x, tokens, segments=segments)
-        x = self.positions(x, start)
+        if starts is None:
+            x, rotation = self.positions(x, start), self.positions.rotation(start, tokens.size(1))
+        else:
+            x, rotation = placed(self.positions, x, starts), rotations(self.positions, starts, tokens.size(1))
         x = self.dropout(self.embedding_norm(x))
-        rotation = self.positions.rotation(start, tokens.size(1))
         mask = None if segments is None else segment_mask(segments)
         for index, block in enumerate(self.blocks):
             x = block(x, rotation, cache.layers[index] if cache else None, mask)  # (B, T, C)

@@ -28,10 +28,13 @@ class LanguageModel(nn.Module):
         vocab_size: V.
         blocks: the modules that repeat, if there are any: what may be recomputed, what fsdp gathers one at a time,
             and whose matrices Muon takes.
+        takes_uneven_cache: whether `forward` goes by the `starts` of a cache and its layers' `attend`: then rows that
+            hold different numbers of positions are computed together.
     """
 
     context: int
     vocab_size: int
+    takes_uneven_cache: ClassVar[bool] = False
 
     decoder: ClassVar[type[Any] | None] = None
     """The `generation.Decoder` that writes with it, where none of Octavo's own can: they give it ids alone."""

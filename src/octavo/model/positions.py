@@ -7,6 +7,7 @@ B batch, T positions, C width, D head width.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -34,6 +35,18 @@ class Positions(nn.Module):
 
     def shorten(self, context: int) -> None:
         """Forget what was trained for the positions from `context` on."""
+
+
+def placed(positions: Positions, x: Tensor, starts: Sequence[int]) -> Tensor:
+    """`positions.forward` for rows of x (B, T, C) that begin at places of their own."""
+    return torch.cat([positions(row, start) for row, start in zip(x.split(1), starts, strict=True)])
+
+
+def rotations(positions: Positions, starts: Sequence[int], length: int) -> Rotation | None:
+    """`positions.rotation` for rows that begin at places of their own, (B, 1, T, R/2)."""
+    found = {start: positions.rotation(start, length) for start in starts}
+    cos, sin = zip(*(found[start] or (None, None) for start in starts), strict=True)
+    return None if cos[0] is None else (torch.stack(cos)[:, None], torch.stack(sin)[:, None])
 
 
 class LearnedPositions(Positions):

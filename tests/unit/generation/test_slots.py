@@ -123,7 +123,7 @@ def test_slots_that_are_computed_together_round_otherwise_and_no_more(
 ) -> None:
     """As they are on an accelerator: groups of equal length, side by side in memory and not."""
     grouped, single = (CachedDecoder(model_of(shape), slots=SLOTS) for _ in range(2))
-    grouped.together = True
+    grouped.together, grouped._invariant, grouped._uneven = SLOTS, False, False
     for deed, what in schedule:
         if deed == "feed":
             torch.testing.assert_close(grouped.feed(what), single.feed(what), rtol=1e-5, atol=1e-5)
