@@ -28,6 +28,18 @@ TimeStep = Annotated[
 ]
 
 
+Ship = Annotated[
+    bool, Parameter(help="Say instead what other libraries can say of the model, and how.", negative="")
+]
+Price = Annotated[float | None, Parameter(help="Price of one device for an hour, for the predicted costs.")]
+
+
+On = Annotated[
+    list[str] | None,
+    Parameter(help="Machines to predict for instead of timing a step here: h100,4x8xh100; list shows all."),
+]
+
+
 def plan_command(
     recipe: RecipeName = None,
     *overrides: Overrides,
@@ -35,16 +47,10 @@ def plan_command(
     vocabulary: Annotated[
         int | None, Parameter(help="Vocabulary size to count with when there is no text.")
     ] = None,
-    on: Annotated[
-        list[str] | None,
-        Parameter(
-            help="Machines to predict for instead of timing a step here: h100,4x8xh100; list shows all."
-        ),
-    ] = None,
-    price: Annotated[
-        float | None, Parameter(help="Price of one device for an hour, for the predicted costs.")
-    ] = None,
+    on: On = None,
+    price: Price = None,
     time: TimeStep = None,
+    ship: Ship = False,
     json: Json = False,
 ) -> int:
     """Parameters, memory, one step timed or predicted, time to finish, and whether the text is enough for the model.
@@ -58,6 +64,8 @@ def plan_command(
     octavo plan ten-minutes --text book.txt model.layers=12 --json
 
     octavo plan tinystories-gpt2 --text stories.txt --on rtx4090,8xh100
+
+    octavo plan shakespeare-char-modern --ship
     """
     from octavo.config import DEFAULT_RECIPE, default_said
     from octavo.runs.plan import plan
@@ -67,6 +75,8 @@ def plan_command(
         return show_machines(json=json)
     recipe, overrides = split_recipe(recipe, overrides)
     text, settings = split_overrides(text, overrides)
+    if ship:
+        return show_targets(recipe or DEFAULT_RECIPE, settings, json=json)
     facts = plan(
         recipe or DEFAULT_RECIPE,
         text,
@@ -85,6 +95,20 @@ def plan_command(
     show_predictions(facts.get("predictions"))
     for warning in facts["warnings"]:
         show(f"\nwarning: {warning}")
+    return 0
+
+
+def show_targets(recipe: str, settings: list[str], *, json: bool) -> int:
+    """What each target can say of a recipe."""
+    from octavo.config import load_recipe
+    from octavo.ship.table import as_rows, lines, said
+
+    found = said(load_recipe(recipe, settings))
+    if json:
+        print_json(as_rows(found))
+        return 0
+    for line in lines(found):
+        show(line)
     return 0
 
 

@@ -163,6 +163,7 @@ class OpenedFile(Opened):
         import llama_cpp
 
         self.library: Any = llama_cpp
+        threads = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
         reader: Any = gguf.GGUFReader(str(path))
         arch = bytes(reader.fields["general.architecture"].parts[-1]).decode()
         context = int(reader.fields[f"{arch}.context_length"].parts[-1][0])
@@ -180,7 +181,8 @@ class OpenedFile(Opened):
                 logits_all=True,
                 type_k=llama_cpp.GGML_TYPE_F32,
                 type_v=llama_cpp.GGML_TYPE_F32,
-                n_threads=os.cpu_count(),
+                n_threads=threads,
+                n_threads_batch=threads,
                 verbose=False,
             )
 
