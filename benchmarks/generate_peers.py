@@ -25,11 +25,11 @@ Generate = Callable[[int], None]  # writes so many tokens after the prompt, in e
 
 
 def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
-    """Through the writer: with its sampling, its log-probabilities and its text."""
+    """Through the engine: with its sampling, its log-probabilities and its text."""
     import torch
 
     from octavo import __version__
-    from octavo.generation import Sampling, Writer
+    from octavo.generation import Engine, Sampling
     from octavo.model.build import build_model
     from octavo.model.gpt_config import GPTConfig
 
@@ -56,11 +56,11 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
     rest = {"positions": "learned", "norm": "layer", "feed_forward": spec["activation"], "tied": spec["tied"]}
     config = GPTConfig.model_validate({name: spec[name] for name in names} | rest)
     model = build_model(config, vocab_size=spec["vocabulary"], seed=1).eval().to(spec["device"])
-    writer = Writer(model, Letters(), precision=spec.get("precision", "float32"))  # type: ignore[arg-type]
+    engine = Engine(model, Letters(), precision=spec.get("precision", "float32"))  # type: ignore[arg-type]
     prompt = "".join(chr(1 + i % 60) for i in range(spec["prompt"]))
 
     def generate(tokens: int) -> None:
-        done = writer.samples(
+        done = engine.samples(
             prompt, tokens=tokens, sampling=Sampling(temperature=0), count=spec["streams"], seed=1
         )
         assert all(len(sample.ids) == tokens for sample in done)

@@ -1,4 +1,4 @@
-"""The writer: goes on from prompts, token by token, in the slots of a decoder."""
+"""The generation engine: it continues prompts, token by token, in the slots of a decoder."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def fastest_decoder(model: LanguageModel) -> type[Decoder]:
     return FullDecoder if type(model).new_cache is LanguageModel.new_cache else CachedDecoder
 
 
-class Writer:
-    """A model with its tokenizer, ready to write.
+class Engine:
+    """A model with its tokenizer, ready to generate text.
 
     `precision`: bfloat16 is faster and rounds the numbers that are multiplied, int8 rounds the matrices alone, to a
     quarter of their memory, so that a text may turn out another.
@@ -195,6 +195,6 @@ class Writer:
 
 
 def in_order(samples: Iterable[Sample]) -> list[Sample]:
-    """What `Writer.write_each` yields, once each, in the order of the requests."""
+    """What `Engine.write_each` yields, once each, in the order of the requests."""
     found = {sample.number: sample for sample in samples}
     return [found[number] for number in sorted(found)]

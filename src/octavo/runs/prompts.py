@@ -12,7 +12,7 @@ from typing import Any
 from octavo.correction import Correction, Corrector
 from octavo.correction.words import WORD
 from octavo.errors import InputError, OctavoError, TokenizerError
-from octavo.generation import Sample, TextRequest, Writer
+from octavo.generation import Engine, Sample, TextRequest
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.runs.run import Run
@@ -58,10 +58,10 @@ def write_all(
     Raises TokenizerError, before anything is written, that lists every prompt that the vocabulary does not cover.
     """
     console = console or Console(quiet=True)
-    writer, problems = Writer(run.model, run.tokenizer), []
+    engine, problems = Engine(run.model, run.tokenizer), []
     for prompt in prompts:
         try:
-            writer.prompt_ids(prompt)
+            engine.prompt_ids(prompt)
         except InputError as error:
             problems.append(f"{prompt!r}: {error.what}")
     if problems:

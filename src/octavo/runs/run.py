@@ -14,7 +14,7 @@ import torch
 
 from octavo.config import Recipe, stored_recipe
 from octavo.errors import CheckpointError, InputError, RunFolderError
-from octavo.generation import Precision, Prompt, Sample, TextRequest, Writer
+from octavo.generation import Engine, Precision, Prompt, Sample, TextRequest
 from octavo.ground.shown import shown
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
@@ -152,7 +152,7 @@ class Run:
         **sampling: Any,
     ) -> str:
         """What the model writes after `prompt` (without it), a text or its ids. `sampling`: temperature, top_k, top_p,
-        min_p, repetition_penalty, window; what is not given is the recipe's. `precision`: see `Writer`."""
+        min_p, repetition_penalty, window; what is not given is the recipe's. `precision`: see `Engine`."""
         return "".join(
             self.stream(prompt, tokens=tokens, seed=seed, stop=stop, precision=precision, **sampling)
         )
@@ -168,7 +168,7 @@ class Run:
         **sampling: Any,
     ) -> Iterator[str]:
         """The same in pieces, as they are written."""
-        yield from Writer(self.model, self.tokenizer, precision=precision).stream(
+        yield from Engine(self.model, self.tokenizer, precision=precision).stream(
             prompt,
             tokens=tokens or self.config.sampling.tokens,
             sampling=sampling_of(self.config.sampling, **sampling),
@@ -188,7 +188,7 @@ class Run:
         **sampling: Any,
     ) -> list[Sample]:
         """Several continuations written side by side, with ids and log-probabilities."""
-        return Writer(self.model, self.tokenizer, precision=precision).samples(
+        return Engine(self.model, self.tokenizer, precision=precision).samples(
             prompt,
             tokens=tokens or self.config.sampling.tokens,
             sampling=sampling_of(self.config.sampling, **sampling),
@@ -208,7 +208,7 @@ class Run:
     ) -> Iterator[tuple[Sample, str]]:
         """Several texts at once, each after a prompt of its own: (sample, new text) as it comes, `sample.number` its
         place among the requests."""
-        yield from Writer(self.model, self.tokenizer, precision=precision).write_each(
+        yield from Engine(self.model, self.tokenizer, precision=precision).write_each(
             requests,
             tokens=tokens or self.config.sampling.tokens,
             sampling=sampling_of(self.config.sampling, **sampling),

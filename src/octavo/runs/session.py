@@ -17,7 +17,7 @@ from octavo.config import Recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import CheckpointError, DivergedError, Interrupted
-from octavo.generation import TextRequest, Writer, in_order
+from octavo.generation import Engine, TextRequest, in_order
 from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
@@ -352,7 +352,7 @@ def write_samples(
     settings, prompts = recipe.sampling, recipe.sampling.prompts
     # Of seeds of their own, for the same draws would make the samples nearly the same.
     requests = [TextRequest(prompt, recipe.seed + number) for number, prompt in enumerate(prompts)]
-    written = Writer(model, dataset.tokenizer).write_each(
+    written = Engine(model, dataset.tokenizer).write_each(
         requests, tokens=settings.tokens, sampling=sampling_of(settings)
     )
     texts = []

@@ -27,7 +27,7 @@ from octavo.config.own import changed_parts
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import CheckpointError, ConfigError, CorpusError, DivergedError, InputError
-from octavo.generation import Writer
+from octavo.generation import Engine
 from octavo.ground.console import Console
 from octavo.ground.files import drop_asides, replace_text, storage_errors
 from octavo.ground.made import put_away
@@ -266,7 +266,7 @@ def train_in(
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
     for prompt in recipe.sampling.prompts:
-        Writer(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
+        Engine(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
     earlier = world.broadcast(folder.made_by() if world.first else None)
     if earlier is not None:
         compare_with(earlier, dataset, console)

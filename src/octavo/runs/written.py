@@ -16,7 +16,7 @@ from octavo.dataset import Dataset
 from octavo.evaluation.diversity import diversity, measured, unit_of
 from octavo.evaluation.memorization import Copying, copying
 from octavo.evaluation.writing import COPIED
-from octavo.generation import Sample, Sampling, Writer
+from octavo.generation import Engine, Sample, Sampling
 from octavo.ground.files import storage_errors
 from octavo.model.kind import LanguageModel
 from octavo.runs.sampling import sampling_of
@@ -79,7 +79,7 @@ def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Written:
         tokens, count = model.context, STORIES
     if sampling.temperature == 0:
         count = 1  # they would all be the same
-    samples = Writer(model, dataset.tokenizer).samples(
+    samples = Engine(model, dataset.tokenizer).samples(
         "", tokens=tokens, sampling=sampling, count=count, seed=recipe.seed
     )
     return Written(samples, sampling, tokens, held_out_like(samples, dataset))

@@ -13,7 +13,7 @@ from typing import Any
 from octavo.config import Recipe, apply_value, check
 from octavo.dataset import Dataset
 from octavo.errors import InputError, OctavoError
-from octavo.generation import Writer
+from octavo.generation import Engine
 from octavo.ground.console import Console
 from octavo.ground.memory import available_memory
 from octavo.model.build import build_model
@@ -113,7 +113,7 @@ def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Fa
     vocab_size = dataset.tokenizer.vocab_size
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
     for prompt in recipe.sampling.prompts:
-        Writer(model, dataset.tokenizer).prompt_ids(prompt)
+        Engine(model, dataset.tokenizer).prompt_ids(prompt)
     training = recipe.training
     return Facts(
         recipe=recipe,

@@ -1,4 +1,4 @@
-"""The writer, with real tokenizers; models are tiny and random, or follow a script."""
+"""The engine, with real tokenizers; models are tiny and random, or follow a script."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from octavo.config.parts import parts
 from octavo.errors import TokenizerError
-from octavo.generation import Decoder, Sample, Sampling, Writer, native
+from octavo.generation import Decoder, Engine, Sample, Sampling, native
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
@@ -34,14 +34,16 @@ def tokenizer(kind: str, documents: bool = True) -> Tokenizer:
 
 
 @cache
-def writer(kind: str = "char", positions: str = "rotary", context: int = T, documents: bool = True) -> Writer:
+def engine_for(
+    kind: str = "char", positions: str = "rotary", context: int = T, documents: bool = True
+) -> Engine:
     torch.set_num_threads(1)
     vocabulary = tokenizer(kind, documents)
     config = GPTConfig.model_validate(
         {"layers": 2, "width": 16, "heads": 2, "context": context, "positions": positions}
         | {"initialization": {"kind": "normal", "std": 0.4}}
     )
-    return Writer(build_model(config, vocab_size=vocabulary.vocab_size, seed=3), vocabulary)
+    return Engine(build_model(config, vocab_size=vocabulary.vocab_size, seed=3), vocabulary)
 
 
 def script(tokens: Sequence[int]) -> type[Decoder]:
@@ -65,7 +67,7 @@ def feed(decoder: Decoder, tokens: Tensor) -> Tensor:
 
 
 def follow(
-    writing: Writer, tokens: Sequence[int], prompt: str = "the", **options
+    writing: Engine, tokens: Sequence[int], prompt: str = "the", **options
 ) -> tuple[Sample, list[str]]:
     steps = list(
         writing.write(
@@ -87,7 +89,7 @@ def follow(
 @pytest.mark.parametrize("prompt", ["", "th", "the sma", "the smal", "the small bird sees"], ids=len)
 def test_cached_writing_is_full_writing(prompt: str, positions: str, sampling: Sampling) -> None:
     for context in (1, 2, 3, T):
-        writing = writer("char", positions, context)
+        writing = engine_for("char", positions, context)
         texts = []
         for decoder in (CachedDecoder, FullDecoder):
             steps = writing.write(prompt, tokens=6 * T, sampling=sampling, count=2, seed=5, decoder=decoder)
@@ -130,7 +132,7 @@ def test_both_decoders_forget_the_same_tokens_for_ngrams(first: int) -> None:
 
 
 def test_every_token_sees_three_quarters_of_the_context_or_all_that_there_is() -> None:
-    decoder = FullDecoder(writer().model.eval(), slots=1)
+    decoder = FullDecoder(engine_for().model.eval(), slots=1)
     for written in range(1, 6 * T):
         decoder.feed({0: [0]})
         assert len(decoder.held(0)) >= min(written, 3 * T // 4)
@@ -141,7 +143,7 @@ def test_every_token_sees_three_quarters_of_the_context_or_all_that_there_is() -
 def test_a_cropped_window_reads_exactly_the_last_tokens_that_fit(decoder: type[Decoder]) -> None:
     if decoder is NativeDecoder and native.compiled() is None:
         pytest.skip("there is no C compiler here")
-    model = writer().model.eval()
+    model = engine_for().model.eval()
     tokens = torch.randint(
         model.embedding.num_embeddings, (2, 4 * T), generator=torch.Generator().manual_seed(0)
     )
@@ -154,7 +156,7 @@ def test_a_cropped_window_reads_exactly_the_last_tokens_that_fit(decoder: type[D
 @pytest.mark.parametrize("decoder", [CachedDecoder, FullDecoder, None])
 def test_what_is_written_beyond_the_context_follows_the_window(decoder: type[Decoder] | None) -> None:
     """Also one token, which is read anew at every step."""
-    writing = writer()
+    writing = engine_for()
     ids = writing.prompt_ids("the small")
     for _ in range(3 * T):
         ids.append(int(writing.model(torch.tensor([ids[-T:]]))[0, -1].argmax()))
@@ -166,7 +168,7 @@ def test_what_is_written_beyond_the_context_follows_the_window(decoder: type[Dec
 
 def test_a_long_prompt_is_read_to_its_end() -> None:
     """Only its last T tokens fit, and all of them count."""
-    writing = writer(documents=False)
+    writing = engine_for(documents=False)
     long = "the small bird sees a big tree"
     assert writing.samples(long, tokens=5, sampling=GREEDY)[0].ids == (
         writing.samples(long[-T:], tokens=5, sampling=GREEDY)[0].ids
@@ -175,7 +177,7 @@ def test_a_long_prompt_is_read_to_its_end() -> None:
 
 @pytest.mark.parametrize("kind", ["char", "byte", "word"])
 def test_log_probabilities_are_those_of_a_full_forward(kind: str) -> None:
-    writing = writer(kind, context=32)
+    writing = engine_for(kind, context=32)
     prompt = "the small bird"
     for sampling in (GREEDY, SAMPLED):  # before temperature and filters
         for sample in writing.samples(prompt, tokens=10, sampling=sampling, count=2, seed=1):
@@ -192,7 +194,7 @@ def test_log_probabilities_are_those_of_a_full_forward(kind: str) -> None:
 
 
 def test_a_sample_is_the_same_whatever_the_count() -> None:
-    writing = writer()
+    writing = engine_for()
     many = writing.samples("the", tokens=30, sampling=SAMPLED, count=5, seed=2)
     assert [sample.index for sample in many] == [0, 1, 2, 3, 4]
     for index, sample in enumerate(many):
@@ -206,7 +208,7 @@ def test_a_sample_is_the_same_whatever_the_count() -> None:
 def test_seeds_repeat_and_differ() -> None:
     def ids(seed: int) -> list[int]:
         torch.manual_seed(seed + 100)  # a sample depends on no random numbers but its own
-        return writer().samples("the", tokens=30, sampling=SAMPLED, seed=seed)[0].ids
+        return engine_for().samples("the", tokens=30, sampling=SAMPLED, seed=seed)[0].ids
 
     assert ids(1) == ids(1) != ids(2)
 
@@ -217,20 +219,20 @@ def test_no_sample_of_one_seed_is_a_sample_of_another() -> None:
     texts = [
         tuple(sample.ids)
         for seed in range(5)
-        for sample in writer().samples("", tokens=12, sampling=plain, count=5, seed=seed)
+        for sample in engine_for().samples("", tokens=12, sampling=plain, count=5, seed=seed)
     ]
     assert len(set(texts)) == 25
 
 
 def test_greedy_writing_takes_no_seed() -> None:
-    texts = {writer().samples("the", tokens=30, sampling=GREEDY, seed=seed)[0].text for seed in range(3)}
+    texts = {engine_for().samples("the", tokens=30, sampling=GREEDY, seed=seed)[0].text for seed in range(3)}
     assert len(texts) == 1
 
 
 @pytest.mark.parametrize("kind", ["char", "byte", "word"])
 @pytest.mark.parametrize("limit", [1, 2, 17])
 def test_the_limit_is_kept(kind: str, limit: int) -> None:
-    for sample in writer(kind).samples("the", tokens=limit, sampling=SAMPLED, count=4, seed=1):
+    for sample in engine_for(kind).samples("the", tokens=limit, sampling=SAMPLED, count=4, seed=1):
         assert len(sample.ids) == len(sample.log_probabilities) <= limit
         assert sample.finish == ("length" if len(sample.ids) == limit else "end") or sample.ids[-1] == (
             tokenizer(kind).end
@@ -239,12 +241,12 @@ def test_the_limit_is_kept(kind: str, limit: int) -> None:
 
 def test_writing_leaves_the_random_numbers_of_torch_alone() -> None:
     before = torch.get_rng_state()
-    writer().samples("the", tokens=10, sampling=SAMPLED)
+    engine_for().samples("the", tokens=10, sampling=SAMPLED)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_dropout_is_off_while_writing() -> None:
-    writing = writer()
+    writing = engine_for()
     writing.model.train()
     writing.samples("the", tokens=2, sampling=GREEDY)
     assert not writing.model.training
@@ -255,7 +257,7 @@ def test_dropout_is_off_while_writing() -> None:
 
 @pytest.mark.parametrize("kind", ["char", "byte", "word"])
 def test_an_end_token_ends(kind: str) -> None:
-    writing = writer(kind)
+    writing = engine_for(kind)
     words = writing.tokenizer.encode("big tree").tolist()
     sample, pieces = follow(writing, [*words, writing.tokenizer.end, *words], limit=50)
     assert sample.ids == [*words, writing.tokenizer.end]
@@ -264,14 +266,14 @@ def test_an_end_token_ends(kind: str) -> None:
 
 
 def test_a_stream_that_has_ended_does_not_stop_the_others() -> None:
-    writing = writer()
+    writing = engine_for()
     samples = writing.samples("the", tokens=200, sampling=SAMPLED, count=12, seed=4)
     lengths = {len(sample.ids) for sample in samples}
     assert len(lengths) > 2 and {sample.finish for sample in samples} >= {"end"}
 
 
 def test_text_held_back_for_a_stop_string_is_let_out_at_the_end() -> None:
-    writing = writer()
+    writing = engine_for()
     for tail, finish in (([], "length"), ([writing.tokenizer.end], "end")):
         tokens = [*writing.tokenizer.encode("a big tr").tolist(), *tail]
         sample, pieces = follow(writing, tokens, stop=["tree"])
@@ -280,13 +282,13 @@ def test_text_held_back_for_a_stop_string_is_let_out_at_the_end() -> None:
 
 
 def test_text_that_was_no_stop_string_after_all_is_let_out_at_once() -> None:
-    writing = writer()
+    writing = engine_for()
     _, pieces = follow(writing, writing.tokenizer.encode("a tri").tolist(), stop=["tree"])
     assert pieces == ["a", " ", "", "", "tri"]
 
 
 def test_a_stop_string_may_be_split_over_tokens() -> None:
-    writing = writer("byte")
+    writing = engine_for("byte")
     tokens = list("größer – schön".encode())
     for stop in ("ß", "– s", "ö", "größer"):
         sample, pieces = follow(writing, tokens, stop=[stop])
@@ -295,7 +297,7 @@ def test_a_stop_string_may_be_split_over_tokens() -> None:
 
 
 def test_a_stop_string_over_words() -> None:
-    writing = writer("word")
+    writing = engine_for("word")
     sample, _ = follow(writing, writing.tokenizer.encode("a big tree. yes, you").tolist(), stop=["tree. y"])
     assert sample.text == " a big "
     assert sample.finish == "stop"
@@ -320,9 +322,9 @@ def cut(pieces: Sequence[str], stops: Sequence[str]) -> str:
 def test_stop_strings(text: str, stops: list[str], kind: str) -> None:
     if kind == "char":
         vocabulary = parts("tokenizer")["char"]().build(lambda: iter(["abé–"]), documents=True)
-        writing = Writer(writer("byte").model, vocabulary)
+        writing = Engine(engine_for("byte").model, vocabulary)
     else:
-        writing = writer("byte")
+        writing = engine_for("byte")
     sample, pieces = follow(writing, writing.tokenizer.encode(text).tolist(), prompt="ab", stop=stops)
     assert sample.text == "".join(pieces) == cut(text, stops)
     assert not any(stop in sample.text for stop in stops if stop)
@@ -330,7 +332,7 @@ def test_stop_strings(text: str, stops: list[str], kind: str) -> None:
 
 
 def test_half_a_character_at_the_limit_is_shown_as_such() -> None:
-    sample, _ = follow(writer("byte"), list("aé".encode())[:2])
+    sample, _ = follow(engine_for("byte"), list("aé".encode())[:2])
     assert sample.text == "a\N{REPLACEMENT CHARACTER}"
 
 
@@ -339,7 +341,7 @@ def test_half_a_character_at_the_limit_is_shown_as_such() -> None:
 
 @pytest.mark.parametrize("kind", ["char", "byte", "word"])
 def test_an_empty_prompt_starts_a_document(kind: str) -> None:
-    writing = writer(kind)
+    writing = engine_for(kind)
     decoder = script([writing.tokenizer.end])
     list(writing.write("", tokens=3, sampling=GREEDY, decoder=decoder))
     assert decoder.fed == [[[writing.tokenizer.start]]]
@@ -350,18 +352,18 @@ def test_an_empty_prompt_starts_a_document(kind: str) -> None:
     ("kind", "first"), [("byte", ord("\n")), ("char", 0)], ids=["a line break", "the first token"]
 )
 def test_an_empty_prompt_without_special_tokens(kind: str, first: int) -> None:
-    assert writer(kind, documents=False).prompt_ids("") == [first]
+    assert engine_for(kind, documents=False).prompt_ids("") == [first]
 
 
 @pytest.mark.parametrize(("kind", "prompt"), [("char", "the Ωmega"), ("word", "the Ωmega bird")])
 def test_a_prompt_outside_the_vocabulary_is_an_error_that_names_it(kind: str, prompt: str) -> None:
     with pytest.raises(TokenizerError, match="Ω"):
-        writer(kind).samples(prompt, tokens=3, sampling=GREEDY)
+        engine_for(kind).samples(prompt, tokens=3, sampling=GREEDY)
 
 
 def test_words_are_spaced_as_their_neighbours_ask() -> None:
     """The first word after the prompt gets the space, a special token does not; the text holds no prompt."""
-    writing = writer("word")
+    writing = engine_for("word")
     word = writing.tokenizer.encode("tree . ha").tolist()
     assert follow(writing, word, prompt="the big")[0].text == " tree. ha"
     assert follow(writing, word[1:], prompt="the big tree")[0].text == ". ha"
@@ -369,7 +371,7 @@ def test_words_are_spaced_as_their_neighbours_ask() -> None:
 
 
 def test_a_penalty_counts_the_prompt() -> None:
-    writing = writer(documents=False)
+    writing = engine_for(documents=False)
     first = writing.samples("the", tokens=1, sampling=GREEDY)[0].ids[0]
     prompt = writing.tokenizer.decode([first]) + "the"
     plain = writing.samples(prompt, tokens=40, sampling=GREEDY)[0].ids

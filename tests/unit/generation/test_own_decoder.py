@@ -1,4 +1,4 @@
-"""CONTRIBUTING's decoder, as it stands, writes through the writer: several texts, more than slots, to the bit alone."""
+"""CONTRIBUTING's decoder, as it stands, writes through the engine: several texts, more than slots, to the bit alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from guards.common import ROOT
 from guards.snippets import blocks
 from octavo.config.parts import parts
-from octavo.generation import Sample, Sampling, TextRequest, Writer, in_order
+from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
@@ -50,25 +50,25 @@ def texts(samples: list[Sample]) -> list[tuple[list[int], list[float], str]]:
 
 def test_it_writes_what_the_model_expects_after_the_last_four_ids() -> None:
     own, toy = walk_through(), run()
-    writer = Writer(toy.model, toy.tokenizer)
+    engine = Engine(toy.model, toy.tokenizer)
     for prompt in PROMPTS:
-        *_, (sample, _) = writer.write(prompt, tokens=40, sampling=GREEDY, decoder=own.Nearsighted)
-        expected = by_hand(toy.model, writer.prompt_ids(prompt), 40, toy.tokenizer.end)
+        *_, (sample, _) = engine.write(prompt, tokens=40, sampling=GREEDY, decoder=own.Nearsighted)
+        expected = by_hand(toy.model, engine.prompt_ids(prompt), 40, toy.tokenizer.end)
         assert sample.ids == expected
 
 
 def test_it_writes_many_texts_in_few_slots_as_it_writes_each_alone() -> None:
     own, toy = walk_through(), run()
-    writer = Writer(toy.model, toy.tokenizer)
+    engine = Engine(toy.model, toy.tokenizer)
     asked = [TextRequest(prompt, seed=seed) for prompt in PROMPTS for seed in range(4)]
     alone = [
         in_order(
-            s for s, _ in writer.write_each([one], tokens=30, sampling=Sampling(), decoder=own.Nearsighted)
+            s for s, _ in engine.write_each([one], tokens=30, sampling=Sampling(), decoder=own.Nearsighted)
         )
         for one in asked
     ]
     for slots in (2, 5, None):
-        written = writer.write_each(
+        written = engine.write_each(
             asked, tokens=30, sampling=Sampling(), slots=slots, decoder=own.Nearsighted
         )
         assert texts(in_order(s for s, _ in written)) == [text for one in alone for text in texts(one)]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from octavo.config.parts import parts
 from octavo.errors import InputError, TokenizerError
-from octavo.generation import Decoder, Sample, Sampling, TextRequest, Writer, engine, native
+from octavo.generation import Decoder, Engine, Sample, Sampling, TextRequest, engine, native
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.engine import in_order
 from octavo.generation.full import FullDecoder
@@ -29,11 +29,11 @@ PROMPTS: list[str | list[int]] = ["", "th", "the small bird sees", [3], [1, 2, 3
 
 
 @cache
-def writer() -> Writer:
+def engine_for() -> Engine:
     tokenizer = parts("tokenizer")["char"]().build(lambda: iter([TEXT]), documents=True)
     options = {"layers": 2, "width": 16, "heads": 2, "context": 8, "positions": "rotary"}
     config = GPTConfig.model_validate(options | {"initialization": {"kind": "normal", "std": 0.4}})
-    return Writer(build_model(config, vocab_size=tokenizer.vocab_size, seed=3), tokenizer)
+    return Engine(build_model(config, vocab_size=tokenizer.vocab_size, seed=3), tokenizer)
 
 
 def counting(kind: type[Decoder]) -> Any:
@@ -77,11 +77,11 @@ def test_each_text_is_what_it_is_alone(
         pytest.skip("there is no C compiler here")
     sampling = Sampling(**{**vars(SAMPLED), "window": window})
     how: dict[str, Any] = {"tokens": 14, "sampling": sampling, "stop": stop, "decoder": kind}
-    pieces = list(writer().write_each(asked, slots=slots, **how))
+    pieces = list(engine_for().write_each(asked, slots=slots, **how))
     samples = in_order(sample for sample, _ in pieces)
     assert [sample.number for sample in samples] == list(range(len(asked)))
     for request, sample in zip(asked, samples, strict=True):
-        *_, (alone, _) = writer().write(request.prompt, seed=request.seed, first=request.index, **how)
+        *_, (alone, _) = engine_for().write(request.prompt, seed=request.seed, first=request.index, **how)
         assert told(sample) == told(alone)
         assert sample.text == "".join(piece for one, piece in pieces if one is sample)
 
@@ -89,10 +89,12 @@ def test_each_text_is_what_it_is_alone(
 def test_nothing_is_computed_for_a_text_that_has_ended() -> None:
     kind = counting(CachedDecoder)
     asked = [TextRequest("th", seed) for seed in range(12)]
-    samples = in_order(s for s, _ in writer().write_each(asked, tokens=200, sampling=SAMPLED, decoder=kind))
+    samples = in_order(
+        s for s, _ in engine_for().write_each(asked, tokens=200, sampling=SAMPLED, decoder=kind)
+    )
     lengths = [len(sample.ids) for sample in samples]
     assert len(set(lengths)) > 2
-    prompt = len(writer().prompt_ids("th"))
+    prompt = len(engine_for().prompt_ids("th"))
     assert kind.made == 12
     assert (
         kind.ids == prompt + sum(lengths) - 12
@@ -105,7 +107,7 @@ def test_those_that_wait_take_the_place_of_those_that_end() -> None:
     asked = [TextRequest("th", seed) for seed in range(9)]
     begun: set[int] = set()
     ended: set[int] = set()
-    for sample, _ in writer().write_each(asked, tokens=30, sampling=SAMPLED, slots=2, decoder=kind):
+    for sample, _ in engine_for().write_each(asked, tokens=30, sampling=SAMPLED, slots=2, decoder=kind):
         begun.add(sample.number)
         ended |= {sample.number} if sample.finish else set()
         # Both are told of after a step, in which the last token of either was written.
@@ -117,43 +119,43 @@ def test_those_that_wait_take_the_place_of_those_that_end() -> None:
 @pytest.mark.parametrize("slots", [0, -1])
 def test_texts_need_a_slot(slots: int) -> None:
     with pytest.raises(ValueError, match="at least one slot"):
-        list(writer().write_each([TextRequest("th")], tokens=3, sampling=SAMPLED, slots=slots))
+        list(engine_for().write_each([TextRequest("th")], tokens=3, sampling=SAMPLED, slots=slots))
 
 
 def test_no_requests_are_no_texts() -> None:
-    assert list(writer().write_each([], tokens=3, sampling=SAMPLED)) == []
+    assert list(engine_for().write_each([], tokens=3, sampling=SAMPLED)) == []
 
 
 # Prompts
 
 
 def test_a_prompt_of_ids_is_read_as_it_stands() -> None:
-    ids = writer().prompt_ids("the")
-    by_text, by_ids = (writer().samples(prompt, tokens=9, sampling=SAMPLED)[0] for prompt in ("the", ids))
+    ids = engine_for().prompt_ids("the")
+    by_text, by_ids = (engine_for().samples(prompt, tokens=9, sampling=SAMPLED)[0] for prompt in ("the", ids))
     assert told(by_text) == told(by_ids)
-    assert ids[0] == writer().tokenizer.start
-    bare = writer().samples(ids[1:], tokens=9, sampling=SAMPLED)[0]
+    assert ids[0] == engine_for().tokenizer.start
+    bare = engine_for().samples(ids[1:], tokens=9, sampling=SAMPLED)[0]
     assert bare.log_probabilities != by_ids.log_probabilities
 
 
 @pytest.mark.parametrize("prompt", [[1, 99], [-1], [2**40]])
 def test_ids_outside_the_vocabulary_are_an_error_that_names_them(prompt: list[int]) -> None:
     with pytest.raises(
-        InputError, match=rf"id {max(prompt, key=abs)};.*0 to {writer().tokenizer.vocab_size - 1}"
+        InputError, match=rf"id {max(prompt, key=abs)};.*0 to {engine_for().tokenizer.vocab_size - 1}"
     ):
-        writer().samples(prompt, tokens=3, sampling=SAMPLED)
+        engine_for().samples(prompt, tokens=3, sampling=SAMPLED)
 
 
 def test_a_prompt_without_ids_is_an_error() -> None:
     with pytest.raises(InputError, match="no ids"):
-        writer().samples([], tokens=3, sampling=SAMPLED)
+        engine_for().samples([], tokens=3, sampling=SAMPLED)
 
 
 def test_a_wrong_prompt_stops_all_before_anything_is_written() -> None:
     kind = counting(CachedDecoder)
     with pytest.raises(TokenizerError, match="Ω"):
         list(
-            writer().write_each(
+            engine_for().write_each(
                 [TextRequest("the"), TextRequest("Ω")], tokens=3, sampling=SAMPLED, slots=1, decoder=kind
             )
         )
@@ -165,12 +167,12 @@ def test_a_wrong_prompt_stops_all_before_anything_is_written() -> None:
 
 def test_where_memory_is_short_texts_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [TextRequest("th", seed) for seed in range(5)]
-    plenty = in_order(sample for sample, _ in writer().write_each(asked, tokens=20, sampling=SAMPLED))
+    plenty = in_order(sample for sample, _ in engine_for().write_each(asked, tokens=20, sampling=SAMPLED))
     kind = counting(CachedDecoder)
-    one = 2 * 2 * 16 * 4 * 8 + engine.DRAWN * writer().tokenizer.vocab_size
+    one = 2 * 2 * 16 * 4 * 8 + engine.DRAWN * engine_for().tokenizer.vocab_size
     monkeypatch.setattr(engine, "available_memory", lambda: 2 * 3 * one + 1)
     scarce = in_order(
-        sample for sample, _ in writer().write_each(asked, tokens=20, sampling=SAMPLED, decoder=kind)
+        sample for sample, _ in engine_for().write_each(asked, tokens=20, sampling=SAMPLED, decoder=kind)
     )
     assert kind.made == 3
     assert [told(sample)[1] for sample in scarce] == [told(sample)[1] for sample in plenty]
@@ -178,7 +180,7 @@ def test_where_memory_is_short_texts_wait(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_memory_never_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"texts at once take at least .* of memory"):
-        writer().samples("th", tokens=3, sampling=SAMPLED, count=10**11)
+        engine_for().samples("th", tokens=3, sampling=SAMPLED, count=10**11)
     monkeypatch.setattr(memory, "room", lambda: 1200)  # enough to keep a text, and not to write it
     with pytest.raises(InputError, match="A text of 5 tokens takes"):
-        writer().samples("t", tokens=3, sampling=SAMPLED)
+        engine_for().samples("t", tokens=3, sampling=SAMPLED)

@@ -16,7 +16,7 @@ from torch import Tensor
 from octavo.config import Recipe, load_recipe
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
-from octavo.generation import Sampling, Writer
+from octavo.generation import Engine, Sampling
 from octavo.model import tensors_only as twin
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
@@ -176,7 +176,7 @@ GREEDY = Sampling(temperature=0, window="crop")
 
 
 def written(gpt: GPT) -> str:
-    (sample,) = Writer(gpt, tokenizer()).samples(PROMPT, tokens=100, sampling=GREEDY, seed=0)
+    (sample,) = Engine(gpt, tokenizer()).samples(PROMPT, tokens=100, sampling=GREEDY, seed=0)
     return PROMPT + sample.text
 
 
