@@ -21,7 +21,7 @@ def import_command(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Make a run of a model from elsewhere: GPT-2, Llama, Qwen3, Apertus, and whatever octavo export writes.
+    """Make a run of a model from elsewhere: GPT-2, Llama, Qwen3, Apertus and others, also as octavo export writes them.
 
     The run writes, is judged, exported and tuned like any other. It has no text of its own: name one to judge it.
 

@@ -13,7 +13,13 @@ from octavo.errors import InputError
 from octavo.model.gpt_config import GPTConfig
 from octavo.ship.weights import OURS, Shape, Weights, weights_of
 
-FEED_FORWARD = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_tanh", "relu2": "relu2", "xielu": "relu2"}
+FEED_FORWARD = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_tanh",
+    "relu2": "relu2",
+    "xielu": "relu2",
+} | {"gelu_table": "gelu_tanh"}
 
 
 def config_of(shape: Shape) -> GPTConfig:

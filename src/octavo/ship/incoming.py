@@ -18,6 +18,7 @@ from octavo.ship.architectures import architectures
 from octavo.ship.architectures.base import Architecture
 from octavo.ship.back import config_of, tensors_of
 from octavo.ship.folder import SETTINGS, read_folder
+from octavo.ship.incoming_gguf import read_gguf, slowness_of
 from octavo.ship.safetensors import read_weights, refuse_pickle, weight_files
 from octavo.ship.weights import Shape, Weights
 from octavo.tokenizers import Tokenizer
@@ -52,12 +53,17 @@ def read_model(path: Path, *, tokenizer: Path | None = None) -> Incoming:
     """
     if is_file(path):
         refuse_pickle(path)
+        if path.suffix.lower() == ".gguf":
+            return _gguf(path, tokenizer)
     if not is_folder(path):
         what = "is no folder with a model" if is_file(path) else "does not exist"
         raise InputError(f"{path} {what}.", remedy="give a folder that holds config.json and *.safetensors")
     if (path / SETTINGS).is_file():
         return _torch_only(path, tokenizer)
     if not (path / CONFIG).is_file():
+        inside = sorted(path.glob("*.gguf"))
+        if len(inside) == 1:
+            return _gguf(inside[0], tokenizer)
         weight_files(path)  # a folder of pickles alone is told so
         raise InputError(f"{path} holds weights without settings: there is no {CONFIG}.")
     return _hugging_face(path, tokenizer)
@@ -75,6 +81,22 @@ def _torch_only(folder: Path, tokenizer: Path | None) -> Incoming:
     found = tokenizer_of(file, ends, shape.vocab_size)
     read = {each.name: file_hash(each) for each in (folder / SETTINGS, *weight_files(folder), file)}
     return Incoming(folder, "Octavo's folder for torch alone", weights, config, found, read)
+
+
+def _gguf(path: Path, tokenizer: Path | None) -> Incoming:
+    settings, tensors, words = read_gguf(path)
+    architecture = _architecture(settings.get("general.architecture"), "gguf", path)
+    settings.setdefault(f"{architecture.name}.vocab_size", words.size)
+    shape = shape_of(
+        architecture, settings, path, **slowness_of(tensors), tied="output.weight" not in tensors
+    )
+    config = config_of(shape)
+    weights = weights_of(architecture, shape, tensors, path)
+    tensors_of(weights, config)
+    read = [path] if tokenizer is None else [path, tokenizer]
+    found = words.tokenizer(path) if tokenizer is None else tokenizer_of(tokenizer, {}, shape.vocab_size)
+    hashes = {each.name: file_hash(each) for each in read}
+    return Incoming(path, f"GGUF ({architecture.name})", weights, config, found, hashes)
 
 
 def _hugging_face(folder: Path, tokenizer: Path | None) -> Incoming:

@@ -44,12 +44,15 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
         raise InputError(
             f"A tokenizer of kind '{tokenizer.kind}' is no text tokenizer that other libraries have."
         )
-    special = [_special(name, id) for name, id in sorted(tokenizer.special.items(), key=lambda item: item[1])]
+    special = [
+        special_token(name, id) for name, id in sorted(tokenizer.special.items(), key=lambda item: item[1])
+    ]
     rest: dict[str, Any] = {"version": "1.0", "truncation": None, "padding": None, "post_processor": None}
     return {"normalizer": None, **rest, "added_tokens": special, **body}
 
 
-def _special(name: str, id: int) -> dict[str, Any]:
+def special_token(name: str, id: int) -> dict[str, Any]:
+    """An entry of `added_tokens`."""
     switches = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
     return {"id": id, "content": name, "special": True, "normalized": False} | switches
 
@@ -57,7 +60,7 @@ def _special(name: str, id: int) -> dict[str, Any]:
 def _as_it_is(inner: HuggingFaceTokenizer, tokenizer: Tokenizer) -> dict[str, Any]:
     """The file that the tokenizer came from, without what cuts or fills texts, and with the added special tokens."""
     found = json.loads(inner._files()["tokenizer.json"])
-    added = [_special(name, tokenizer.special[name]) for name in tokenizer.added]
+    added = [special_token(name, tokenizer.special[name]) for name in tokenizer.added]
     return found | {"truncation": None, "padding": None, "added_tokens": [*found["added_tokens"], *added]}
 
 
@@ -66,13 +69,14 @@ def _char(tokenizer: CharTokenizer) -> dict[str, Any]:
     vocabulary |= {tokenizer.token_text(tokenizer.end): tokenizer.end} if tokenizer.end is not None else {}
     vocabulary |= {UNKNOWN: tokenizer.unknown} if tokenizer.unknown is not None else {}
     return {
-        "pre_tokenizer": _split(r"[\s\S]"),
+        "pre_tokenizer": split_at(r"[\s\S]"),
         "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": UNKNOWN},
         "decoder": {"type": "Fuse"},
     }
 
 
-def _split(pattern: str, *, removed: bool = False) -> dict[str, Any]:
+def split_at(pattern: str, *, removed: bool = False) -> dict[str, Any]:
+    """A pre-tokenizer that cuts out what a pattern finds, or keeps nothing else."""
     behaviour = (
         {"behavior": "Removed", "invert": True} if removed else {"behavior": "Isolated", "invert": False}
     )
@@ -83,12 +87,16 @@ LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
 
 
 def _byte(tokenizer: ByteTokenizer) -> dict[str, Any]:
+    vocabulary = {name: id for id, name in enumerate(byte_names(tokenizer)) if name}
+    return by_bytes(vocabulary, "".join(tokenizer.characters))
+
+
+def by_bytes(vocabulary: dict[str, int], characters: str) -> dict[str, Any]:
     """Every byte by itself; characters with an id of their own are cut out first, and are words that stand in the
     vocabulary as they are."""
     steps: list[dict[str, Any]] = [LEVEL | {"use_regex": False}]
-    if tokenizer.characters:
-        steps.insert(0, _split("[" + "".join(rf"\x{{{ord(c):X}}}" for c in tokenizer.characters) + "]"))
-    vocabulary = {name: id for id, name in enumerate(byte_names(tokenizer)) if name}
+    if characters:
+        steps.insert(0, split_at("[" + "".join(rf"\x{{{ord(c):X}}}" for c in characters) + "]"))
     return {
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
         "model": _bpe(vocabulary, [], ignore_merges=True),
@@ -144,7 +152,7 @@ def _word(tokenizer: WordTokenizer) -> dict[str, Any]:
     vocabulary = {token: id for id, token in enumerate(tokenizer._tokens)}
     return {
         "normalizer": {"type": "Lowercase"} if tokenizer.lowercase else None,
-        "pre_tokenizer": _split(_in_oniguruma(pattern), removed=True),
+        "pre_tokenizer": split_at(_in_oniguruma(pattern), removed=True),
         "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": UNKNOWN},
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
     }

@@ -24,7 +24,13 @@ RECIPES = {
 
 
 @pytest.mark.parametrize("target", ["onnx", "torch"])
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("pidgin-demo", "pdf-folder")))
+        for name in RECIPES
+    ],
+)
 def test_what_nobody_else_can_say_is_proven_too(tmp_path: Path, target: str, name: str) -> None:
     parcel, kept = parcel_of(name, *RECIPES[name])
     said = targets()[target].model(parcel.weights.shape)
