@@ -29,7 +29,7 @@ class Unit:
     Attributes:
         name, per: what is counted, for each what.
         text: whether it is −ln of the text's probability, in nats. Then it has bits per byte and a perplexity, and
-            n-grams and compressors compare with it.
+            n-grams and compressors compare with it. Not so where a source is read: it is no part of what is predicted.
     """
 
     name: str = "nats"
