@@ -26,7 +26,7 @@ from octavo.runs.data import absolute, build_dataset, cleaned
 from octavo.runs.folder import RunFolder
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.next_step import next_step
-from octavo.runs.written import Written, ended, text_metrics, write
+from octavo.runs.written import GeneratedTexts, ended, text_metrics, write
 from octavo.synthesis.storyteller import Storyteller
 from octavo.tokenizers import Tokenizer
 from octavo.training.runtime import Runtime, set_threads
@@ -137,7 +137,7 @@ def figures(
 
 def examined(
     found: dict[str, Any],
-    written: Written,
+    written: GeneratedTexts,
     dataset: Dataset,
     recipe: Recipe,
     *,

@@ -37,7 +37,7 @@ COMPARED = 64
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedTexts:
     """Samples of a model, drawn with its recipe's settings from the document start; held-out text cut to the same
     sizes, its control."""
 
@@ -66,7 +66,7 @@ class Written:
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Written:
+def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTexts:
     """Let a model write. The recipe alone says how much, so that a repeated run is evaluated on the same text."""
     sampling = sampling_of(recipe.sampling)
     tokens = min(LENGTH, max(2 * model.context, LENGTH // 2))
@@ -82,7 +82,7 @@ def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Written:
     samples = Engine(model, dataset.tokenizer).samples(
         "", tokens=tokens, sampling=sampling, count=count, seed=recipe.seed
     )
-    return Written(samples, sampling, tokens, held_out_like(samples, dataset))
+    return GeneratedTexts(samples, sampling, tokens, held_out_like(samples, dataset))
 
 
 def held_out_like(samples: Sequence[Sample], dataset: Dataset) -> list[str]:
@@ -106,7 +106,7 @@ def held_out_like(samples: Sequence[Sample], dataset: Dataset) -> list[str]:
     ]
 
 
-def text_metrics(written: Written, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
+def text_metrics(written: GeneratedTexts, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
     """All metrics of the texts, for evaluation.json."""
     found: dict[str, Any] = {
         "memorization": memorized(written, dataset.train.text_path),
@@ -117,7 +117,7 @@ def text_metrics(written: Written, dataset: Dataset, recipe: Recipe) -> dict[str
     return found
 
 
-def memorized(written: Written, train_text: Path) -> dict[str, Any]:
+def memorized(written: GeneratedTexts, train_text: Path) -> dict[str, Any]:
     """The memorization meter: shares copied by length, the longest copied run, and the same of the held-out texts."""
     sides = {"generated": written.texts[:COMPARED], "held_out": written.held_out[:COMPARED]}
     found, searched = copying(sides, train_text)
@@ -135,14 +135,14 @@ def difference_error(own: Copying, control: Copying) -> float | None:
     return math.hypot(*known) if known else None
 
 
-def varied(written: Written) -> dict[str, Any]:
+def varied(written: GeneratedTexts) -> dict[str, Any]:
     """Repetition, variety and drift, and the same of the held-out texts."""
     unit = unit_of(written.held_out)
     figures = {name: diversity(texts, unit=unit).as_dict() for name, texts in written.sides.items()}
     return {"unit": unit, **figures}
 
 
-def ended(written: Written, dataset: Dataset) -> dict[str, Any]:
+def ended(written: GeneratedTexts, dataset: Dataset) -> dict[str, Any]:
     """How many samples came to an end of their own, and how many held-out documents are as short."""
     split, count = dataset.validation, len(written.samples)
     stops = np.append(split.starts.astype(np.int64)[1:], len(split.tokens))
@@ -154,7 +154,7 @@ def ended(written: Written, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def story_metrics(written: Written) -> dict[str, Any]:
+def story_metrics(written: GeneratedTexts) -> dict[str, Any]:
     """How many of the stories that the model wrote the pidgin checker passes, and what is wrong with the others."""
     verdicts = [check_pidgin(text) for text in written.texts]
     problems = [verdict.problems[0] for verdict in verdicts if not verdict.ok]

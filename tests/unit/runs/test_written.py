@@ -14,7 +14,7 @@ from octavo.dataset import Dataset, prepare
 from octavo.generation import Sample
 from octavo.model.build import build_model
 from octavo.runs import written as module
-from octavo.runs.written import Written, ended, held_out_like, text_metrics, write
+from octavo.runs.written import GeneratedTexts, ended, held_out_like, text_metrics, write
 
 SMALL = {"layers": 1, "width": 16, "heads": 2, "context": 16}
 
@@ -92,7 +92,9 @@ def test_training_text_that_is_recited_is_seen(novel: Dataset) -> None:
     train = novel.train.text_path.read_text("utf-8")
     passages = [train[at : at + 300] for at in (0, 900, 5000, 7000)]
     recited = [Sample(number, ids=[0] * 300, text=passage) for number, passage in enumerate(passages)]
-    text = Written(recited, module.sampling_of(settings().sampling), 300, held_out_like(recited, novel))
+    text = GeneratedTexts(
+        recited, module.sampling_of(settings().sampling), 300, held_out_like(recited, novel)
+    )
     found = text_metrics(text, novel, settings())
     assert found["memorization"]["generated"]["shares"]["200"] == 1.0
     assert found["memorization"]["held_out"]["shares"]["200"] == 0.0
@@ -103,7 +105,7 @@ def test_training_text_that_is_recited_is_seen(novel: Dataset) -> None:
 def test_all_samples_are_looked_up_however_short_the_held_out_text(novel: Dataset) -> None:
     passage = novel.train.text_path.read_text("utf-8")[:300]
     recited = [Sample(number, ids=[0] * 300, text=passage) for number in range(4)]
-    text = Written(recited, module.sampling_of(settings().sampling), 300, ["Nothing of it is known."])
+    text = GeneratedTexts(recited, module.sampling_of(settings().sampling), 300, ["Nothing of it is known."])
     found = text_metrics(text, novel, settings())
     assert found["memorization"]["generated"]["characters"] == 1200
     assert found["memorization"]["difference_error"] == 0.0  # of the samples; one held-out text has none
@@ -111,13 +113,13 @@ def test_all_samples_are_looked_up_however_short_the_held_out_text(novel: Datase
 
 def test_ends_are_counted_beside_those_of_documents(stories: Dataset) -> None:
     drawn = [Sample(0, finish="end"), Sample(1, finish="length")]
-    found = ended(Written(drawn, module.sampling_of(settings().sampling), 40, []), stories)
+    found = ended(GeneratedTexts(drawn, module.sampling_of(settings().sampling), 40, []), stories)
     assert found["samples_ended"] == 0.5
     assert 0 < found["held_out_ended"] < 1
 
 
 def test_samples_are_kept_for_everyone_to_check(novel: Dataset, tmp_path: Path) -> None:
     drawn = [Sample(0, text="ünd\nso", finish="length")]
-    Written(drawn, module.sampling_of(settings().sampling), 40, []).save(tmp_path / "judged.jsonl")
+    GeneratedTexts(drawn, module.sampling_of(settings().sampling), 40, []).save(tmp_path / "judged.jsonl")
     kept = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text("utf-8").splitlines()]
     assert kept == [{"text": "ünd\nso", "finish": "length"}]
