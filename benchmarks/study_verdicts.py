@@ -27,7 +27,7 @@ import numpy as np
 
 from common import finish, print_table
 from octavo.ground.console import Console
-from octavo.studies.results import Curve, RunResult, StudyResults
+from octavo.studies.results import EvaluationCurve, RunResult, StudyResults
 from octavo.studies.run import run_study
 from octavo.studies.spec import Change, Study
 from octavo.studies.statistics import Arm, compare, default_noise
@@ -109,7 +109,7 @@ def _run(arm: int, seed: int, nats: np.ndarray, sizes: np.ndarray) -> RunResult:
         nats=tuple(nats),
         bytes=tuple(sizes),
         tokens_scored=tuple(sizes),
-        curve=Curve((), (), (), ()),
+        curve=EvaluationCurve((), (), (), ()),
         train_curve=(),
         sample="",
         seconds=None,
