@@ -67,18 +67,19 @@ def plan_command(
 
     octavo plan shakespeare-char-modern --ship
     """
-    from octavo.config import DEFAULT_RECIPE, default_said
     from octavo.runs.plan import plan
+    from octavo.runs.settings import default_recipe
 
     names = [name for word in on or () for name in word.split(",") if name]
     if "list" in names:
         return show_machines(json=json)
     recipe, overrides = split_recipe(recipe, overrides)
     text, settings = split_overrides(text, overrides)
+    found, said = (recipe, None) if recipe is not None else default_recipe(settings)
     if ship:
-        return show_targets(recipe or DEFAULT_RECIPE, settings, json=json)
+        return show_targets(found, settings, json=json)
     facts = plan(
-        recipe or DEFAULT_RECIPE,
+        found,
         text,
         overrides=settings,
         vocab_size=vocabulary,
@@ -89,8 +90,8 @@ def plan_command(
     if json:
         print_json(facts)
         return 0
-    if recipe is None:
-        show(f"{default_said()}\n")
+    if said is not None:
+        show(f"{said}\n")
     print_table(plan_rows(facts))
     show_predictions(facts.get("predictions"))
     for warning in facts["warnings"]:
@@ -98,12 +99,12 @@ def plan_command(
     return 0
 
 
-def show_targets(recipe: str, settings: list[str], *, json: bool) -> int:
+def show_targets(recipe: str | dict[str, Any], settings: list[str], *, json: bool) -> int:
     """What each target can say of a recipe."""
-    from octavo.config import load_recipe
+    from octavo.runs.settings import resolve
     from octavo.ship.table import as_rows, lines, said
 
-    found = said(load_recipe(recipe, settings))
+    found = said(resolve(recipe, overrides=settings, needs_text=False))
     if json:
         print_json(as_rows(found))
         return 0

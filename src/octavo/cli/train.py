@@ -57,10 +57,11 @@ def train_command(
             )
         return _replay(replay, out, quiet)
     if dry_run:
-        from octavo.config import DEFAULT_RECIPE, to_yaml
-        from octavo.runs.train import resolve
+        from octavo.config import to_yaml
+        from octavo.runs.settings import default_recipe, resolve
 
-        show_text(to_yaml(resolve(recipe or DEFAULT_RECIPE, text, settings)), end="")
+        found = default_recipe(settings)[0] if recipe is None else recipe
+        show_text(to_yaml(resolve(found, text, settings)), end="")
         return 0
     from octavo.runs.train import train
     from octavo.training.world import is_first

@@ -114,6 +114,10 @@ class TrainingConfig(Strict):
     """How many of the newest checkpoints are kept; the best one is always kept."""
     patience: int | None = Field(None, ge=1, le=MOST)
     """Stop after so many evaluations without a new best. Empty: never."""
+    start_from: FilePath | None = None
+    """A finished run (its best checkpoint) or a checkpoint in it, whose weights the training begins with. Model and
+    tokenizer are that run's. What may differ: data, training, `model.dropout`, `model.context` as far as its positions
+    reach, and more tokens in `tokenizer.special`. Empty: weights drawn at random."""
     teachers: TeachersConfig = Field({}, validate_default=True)
     """Models to learn from."""
 

@@ -47,7 +47,7 @@ def _silent(sentence: str) -> None:
 
 def prepare(
     source: Source,
-    tokenizer: TokenizerConfig,
+    tokenizer: TokenizerConfig | Tokenizer,
     *,
     split: Literal["contiguous", "documents", "files"] = "contiguous",
     validation: float = 0.1,
@@ -60,7 +60,7 @@ def prepare(
     """Make the dataset of a corpus, or find the one that was made of the same text with the same settings.
 
     Args:
-        tokenizer: how text becomes tokens; built on the part of the text that it trains on.
+        tokenizer: how text becomes tokens; built on the part of the text that it trains on, or there already.
         split, validation: see `split_text`; `validation` is the share of the text.
         cache: folder that keeps datasets; None means the user's.
         report: hears what was removed, reused or made again.
@@ -87,22 +87,14 @@ def prepare(
             "split": split,
             "validation": validation,
             **({"files": hashlib.sha256(text.files.tobytes()).hexdigest()} if split == "files" else {}),
-            "tokenizer": tokenizer.identity,
-            # A word list can change without its name.
-            "tokenizer_files": {name: file_hash(path) for name, path in tokenizer if _is_file(path)},
+            **_identity(tokenizer),
             **({"cleaning": cleaning} if (cleaning := source.cleaning()) else {}),
         }
         final = cache / "datasets" / _key(settings)
         if found := _found(final, verify, report):
             return found
-        texts, removed = split_text(text, split, validation, folder, report)
-
-        def pieces() -> Iterator[str]:
-            parts = (texts["train"],) if tokenizer.trains_on == "train" else texts.values()
-            return chain.from_iterable(part.pieces() for part in parts)
-
-        settings["duplicates_removed"] = removed
-        build = partial(build_tokenizer, tokenizer, pieces, documents=text.several)
+        texts, settings["duplicates_removed"] = split_text(text, split, validation, folder, report)
+        build = partial(_tokenizer_of, tokenizer, texts, documents=text.several)
         return _write(texts, build, settings, folder, final, _Told(report, progress, workers))
 
 
@@ -130,6 +122,29 @@ def prepare_text(
             {"text": text}, lambda: tokenizer, settings, folder, final, _Told(report, progress, workers)
         )
         return dataset.splits["text"]
+
+
+def _tokenizer_of(
+    tokenizer: TokenizerConfig | Tokenizer, texts: dict[str, Text], *, documents: bool
+) -> Tokenizer:
+    """The tokenizer, built on its part of the texts if it is not there already."""
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer
+    parts = [texts["train"]] if tokenizer.trains_on == "train" else [*texts.values()]
+
+    def pieces() -> Iterator[str]:
+        return chain.from_iterable(part.pieces() for part in parts)
+
+    return build_tokenizer(tokenizer, pieces, documents=documents)
+
+
+def _identity(tokenizer: TokenizerConfig | Tokenizer) -> dict[str, Any]:
+    """What of a dataset's settings says which tokenizer it has."""
+    if isinstance(tokenizer, Tokenizer):
+        return {"tokenizer": tokenizer.fingerprint()}
+    # A word list can change without its name.
+    files = {name: file_hash(path) for name, path in tokenizer if _is_file(path)}
+    return {"tokenizer": tokenizer.identity, "tokenizer_files": files}
 
 
 def _is_file(value: object) -> bool:

@@ -215,6 +215,14 @@ class Taught(Record):
     sha256: str
 
 
+class Started(Taught):
+    """The checkpoint that a run starts from; `kept_sha256` is of what the run keeps of it."""
+
+    step: Count
+    kept_sha256: str
+    added: tuple[str, ...] = ()
+
+
 class Decided(Record):
     """How a run computes."""
 
@@ -251,6 +259,7 @@ class Manifest(Record):
     teachers: tuple[Taught, ...] = ()
     imported: Imported | None = None
     written_sha256: str | None = None
+    start_from: Started | None = None
 
 
 class Correction(Record):

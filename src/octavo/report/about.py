@@ -16,6 +16,7 @@ def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Ma
     """From a run's recipe, manifest and metrics; empty if they do not tell."""
     train, validation = split_of(manifest, "train"), split_of(manifest, "validation")
     names = text_names(recipe.corpus)
+    start = manifest.get("start_from")
     if not names or not train.get("tokens"):
         return f"Trained on {names}." if names else ""
     said = f"Trained on {names}: {amount(train)} to learn from"
@@ -24,6 +25,8 @@ def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Ma
     seen = max((row["tokens"] for row in metrics if row["event"] == "train"), default=0)
     if seen and not recipe.training.teachers.written:
         said += f"; {seen / train['tokens']:,.3g} passes over it"
+    if isinstance(start, Mapping) and recipe.training.start_from is not None:
+        said += f". It began with the weights of {recipe.training.start_from.name} after step {start.get('step', '?')}"
     return said + "."
 
 

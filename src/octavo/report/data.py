@@ -28,6 +28,7 @@ BASELINE_NAMES = {
     "ngram": ("{order}-gram", "the {before} tokens before, Kneser–Ney smoothed"),
     "gzip": ("gzip −9", "the validation text alone"),
     "xz": ("xz −9", "the validation text alone"),
+    "start": ("its start", "the weights of the other run that it began with"),
     "xz_given_train": ("xz −9 after training text", "what the validation text adds"),
 }
 

@@ -19,9 +19,9 @@ from octavo.corpus.hub import is_hub_name
 from octavo.corpus.languages import CountedByFile, FileCounts
 from octavo.dataset import Dataset, prepare
 from octavo.dataset.batches import Batches
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, TokenizerError
 from octavo.ground.console import Console
-from octavo.tokenizers import Tokenizer, TokenizerConfig
+from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError
 
 Paths = str | Path | Iterable[str | Path]
 
@@ -71,19 +71,31 @@ def cleaned(source: Source, recipe: Recipe, console: Console) -> Source:
     )
 
 
-def build_dataset(recipe: Recipe, console: Console) -> Dataset:
-    """The recipe's text as token shards, from the cache where nothing changed."""
+def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None = None) -> Dataset:
+    """The recipe's text as token shards, from the cache where nothing changed.
+
+    `tokenizer` is that of the run, if there is one already. It is needed where the recipe starts from another run,
+    whose tokenizer it has; else it is made from the text, as it was the first time.
+    """
+    begun = recipe.training.start_from
+    assert begun is None or tokenizer is not None, "the tokenizer is that of the run it starts from"
     counts = FileCounts(several=True)
     source = CountedByFile(build_source(recipe, console), counts)
     with console.working("reading the text", None):
-        dataset = prepare(
-            source,
-            cast("TokenizerConfig", recipe.tokenizer),
-            split=recipe.split,
-            validation=recipe.validation,
-            report=console.say,
-            progress=console.read,
-        )
+        try:
+            dataset = prepare(
+                source,
+                cast("TokenizerConfig", recipe.tokenizer)
+                if begun is None or tokenizer is None
+                else tokenizer,
+                split=recipe.split,
+                validation=recipe.validation,
+                report=console.say,
+                progress=console.read,
+            )
+        except UnknownTextError as error:
+            remedy = f"take them out of the text, or start from a run that has them; this tokenizer is that of {begun}"
+            raise (error if begun is None else TokenizerError(error.what, remedy=remedy)) from error
     if sentence := counts.sentence():
         console.say(sentence)
         if recipe.split == "contiguous":

@@ -43,6 +43,8 @@ class Evaluable(Protocol):
     @property
     def tokenizer(self) -> Tokenizer: ...
     @property
+    def started(self) -> LanguageModel | None: ...
+    @property
     def step(self) -> int: ...
     @property
     def metrics(self) -> list[dict[str, Any]]: ...
@@ -62,21 +64,23 @@ def evaluate_run(
     recipe = whole_split(run.config)
     runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
     if text is None:
-        dataset = build_dataset(recipe, console)
+        dataset = build_dataset(recipe, console, run.tokenizer)
         check_same_tokens(dataset.tokenizer, run.tokenizer)
         found = evaluation(run.model, dataset, recipe, runtime, step=run.step, console=console)
+        found["baselines"] |= as_it_started(run.started, dataset.validation, recipe, run.tokenizer, runtime)
         written = write(run.model, dataset, recipe)
         found = examined(found, written, dataset, recipe, rows=run.metrics, steps=last_step(run))
         return with_next_step(found, run)
     source = check({"corpus": {"kind": "files", "paths": absolute(text)}}).corpus.build(report=console.say)
     split = prepare_text(cleaned(source, recipe, console), run.tokenizer, report=console.say)
     try:
-        learned_on = build_dataset(recipe, console).train
+        learned_on = build_dataset(recipe, console, run.tokenizer).train
     except (CorpusError, TokenizerError):
         console.say("the training text is gone: baselines that learn from it are left out")
         learned_on = None
     facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
     facts["baselines"] = baselines_beside(learned_on, split, run.tokenizer, recipe, console)
+    facts["baselines"] |= as_it_started(run.started, split, recipe, run.tokenizer, runtime)
     tokens = len(learned_on.tokens) if learned_on else 0
     found = with_diagnostics(
         facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run)
@@ -112,6 +116,16 @@ def evaluation(
     facts["baselines"] = cached_baselines(dataset, recipe, console)
     entropy = source_entropy(recipe, dataset)
     return facts if entropy is None else {**facts, "source_entropy": entropy}
+
+
+def as_it_started(
+    model: LanguageModel | None, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtime: Runtime
+) -> dict[str, Any]:
+    """The baseline `start`: a model that began with another run's weights, before its first step."""
+    if model is None:
+        return {}
+    found = evaluate_split(model.to(runtime.device), split, recipe, tokenizer, runtime)
+    return {"start": {"loss": found.loss, "bits_per_byte": found.bits_per_byte}}
 
 
 def figures(

@@ -15,7 +15,7 @@ from octavo.generation import Sampling
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.report import ReportData, write_report
-from octavo.runs.evaluate import evaluation, examined, last_step, whole_split
+from octavo.runs.evaluate import as_it_started, evaluation, examined, last_step, whole_split
 from octavo.runs.folder import RunFolder
 from octavo.runs.next_step import next_lines, next_step
 from octavo.runs.progress import Progress
@@ -33,7 +33,9 @@ def finish(
     run = Run.open(folder.path, checkpoint="best")
     model = run.model.to(runtime.device)
     with console.working("evaluating", None):
-        result = evaluation(model, dataset, whole_split(run.config), runtime, step=run.step, console=console)
+        recipe = whole_split(run.config)
+        result = evaluation(model, dataset, recipe, runtime, step=run.step, console=console)
+        result["baselines"] |= as_it_started(run.started, dataset.validation, recipe, run.tokenizer, runtime)
         written = write(model, dataset, run.config)
         result = examined(result, written, dataset, run.config, rows=run.metrics, steps=last_step(run))
         texts = write_samples(folder.samples, run.step, model, dataset, run.config)
@@ -127,6 +129,7 @@ def standing(result: dict[str, Any]) -> str:
         "gzip": "gzip",
         "xz": "xz",
         "xz_given_train": "xz after the training text",
+        "start": "what it started from",
     }
     beaten: dict[bool, list[str]] = {True: [], False: []}
     for key, name in names.items():

@@ -1,7 +1,8 @@
 """The run folder: one definition of where everything lies, who may write, and what stands in its way.
 
 runs/<name>/ config.yaml · manifest.json · metrics.jsonl · log.txt · tokenizer/ · checkpoints/step-000500/
-             best → · last → · samples/ · evaluation.json · report/index.html; written.safetensors by teachers
+             best → · last → · samples/ · evaluation.json · report/index.html; written.safetensors by teachers,
+             start.safetensors where it starts from another run
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class RunFolder:
         self.last = path / "last"
         self.samples = path / "samples"
         self.written = path / "written.safetensors"
+        self.start = path / "start.safetensors"
         self.evaluation = path / "evaluation.json"
         self.report = path / "report"
 

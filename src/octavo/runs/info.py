@@ -34,6 +34,7 @@ def run_info(path: Path) -> dict[str, Any]:
     data = manifest.get("data", {})
     taught_by = [teacher["checkpoint"] for teacher in manifest.get("teachers", [])]
     imported = manifest.get("imported")
+    start = manifest.get("start_from")
     return {
         "run": str(path),
         "description": recipe["description"],
@@ -45,6 +46,7 @@ def run_info(path: Path) -> dict[str, Any]:
         "shape": shape_in_words(recipe["model"]),
         **({"teachers": taught_by} if taught_by else {}),
         **({"imported_from": f"{imported['path']}, {imported['form']}"} if imported else {}),
+        **({"start_from": start["checkpoint"]} if start else {}),
         "step": state.step if state else 0,
         "finished": state.finished if state else False,
         "training_seconds": state and state.seconds,

@@ -21,8 +21,8 @@ def next_step(
     The command names the run's own config.yaml, which holds its recipe, text and settings.
     """
     settings = diagnostics[0]["settings"] if diagnostics else []
-    if not settings:
-        return None
+    if not settings or (recipe.training.start_from and any(one.startswith("model.") for one in settings)):
+        return None  # it has another run's model, and keeps it
     resume = recipe.training.schedule.kind == "constant" and all(
         setting.startswith(ON_THE_WAY) for setting in settings
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from octavo.config import DEFAULT_RECIPE, Recipe
+from octavo.config import Recipe
 from octavo.config.parts import LARGEST, MOST
 from octavo.dataset.batch import Batch
 from octavo.errors import InputError
@@ -26,8 +26,9 @@ from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
 from octavo.runs.machines import Machine, find_machine, here
 from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
+from octavo.runs.settings import default_recipe, resolve
+from octavo.runs.start import ready_tokenizer
 from octavo.runs.teachers import objective_of, teachers_of
-from octavo.runs.train import resolve
 from octavo.training.estimate import CPU
 from octavo.training.fitting import WHOLE, Fit, estimated, open_ways, refuse_beyond_memory_of
 from octavo.training.loop import StepOptions, training_steps
@@ -49,7 +50,7 @@ LONG_STEP = 5e11  # floating-point operations; half a minute on a slow core
 
 
 def plan(
-    recipe: str | Path | Mapping[str, Any] = DEFAULT_RECIPE,
+    recipe: str | Path | Mapping[str, Any] | None = None,
     text: Paths | None = None,
     *,
     overrides: Iterable[str] | Mapping[str, Any] = (),
@@ -69,6 +70,7 @@ def plan(
     console = console or Console(quiet=True)
     refuse_wrong_numbers(vocab_size, price)
     machines = [find_machine(name) for name in on]
+    recipe = default_recipe(overrides)[0] if recipe is None else recipe
     resolved = resolve(recipe, text, overrides, needs_text=False)
     has_text = resolved.corpus.kind != "files" or bool(resolved.corpus.paths)
     facts, size = told_by_text(resolved, console) if has_text else without_text(resolved, vocab_size)
@@ -109,7 +111,7 @@ def plan(
 
 def told_by_text(recipe: Recipe, console: Console) -> tuple[dict[str, Any], int]:
     """What the recipe's text tells, and the vocabulary."""
-    dataset = build_dataset(recipe, console)
+    dataset = build_dataset(recipe, console, ready_tokenizer(recipe))
     tokens = len(dataset.train.tokens)
     steps = total_steps(recipe, build_batches(recipe, dataset, console))
     seen = steps * step_tokens(recipe)
@@ -121,7 +123,9 @@ def told_by_text(recipe: Recipe, console: Console) -> tuple[dict[str, Any], int]
 def without_text(recipe: Recipe, vocab_size: int | None) -> tuple[dict[str, Any], int]:
     """The same from the recipe alone. Raises InputError if the vocabulary is not known."""
     epochs = recipe.training.epochs
-    size = vocab_size or recipe.expected_vocabulary or getattr(recipe.tokenizer, "size", None)
+    ready = ready_tokenizer(recipe)
+    known = ready.vocab_size if ready else vocab_size
+    size = known or recipe.expected_vocabulary or getattr(recipe.tokenizer, "size", None)
     if size is None:
         raise InputError(
             "How large the vocabulary is, only a text can tell.",

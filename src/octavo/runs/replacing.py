@@ -18,6 +18,7 @@ WRITTEN = (
     "evaluation.json",
     "words.json",
     "written.safetensors",
+    "start.safetensors",
     ".lock",
     "best",
     "last",

@@ -20,6 +20,7 @@ from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.folder import RunFolder
 from octavo.runs.sampling import sampling_of
+from octavo.runs.start import kept_start
 from octavo.tokenizers import Tokenizer, load_tokenizer
 from octavo.training.checkpoint import Checkpoint
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder
@@ -118,6 +119,16 @@ class Run:
         """The model with its trained weights, on the CPU, ready to use."""
         model = build_model(self.config.model, vocab_size=self.tokenizer.vocab_size, seed=self.config.seed)
         self.checkpoint.load_model(model)
+        return model.eval()
+
+    @cached_property
+    def started(self) -> LanguageModel | None:
+        """The model as it was before its first step, where these were another run's weights and are still kept."""
+        start = kept_start(self.folder) if self.folder and self.folder.start.is_file() else None
+        if start is None:
+            return None
+        model = build_model(self.config.model, vocab_size=self.tokenizer.vocab_size, seed=self.config.seed)
+        start.fill(model)
         return model.eval()
 
     @property

@@ -117,7 +117,7 @@ class Session:
         """Train to the end. Raises Interrupted (saved), DivergedError (not saved) or StorageError."""
         recipe, first = self.recipe, self.progress.step
         model = self.compiled()
-        if recipe.evaluation.initial and first == 0:
+        if first == 0 and (recipe.evaluation.initial or recipe.training.start_from):
             self.evaluate_untrained()
         loop = training_steps(
             model,
@@ -273,7 +273,8 @@ class Session:
         result = self.measured()
         row = {"event": "validation", "step": 0, **result.as_dict(), "best": False}
         self.write_row({**row, "seconds": 0.0})
-        self.console.say(f"step 0/{self.steps}  untrained  validation {result}")
+        what = "as it starts" if self.recipe.training.start_from else "untrained"
+        self.console.say(f"step 0/{self.steps}  {what}  validation {result}")
 
     def sample(self, info: StepInfo) -> None:
         """Write the sample files of this step."""

@@ -11,6 +11,7 @@ from octavo.dataset import Dataset, open_dataset
 from octavo.errors import CorpusError
 from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
+from octavo.tokenizers import Tokenizer
 from octavo.training.world import World
 
 
@@ -33,16 +34,16 @@ def gather(world: World, recipe: Recipe, console: Console) -> None:
         console.say(f"parallel={parallel.kind} with one process: torchrun starts several")
 
 
-def prepared(recipe: Recipe, console: Console, world: World) -> Dataset:
-    """The dataset; of several processes the first one makes it, and the others open it."""
+def prepared(recipe: Recipe, console: Console, world: World, tokenizer: Tokenizer | None = None) -> Dataset:
+    """The dataset (see `build_dataset`); of several processes the first one makes it, and the others open it."""
     if world.first:
         with world.apart("busy", "the text"):
-            dataset = build_dataset(recipe, console)
+            dataset = build_dataset(recipe, console, tokenizer)
         world.broadcast(str(dataset.folder.absolute()))
         return dataset
     folder = Path(world.broadcast(None))
     here = folder.is_dir()  # or in the cache of another machine
-    dataset = open_dataset(folder) if here else build_dataset(recipe, console)
+    dataset = open_dataset(folder) if here else build_dataset(recipe, console, tokenizer)
     if dataset.folder.name != folder.name:
         raise CorpusError(
             f"Rank {world.rank} found another text than rank 0.", remedy="give all machines the same"

@@ -12,14 +12,7 @@ from typing import Any
 import torch
 
 from octavo.config import (
-    DEFAULT_RECIPE,
     Recipe,
-    apply_override,
-    check,
-    default_said,
-    flatten,
-    override_words,
-    recipe_tree,
     stored_recipe,
     to_yaml,
 )
@@ -34,7 +27,7 @@ from octavo.ground.made import put_away
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.advice import idle_options
-from octavo.runs.data import Paths, absolute, build_batches, in_steps, steps_said, total_steps
+from octavo.runs.data import Paths, build_batches, in_steps, steps_said, total_steps
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
@@ -43,6 +36,8 @@ from octavo.runs.progress import Progress
 from octavo.runs.replacing import in_place_of
 from octavo.runs.run import Run
 from octavo.runs.session import Session
+from octavo.runs.settings import continued, default_recipe, resolve
+from octavo.runs.start import begun_with, keep_start
 from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.together import decisions, gather, heard, prepared
 from octavo.training.checkpoint import Checkpoint
@@ -59,20 +54,6 @@ from octavo.training.runtime import (
     set_threads,
 )
 from octavo.training.world import ALONE, World, launched, restarts
-
-# What a run may change when it resumes; anything else would make it another run.
-RESUMABLE = (
-    "training.steps",
-    "training.passes",
-    "training.checkpoint_every",
-    "training.checkpoint_minutes",
-    "training.keep",
-    "training.patience",
-    "training.device",
-    "training.micro_batch",
-    "training.recompute",
-)
-RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.", "parallel.")
 
 
 def train(
@@ -109,14 +90,15 @@ def train(
         if recipe is None and resume and place is not None:
             recipe = RunFolder.open(place).config
         elif recipe is None:
-            recipe = DEFAULT_RECIPE
-            console.say(default_said())
+            recipe, said = default_recipe(overrides)
+            console.say(said)
         name = Path(str(recipe)).stem if isinstance(recipe, str | Path) else "run"
-        resolved = resolve(recipe, text, overrides)
-        gather(world, resolved, console)
         if not resume and place is not None and restarts() and RunFolder(place).config.is_file():
             console.say(f"restart {restarts()} by torchrun: the run resumes")
             resume = True
+        earlier = stored_recipe(RunFolder.open(place).config) if resume and place is not None else None
+        resolved = resolve(recipe, text, overrides, earlier=earlier)
+        gather(world, resolved, console)
         if resume and place is not None:
             with world.in_turn():
                 folder = RunFolder.open(place)
@@ -134,47 +116,6 @@ def train(
                     if world.first and not resume and not folder.manifest.is_file():
                         folder.made.take_back()
                     raise
-
-
-def resolve(
-    recipe: str | Path | Mapping[str, Any],
-    text: Paths | None = None,
-    overrides: Iterable[str] | Mapping[str, Any] = (),
-    *,
-    needs_text: bool = True,
-) -> Recipe:
-    """The checked recipe, with the text put in and overrides on top."""
-    tree = recipe_tree(recipe)
-    if text is not None:
-        corpus = tree.get("corpus") if isinstance(tree.get("corpus"), dict) else {}
-        files = corpus if corpus.get("kind", "files") == "files" else {}
-        tree["corpus"] = {**files, "kind": "files", "paths": absolute(text)}
-    for override in override_words(overrides):
-        apply_override(tree, override)
-    resolved = check(tree)
-    if needs_text and resolved.corpus.kind == "files" and not resolved.corpus.paths:
-        raise InputError(
-            "This recipe needs a text.", remedy="give files or folders: --text PATH (or - for standard input)"
-        )
-    return resolved
-
-
-def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
-    """The recipe to resume with: the stored one, with the changes that a run may make on its way."""
-    stored = stored_recipe(folder.config)
-    before, after = flatten(stored), flatten(wanted)
-    differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    forbidden = [key for key in differing if key not in RESUMABLE and not key.startswith(RESUMABLE_TREES)]
-    forbidden = [key for key in forbidden if key != "description"]
-    if forbidden:
-        raise ConfigError(
-            f"{folder.path} was started with other settings, so resuming would make another run:",
-            problems=[f"{key}: {before.get(key)!r} in the run, {after.get(key)!r} now" for key in forbidden],
-            remedy="use the run's own settings, or start a new run with another --out",
-        )
-    for key in differing:
-        console.say(f"resuming with {key}={after.get(key)} (was {before.get(key)})")
-    return wanted if differing else stored
 
 
 def choose_runtime(
@@ -255,19 +196,22 @@ def train_in(
     hooks: Sequence[Hook[Session]] = (),
     *,
     name: str = "",
+    like: RunFolder | None = None,
 ) -> Run:
-    """Begin or resume the run in a folder whose lock this process holds; returns it finished."""
+    """Begin or resume the run in a folder whose lock this process holds; returns it finished. `like`: a run that it
+    repeats, and whose start it takes."""
     if world.first:
         begin(folder, recipe)
         console.keep_log(folder.made.file(folder.log))
-    dataset = prepared(recipe, console, world)
+    earlier = world.broadcast(folder.made_by() if world.first else None)
+    start = begun_with(folder, recipe, goes_on=earlier is not None, like=like)
+    dataset = prepared(recipe, console, world, start.tokenizer if start else None)
     batches = build_batches(recipe, dataset, console)
     steps = total_steps(recipe, batches)
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
     for prompt in recipe.sampling.prompts:
         Engine(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
-    earlier = world.broadcast(folder.made_by() if world.first else None)
     if earlier is not None:
         compare_with(earlier, dataset, console)
     teachers = open_teachers(recipe, dataset, console, earlier)
@@ -275,16 +219,14 @@ def train_in(
     batches = with_written(batches, teachers, recipe, dataset, kept, console, world, earlier)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
+    if start is not None and source is None:
+        start.fill(model)
     if world.first:
         told = None if earlier else {"recipe": name, **described(teachers, folder.written)}
+        if told is not None and start is not None:
+            told |= keep_start(folder, model, start)
         note_down(folder, recipe, dataset, runtime, told)
-    count = sum(p.numel() for p in model.parameters())
-    console.say(
-        f"{count:,} parameters, {len(dataset.train.tokens):,} training tokens, vocabulary "
-        f"{dataset.tokenizer.vocab_size:,}, {steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
-    )
-    for sentence in idle_options(in_steps(recipe, batches, steps), steps):
-        console.say(f"warning: {sentence}")
+    announce(recipe, dataset, batches, runtime, sum(p.numel() for p in model.parameters()), console)
     session = Session(
         recipe=recipe,
         steps=steps,
@@ -306,6 +248,19 @@ def train_in(
             with world.apart("saving", "the report"):
                 finish(folder, dataset, replace(runtime, world=ALONE), console, earlier=session.earlier)
     return Run.open(folder.path)
+
+
+def announce(
+    recipe: Recipe, dataset: Dataset, batches: Batches, runtime: Runtime, parameters: int, console: Console
+) -> None:
+    """Say what is about to be trained, and which options change nothing."""
+    console.say(
+        f"{parameters:,} parameters, {len(dataset.train.tokens):,} training tokens, vocabulary "
+        f"{dataset.tokenizer.vocab_size:,}, {steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
+    )
+    steps = total_steps(recipe, batches)
+    for sentence in idle_options(in_steps(recipe, batches, steps), steps):
+        console.say(f"warning: {sentence}")
 
 
 def run_to_the_end(session: Session) -> None:

@@ -45,7 +45,7 @@ def training_text(run: Run, console: Console) -> Path:
     """
     remedy = "name the text that takes its place: --text PATH"
     try:
-        dataset = build_dataset(run.config, console)
+        dataset = build_dataset(run.config, console, run.tokenizer)
     except InputError as error:
         raise CorpusError(
             f"The text that this run learned from is gone. {error.what}", remedy=remedy

@@ -125,7 +125,7 @@ def _reference(run: Run, text: Sequence[str] | None) -> Reference:
         )
         split = prepare_text(source, run.tokenizer, report=lambda said: None)
     else:
-        dataset = build_dataset(run.config, Console(quiet=True))
+        dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
         check_same_tokens(dataset.tokenizer, run.tokenizer)
         split = dataset.validation
     with split.text_path.open(encoding="utf-8", newline="") as file:

@@ -172,7 +172,7 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
     runtime = Runtime(
         torch.device(described["device"]), described["precision"], set_threads(described["threads"])
     )
-    dataset = build_dataset(recipe, Console(quiet=True))
+    dataset = build_dataset(recipe, Console(quiet=True), run.tokenizer)
 
     def scores(model: Any) -> UnitScores:
         return unit_scores(
@@ -187,8 +187,10 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         )
 
     vocab_size = dataset.tokenizer.vocab_size
-    untrained = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
-    initial, found = scores(untrained).total, scores(run.model)
+    found, initial = scores(run.model), None
+    if recipe.training.start_from is None:  # else it is no share of that loss which training took away
+        untrained = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
+        initial = scores(untrained).total.loss
     total = found.total
     content = {"checkpoint": which, "step": run.step, "names": None, **found.as_dict()}
     replace_text(folder / UNITS, json.dumps(content))
@@ -203,7 +205,7 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         "bits_per_byte": total.bits_per_byte(dataset.validation.bytes),
         "accuracy": total.metrics.get("accuracy"),
         "perplexity": total.perplexity,
-        "initial_loss": initial.loss,
+        "initial_loss": initial,
         "step": run.step,
         "tokens": state.tokens,
         "flops": float(per_position * positions * last.step),

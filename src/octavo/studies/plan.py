@@ -20,6 +20,7 @@ from octavo.model.build import build_model
 from octavo.runs.data import build_batches, build_dataset, period, total_steps
 from octavo.runs.evaluate import cached_baselines
 from octavo.runs.plan import counted, step_tokens, timed
+from octavo.runs.start import ready_tokenizer
 from octavo.studies.job import Job
 from octavo.studies.resolve import variant_recipe, variant_tree
 from octavo.studies.spec import BASELINE, Change, Study, problems_error
@@ -105,9 +106,9 @@ def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Fa
         )
     deciding = ("corpus", "cleaning", "split", "validation", "tokenizer")
     tree = recipe.model_dump(mode="json")
-    key = json.dumps([tree.get(name) for name in deciding], sort_keys=True)
+    key = json.dumps([*(tree.get(name) for name in deciding), tree["training"]["start_from"]], sort_keys=True)
     if key not in datasets:
-        datasets[key] = build_dataset(recipe, console)
+        datasets[key] = build_dataset(recipe, console, ready_tokenizer(recipe))
     dataset = datasets[key]
     batches = build_batches(recipe, dataset, console)
     vocab_size = dataset.tokenizer.vocab_size

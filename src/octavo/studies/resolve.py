@@ -11,8 +11,9 @@ from typing import Any
 
 import octavo
 from octavo.config import Recipe, apply_value, check, flatten, recipe_names, recipe_tree
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, InputError
 from octavo.runs.data import Paths, absolute
+from octavo.runs.start import with_start
 from octavo.studies.spec import (
     BASELINE,
     Change,
@@ -117,7 +118,11 @@ def baseline_tree(
         if key in OWNED:
             problems.append(f"set.{key}: the study gives every run its {key}; see seeds")
         apply_value(tree, key, copy.deepcopy(value))
-    return tree
+    try:
+        return with_start(tree)
+    except InputError as error:
+        problems.append(f"baseline: {error.what}")
+        return {}
 
 
 def put_text(tree: dict[str, Any], text: Iterable[str]) -> None:
@@ -178,7 +183,7 @@ def variant_tree(study: Study, change: Change) -> dict[str, Any]:
         put_text(tree, change.text)
     for key, value in change.settings.items():
         apply_value(tree, key, copy.deepcopy(value))
-    return tree
+    return with_start(tree)
 
 
 def variant_recipe(study: Study, change: Change) -> Recipe:
@@ -220,7 +225,12 @@ def _problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
             if key in change.settings:
                 yield f"{change.name}: the study gives every run its {key}; see seeds"
         problems: list[str] = []
-        recipe = _checked(variant_tree(study, change), change.name, problems)
+        try:
+            recipe = _checked(variant_tree(study, change), change.name, problems)
+        except InputError as error:  # it cannot start from the run that it names
+            found = error.problems if isinstance(error, ConfigError) else [error.what]
+            yield from (f"{change.name}: {problem}" for problem in found)
+            continue
         yield from problems
         if recipe is None:
             continue

@@ -26,16 +26,7 @@ class Checkpoint(CheckpointFolder):
 
     def load_model(self, model: nn.Module) -> None:
         """Fill a model of the same shape with the weights."""
-        weights = read_tensors(self.folder / "model.safetensors")
-        try:
-            missing, unexpected = model.load_state_dict(weights, strict=False)
-        except RuntimeError as error:
-            raise CheckpointError(f"{self.folder} does not fit this model: {error}") from error
-        absent = [name for name in missing if not _shares_storage(model, name, weights)]
-        if absent or unexpected:
-            raise CheckpointError(
-                f"{self.folder} does not fit this model: missing {absent}, unexpected {unexpected}."
-            )
+        fill_model(model, read_tensors(self.folder / "model.safetensors"), self.folder)
 
     def load_optimizers(self, optimizers: Sequence[Optimizer]) -> None:
         """Fill freshly built optimizers with their saved state."""
@@ -51,6 +42,18 @@ class Checkpoint(CheckpointFolder):
                     whose = tensor if tensor.shape != owner.shape else part_of(tensor, owner)
                     state.setdefault(int(parameter), {})[key] = whose
             optimizer.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
+
+
+def fill_model(model: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
+    """Fill a model of the same shape with weights by name, which come from `source`. CheckpointError where they do not
+    fit."""
+    try:
+        missing, unexpected = model.load_state_dict(weights, strict=False)
+    except RuntimeError as error:
+        raise CheckpointError(f"{source} does not fit this model: {error}") from error
+    absent = [name for name in missing if not _shares_storage(model, name, weights)]
+    if absent or unexpected:
+        raise CheckpointError(f"{source} does not fit this model: missing {absent}, unexpected {unexpected}.")
 
 
 def _shares_storage(model: nn.Module, name: str, weights: Mapping[str, Tensor]) -> bool:
@@ -109,12 +112,8 @@ def save_checkpoint(
     """
 
     def put_tensors(folder: Path) -> None:
-        try:
-            for name, tensors in (("model", weights), ("state", memory)):
-                with usual_rights(folder / f"{name}.safetensors"):
-                    save_file(dict(tensors), folder / f"{name}.safetensors")
-        except SafetensorError as error:
-            raise _as_os_error(error) from error
+        for name, tensors in (("model", weights), ("state", memory)):
+            write_tensors(folder / f"{name}.safetensors", tensors)
 
     saved = write_checkpoint(
         checkpoints,
@@ -126,6 +125,15 @@ def save_checkpoint(
         version=version,
     )
     return Checkpoint(saved.folder)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Named tensors as a safetensors file. Raises OSError."""
+    try:
+        with usual_rights(path):
+            save_file(dict(tensors), path)
+    except SafetensorError as error:
+        raise _as_os_error(error) from error
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from octavo.cli.app import app
 from octavo.errors import DivergedError
 from octavo.runs.finish import standing
 from octavo.runs.progress import Progress
-from octavo.runs.train import resolve
+from octavo.runs.settings import resolve
 
 RECIPE: dict[str, Any] = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},

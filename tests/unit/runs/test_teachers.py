@@ -17,7 +17,7 @@ from octavo.errors import CheckpointError, ConfigError, InputError, StorageError
 from octavo.generation import Precision
 from octavo.ground.console import Console
 from octavo.runs import teachers
-from octavo.runs.train import resolve
+from octavo.runs.settings import resolve
 
 RECIPE = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},

@@ -1,0 +1,92 @@
+"""The settings of a run: composed for a new one, compared with its own for one that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from octavo.config import (
+    DEFAULT_RECIPE,
+    Recipe,
+    apply_override,
+    check,
+    default_said,
+    flatten,
+    override_words,
+    recipe_tree,
+    stored_recipe,
+)
+from octavo.errors import ConfigError, InputError
+from octavo.ground.console import Console
+from octavo.runs.data import Paths, absolute
+from octavo.runs.folder import RunFolder
+from octavo.runs.start import default_tree, named_by, with_start
+
+# What a run may change when it resumes; anything else would make it another run.
+RESUMABLE = (
+    "training.steps",
+    "training.passes",
+    "training.checkpoint_every",
+    "training.checkpoint_minutes",
+    "training.keep",
+    "training.patience",
+    "training.device",
+    "training.micro_batch",
+    "training.recompute",
+)
+RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.", "parallel.")
+
+
+def default_recipe(overrides: Iterable[str] | Mapping[str, Any] = ()) -> tuple[str | dict[str, Any], str]:
+    """The recipe where none is named, and a sentence that says which: that of the run which the overrides start from,
+    else the usual one."""
+    base = named_by(overrides)
+    if base is None:
+        return DEFAULT_RECIPE, default_said()
+    return default_tree(base), f"recipe: that of {base}, with its model, tokenizer and training"
+
+
+def resolve(
+    recipe: str | Path | Mapping[str, Any],
+    text: Paths | None = None,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    *,
+    needs_text: bool = True,
+    earlier: Recipe | None = None,
+) -> Recipe:
+    """The checked recipe, with the text put in and overrides on top; `earlier` is that of the run, where it goes on.
+
+    Of a run that starts from another, model and tokenizer are that one's (see `runs.start`).
+    """
+    tree = recipe_tree(recipe)
+    if text is not None:
+        corpus = tree.get("corpus") if isinstance(tree.get("corpus"), dict) else {}
+        files = corpus if corpus.get("kind", "files") == "files" else {}
+        tree["corpus"] = {**files, "kind": "files", "paths": absolute(text)}
+    for override in override_words(overrides):
+        apply_override(tree, override)
+    resolved = check(with_start(tree, earlier))
+    if needs_text and resolved.corpus.kind == "files" and not resolved.corpus.paths:
+        raise InputError(
+            "This recipe needs a text.", remedy="give files or folders: --text PATH (or - for standard input)"
+        )
+    return resolved
+
+
+def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
+    """The recipe to resume with: the stored one, with the changes that a run may make on its way."""
+    stored = stored_recipe(folder.config)
+    before, after = flatten(stored), flatten(wanted)
+    differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    forbidden = [key for key in differing if key not in RESUMABLE and not key.startswith(RESUMABLE_TREES)]
+    forbidden = [key for key in forbidden if key != "description"]
+    if forbidden:
+        raise ConfigError(
+            f"{folder.path} was started with other settings, so resuming would make another run:",
+            problems=[f"{key}: {before.get(key)!r} in the run, {after.get(key)!r} now" for key in forbidden],
+            remedy="use the run's own settings, or start a new run with another --out",
+        )
+    for key in differing:
+        console.say(f"resuming with {key}={after.get(key)} (was {before.get(key)})")
+    return wanted if differing else stored
