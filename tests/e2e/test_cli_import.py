@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,29 @@ def test_what_is_refused(octavo: Octavo, brought: Path, gpt2: Path, tmp_path: Pa
     (tmp_path / "model.pt").write_bytes(b"")
     refused(octavo("import", tmp_path / "model.pt", "--out", tmp_path / "new"), "run code", "save_pretrained")
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_out_and_in_again_it_is_the_same(octavo: Octavo, brought: Path, tmp_path: Path) -> None:
+    done = octavo("export", brought, "--to", "hf", "--out", tmp_path / "hf", "--text", "text.txt")
+    assert done.code == 0, done
+    assert octavo("import", tmp_path / "hf", "--out", tmp_path / "again").code == 0
+    weights = [
+        (run / "checkpoints/step-000000/model.safetensors").read_bytes()
+        for run in (brought, tmp_path / "again")
+    ]
+    assert weights[0] == weights[1]
+
+
+def test_the_folder_for_torch_alone_writes_the_same_200_characters(
+    octavo: Octavo, finished: Path, tmp_path: Path
+) -> None:
+    done = octavo("export", finished, "--to", "torch", "--out", tmp_path / "alone", "--text", "text.txt")
+    assert done.code == 0, done
+    asked = ("--prompt", "the ", "--tokens", "200", "--temperature", "0")
+    own = octavo("generate", finished, *asked)
+    code = "import runpy, sys; sys.modules['octavo'] = None; sys.path.insert(0, sys.argv[1]); "
+    code += "sys.argv[0] = sys.argv.pop(1) + '/generate.py'; runpy.run_path(sys.argv[0], run_name='__main__')"
+    words = [sys.executable, "-I", "-c", code, str(tmp_path / "alone"), *asked]
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert len(own.out) > 200 and found.stdout == own.out

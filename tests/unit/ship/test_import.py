@@ -103,6 +103,8 @@ WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
     "not a number": (edited(rms_norm_eps=float("nan")), "finite number"),
     "other activation": (edited(hidden_act="mish"), "'mish'"),
     "scaled positions": (edited(rope_parameters=ROPE), "'llama3'"),
+    "windows": (edited(layer_types=["full_attention", "sliding_attention"]), "window"),
+    "a window for all": (edited(use_sliding_window=True), "window"),
     "odd rope": (edited(rope_parameters=3), "config.json"),
     "biases that are not there": (edited(attention_bias=True), "lack"),
     "cut short": (cut, "damaged or cut short"),
@@ -145,6 +147,14 @@ def test_the_way_out_of_a_pickle_is_named(tmp_path: Path, llama: Path) -> None:
         with pytest.raises(InputError) as error:
             import_model(path, tmp_path / "new")
         assert "safe_serialization=True" in str(error.value.remedy)
+
+
+def test_positions_that_are_scaled_where_nothing_says_so(tmp_path: Path) -> None:
+    """What transformers takes Apertus's positions for, where its settings do not say them."""
+    folder = folders.saved("apertus", tmp_path / "model")
+    edited(rope_parameters="gone")(folder)
+    with pytest.raises(InputError, match="'llama3'"):
+        import_model(folder, tmp_path / "new")
 
 
 def test_weights_in_eight_bits_are_refused(tmp_path: Path, llama: Path) -> None:

@@ -17,7 +17,15 @@ HF = Architecture(
     library="hf",
     title="Apertus",
     says={**SAYS, **QK_NORM, **PLAIN},
-    settings=hf_settings("ApertusForCausalLM", "apertus", act="relu2", mlp_bias=False, default_base=12e6),
+    settings=hf_settings(
+        "ApertusForCausalLM",
+        "apertus",
+        act="relu2",
+        mlp_bias=False,
+        eps=1e-5,
+        default_base=12e6,
+        default_kind="llama3",
+    ),
     names=hf_names(gated=False, qk_norm=True, norms=("attention_layernorm", "feedforward_layernorm")),
     implied={**SQUARED, "qk_norm": True, "qk_scale": True},
 )

@@ -11,7 +11,7 @@ HF = Architecture(
     library="hf",
     title="Arcee",
     says={**SAYS, **PLAIN, "feed_forward_bias": frozenset({True, False})},
-    settings=hf_settings("ArceeForCausalLM", "arcee", act="relu2", mlp_bias=True),
+    settings=hf_settings("ArceeForCausalLM", "arcee", act="relu2", mlp_bias=True, eps=1e-5),
     names=hf_names(gated=False, qk_norm=False, norms=NORMS),
     implied=SQUARED,
 )

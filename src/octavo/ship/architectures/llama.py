@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from octavo.errors import InputError
 from octavo.ship.architectures.base import Architecture, Fixed, Key, Name, Setting
 from octavo.ship.architectures.rotary import Rope
+from octavo.ship.weights import Shape
 
 SAYS = {
     "positions": frozenset({"rotary"}),
@@ -21,7 +25,22 @@ GATED = {"positions": "rotary", "norm": "rms", "activation": "silu", "gated": Tr
 SQUARED = {"positions": "rotary", "norm": "rms", "activation": "relu2"}
 
 
-def hf_settings(kind: str, model_type: str, *, act: str, mlp_bias: bool, **rope: Any) -> list[Setting]:
+@dataclass(frozen=True)
+class WholeAttention(Setting):
+    """Every layer looks at all that stands before it; some of these architectures can have windows."""
+
+    def write(self, shape: Shape) -> dict[str, Any]:
+        return {}
+
+    def read(self, theirs: Mapping[str, Any], fields: dict[str, Any]) -> None:
+        kinds = set(theirs.get("layer_types") or ())
+        if kinds - {"full_attention"} or theirs.get("use_sliding_window"):
+            raise InputError("The settings let attention look at a window, which Octavo's GPT does not have.")
+
+
+def hf_settings(
+    kind: str, model_type: str, *, act: str, mlp_bias: bool, eps: float = 1e-6, **rope: Any
+) -> list[Setting]:
     """What the settings of these architectures have in common."""
     biases: list[Setting] = [
         Key("attention_bias", field, default=False) for field in ("qkv_bias", "output_bias")
@@ -39,9 +58,10 @@ def hf_settings(kind: str, model_type: str, *, act: str, mlp_bias: bool, **rope:
         Key("num_attention_heads", "heads"),
         Key("num_key_value_heads", "kv_heads", default=None),
         Key("head_dim", "head_width", default=None),
-        Key("rms_norm_eps", "norm_eps", default=1e-6),
+        Key("rms_norm_eps", "norm_eps", default=eps),
         Fixed("hidden_act", act),
         Rope(**rope),
+        WholeAttention(),
         *biases,
         Fixed("attention_dropout", 0.0, free=True),
         Key("tie_word_embeddings", "tied", default=False),

@@ -17,10 +17,12 @@ class Rope(Setting):
 
     Attributes:
         share: the share of each head that turns where nothing says it; None where all of it does.
+        default_kind: how positions are scaled where nothing says it.
     """
 
     default_base: float = 10000.0
     share: float | None = None
+    default_kind: str = "default"
 
     def write(self, shape: Shape) -> dict[str, Any]:
         found: dict[str, Any] = {"rope_type": "default", "rope_theta": shape.base}
@@ -35,7 +37,7 @@ class Rope(Setting):
 
     def read(self, theirs: Mapping[str, Any], fields: dict[str, Any]) -> None:
         found = dict(theirs.get("rope_parameters") or theirs.get("rope_scaling") or {})
-        kind = found.get("rope_type", found.get("type", "default"))
+        kind = found.get("rope_type", found.get("type", "default" if found else self.default_kind))
         fields["base"] = float(
             found.get("rope_theta", theirs.get("rope_theta", theirs.get("rotary_emb_base", 0)))
         )
