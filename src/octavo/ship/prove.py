@@ -112,8 +112,9 @@ def misses(found: dict[str, Any], *, dtype: str, model: str, tokenizer: str) -> 
     if not abs(found["loss"] - found["loss_of_the_run"]) <= bound:
         said.append(f"the loss is {found['loss']:.6f}, in the run {found['loss_of_the_run']:.6f}")
     strings = found["strings"]
-    if tokenizer == "exact" and strings["other_ids"] + strings["other_text"]:
-        said.append(f"{strings['other_ids']} of {strings['compared']} texts have other ids")
+    for key, what in (("other_ids", "have other ids"), ("other_text", "are decoded otherwise")):
+        if tokenizer == "exact" and strings[key]:
+            said.append(f"{strings[key]} of {strings['compared']} texts {what}")
     return said
 
 

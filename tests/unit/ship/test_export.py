@@ -139,3 +139,22 @@ def test_a_damaged_checkpoint_is_a_sentence(run: Path, tmp_path: Path) -> None:
         weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(InputError, match="No checkpoint"):
         export(copy, ["hf"], tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_shakespeare_writes_the_same_everywhere(test_data: Path, tmp_path: Path) -> None:
+    """Three libraries that have never heard of Octavo write the run's 200 greedy characters."""
+    for package in ("gguf", "llama_cpp", "onnxruntime"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'octavo[ship]'")
+    words = ["training.steps=30", "training.threads=1", "evaluation.tokens=20000"]
+    text = test_data / "tinyshakespeare.txt"
+    octavo.train("shakespeare-char-modern", text=text, out=tmp_path / "bard", overrides=words, quiet=True)
+    found = export(tmp_path / "bard", ["hf", "gguf", "onnx"], tmp_path / "out")
+    assert [one.target for one in found] == ["hf", "gguf", "onnx"]
+    for one in found:
+        assert one.missed == [] and one.folder == tmp_path / "out" / one.target
+        measured = one.certificate["measured"]
+        assert measured["first_greedy_difference"] == [None] * 5 and measured["greedy_tokens"] == 200
+        assert measured["largest_logit_difference"] <= 1e-4
+        assert measured["strings"]["other_ids"] == measured["strings"]["other_text"] == 0
+        assert measured["strings"]["taken_still"] == 0

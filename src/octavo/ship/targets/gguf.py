@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -107,6 +108,7 @@ _FILE_TYPES = {
     "q4_0": "MOSTLY_Q4_0",
 }
 _TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "q8_0": "Q8_0", "q4_0": "Q4_0"}
+LONGEST = 4096  # bytes of a token, as room for it
 BLOCK = 32  # numbers of a row that are rounded together
 
 
@@ -155,6 +157,12 @@ def modelfile(parcel: Parcel) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _as_in_the_file(options: Any) -> Any:
+    """Weights stay as the file has them: repacked for a processor's matrix unit (AMX), some systems end the process."""
+    options.use_extra_bufts = False
+    return options
+
+
 class OpenedFile(Opened):
     """The file through llama.cpp, which computes in float32 and keeps keys and values in it."""
 
@@ -168,6 +176,8 @@ class OpenedFile(Opened):
         arch = bytes(reader.fields["general.architecture"].parts[-1]).decode()
         context = int(reader.fields[f"{arch}.context_length"].parts[-1][0])
         self.has_words = bytes(reader.fields["tokenizer.ggml.model"].parts[-1]) != b"no_vocab"
+        usual = llama_cpp.llama_model_default_params
+        self.library.llama_cpp.llama_model_default_params = lambda: _as_in_the_file(usual())
         with (
             Path(os.devnull).open("w", encoding="utf-8") as silent,
             redirect_stderr(silent),
@@ -207,7 +217,16 @@ class OpenedFile(Opened):
     def decode(self, ids: Sequence[int]) -> str | None:
         if not self.has_words:
             return None
-        return self.model.detokenize(list(ids)).decode("utf-8", "replace")
+        # Piece by piece, as llama.cpp itself writes; the binding's own way leaves out those of more than 32 bytes.
+        vocabulary, piece = (
+            self.library.llama_model_get_vocab(self.model.model),
+            ctypes.create_string_buffer(LONGEST),
+        )
+        found = b""
+        for id in ids:
+            length = self.library.llama_token_to_piece(vocabulary, id, piece, LONGEST, 0, False)
+            found += piece.raw[: max(0, length)]
+        return found.decode("utf-8", "replace")
 
     def versions(self) -> dict[str, str]:
         return {"llama-cpp-python": self.library.__version__}
