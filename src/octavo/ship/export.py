@@ -23,10 +23,10 @@ from octavo.runs.data import absolute, build_dataset
 from octavo.runs.evaluate import check_same_tokens
 from octavo.runs.run import Run
 from octavo.ship.card import card
-from octavo.ship.prove import measured, misses
+from octavo.ship.prove import BOUNDS, measured, misses
 from octavo.ship.reference import Reference, reference
 from octavo.ship.targets import targets
-from octavo.ship.targets.base import Parcel, Target
+from octavo.ship.targets.base import ORDER, Parcel, Target
 from octavo.ship.weights import weights_of
 
 CERTIFICATE = "certificate.json"
@@ -217,6 +217,9 @@ def verify(folder: Path) -> Exported:
         certificate = json.loads((folder / CERTIFICATE).read_bytes())
         name, dtype, promised = certificate["target"], certificate["dtype"], certificate["promised"]
         files = dict(certificate["files"])
+        statuses = promised["model"], promised["tokenizer"]
+        if dtype not in BOUNDS or not {*statuses} <= {*ORDER}:
+            raise ValueError("what it says is none of what Octavo writes")
     except FileNotFoundError as error:
         raise InputError(
             f"{folder} holds no export: there is no {CERTIFICATE}.",

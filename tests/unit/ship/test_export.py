@@ -126,9 +126,17 @@ def test_bad_input_is_a_sentence(run: Path, tmp_path: Path) -> None:
         export(unfinished, ["hf"], tmp_path / "out")
     with pytest.raises(InputError, match="holds no export"):
         verify(tmp_path / "there")
-    (tmp_path / "there" / CERTIFICATE).write_text("[]")
-    with pytest.raises(InputError, match="is no certificate"):
-        verify(tmp_path / "there")
+    promised = {"model": "exact", "tokenizer": "exact"}
+    wrong = {"target": "hf", "dtype": "float7", "promised": promised, "files": {}}
+    for content in (
+        [],
+        {},
+        wrong,
+        {**wrong, "dtype": "float32", "promised": {"model": 1, "tokenizer": "exact"}},
+    ):
+        (tmp_path / "there" / CERTIFICATE).write_text(json.dumps(content))
+        with pytest.raises(InputError, match="is no certificate"):
+            verify(tmp_path / "there")
     assert not (tmp_path / "out").exists()
 
 
