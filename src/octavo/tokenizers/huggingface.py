@@ -243,8 +243,8 @@ def named_tokens(file: Path) -> dict[str, str | None]:
 def read_huggingface(
     file: Path, *, start: int | None = None, end: int | str | None = None, size: int | None = None
 ) -> HuggingFaceTokenizer:
-    """A `tokenizer.json`. Start and end are ids or names; where they are not given, `tokenizer_config.json` beside it
-    says them, or they are `<|endoftext|>` where the file has that.
+    """A `tokenizer.json`. Start and end are ids or names. Where they are not given, or the file has no such id,
+    `tokenizer_config.json` beside it says them, or they are `<|endoftext|>` where the file has that.
 
     Raises:
         TokenizerError: the file cannot be read, or is none, or lacks the end that was named.
@@ -257,7 +257,10 @@ def read_huggingface(
         named = named_tokens(file)
         if isinstance(end, str) and end not in ids:
             raise TokenizerError(f"{file} has no token '{printable(end)}' that could end a text.")
-        end = ids[end] if isinstance(end, str) else end
+        start, end = (
+            None if id not in plain._tokens else id
+            for id in (start, ids[end] if isinstance(end, str) else end)
+        )
         end = end if end is not None else ids.get(named["eos_token"] or END_OF_TEXT)
         start = start if start is not None else ids.get(named["bos_token"] or "")
         return HuggingFaceTokenizer(content, start=end if start is None else start, end=end, size=size)

@@ -150,6 +150,13 @@ def test_the_end_is_what_the_settings_name(tmp_path: Path) -> None:
     assert (tmp_path / "saved" / "tokenizer.json").read_bytes() == file.read_bytes()
 
 
+def test_ends_that_the_file_does_not_have_are_those_that_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    byte_level("<s>", "<|endoftext|>").save(str(file))
+    found = read_huggingface(file, start=5_000, end=50_256, size=60_000)
+    assert (found.start, found.end, found.vocab_size) == (1, 1, 60_000)
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"model": 3}', "\udcff", None, "[" * 100_000])
 def test_what_is_no_tokenizer(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "tokenizer.json"
