@@ -254,9 +254,10 @@ def check(tree: Mapping[str, Any]) -> Recipe:
     return recipe
 
 
-def to_yaml(recipe: BaseModel) -> str:
-    """The resolved config as YAML, in the schema's order."""
-    return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
+def to_yaml(recipe: BaseModel | Mapping[str, Any]) -> str:
+    """The resolved config, or a tree of plain values, as YAML, in the schema's order."""
+    tree = recipe.model_dump(mode="json") if isinstance(recipe, BaseModel) else dict(recipe)
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100)
 
 
 def flatten(recipe: BaseModel) -> dict[str, Any]:

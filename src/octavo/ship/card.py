@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from octavo.config import to_yaml
@@ -24,11 +25,20 @@ def card(target: Target, parcel: Parcel, run: Run, kept: Reference, certificate:
         ("How good it is", _losses(run)),
         ("What it writes", _samples(parcel, kept)),
         ("Limits", _limits(parcel)),
-        ("Settings", f"```yaml\n{to_yaml(run.config).strip()}\n```"),
+        ("Settings", f"```yaml\n{to_yaml(_nameless(run.config.model_dump(mode='json'))).strip()}\n```"),
     ]
     head = "---\ntags: [octavo]\npipeline_tag: text-generation\n---\n"
     parts = [f"## {title}\n\n{text}" if title else text for title, text in sections if text]
     return f"{head}# {_plain(parcel.name)}\n\n" + "\n\n".join(parts) + "\n"
+
+
+def _nameless(node: Any) -> Any:
+    """Settings without the folders of this machine: a card is passed on, and of a path its last name is enough."""
+    if isinstance(node, dict):
+        return {key: _nameless(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_nameless(value) for value in node]
+    return Path(node).name if isinstance(node, str) and Path(node).is_absolute() else node
 
 
 def _plain(text: str) -> str:
@@ -61,7 +71,10 @@ def _proven(certificate: dict[str, Any]) -> str:
             f"{texts} of {found['greedy_tokens']} tokens, "
             + (f"{len(wrong)} differ, the first after {min(wrong)} tokens" if wrong else "all the same"),
         ),
-        ("loss, here and in the run", f"{found['loss']:.6f} and {found['loss_of_the_run']:.6f} nats a token"),
+        (
+            f"loss on {found['loss_tokens']:,} tokens, here and in the run",
+            f"{found['loss']:.6f} and {found['loss_of_the_run']:.6f} nats a token",
+        ),
         ("texts with other ids", f"{strings['other_ids']} of {strings['compared']:,}"),
         ("texts decoded otherwise", f"{strings['other_text']} of {strings['compared']:,}"),
     ]

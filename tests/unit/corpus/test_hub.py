@@ -117,7 +117,7 @@ def test_it_does_not_lead_into_a_private_network(to: str, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("to", ["http://cdn.test/0.parquet", "file:///etc/passwd"])
 def test_it_leads_to_encrypted_addresses_only(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, to)
-    with pytest.raises(CorpusError, match=r"without encryption|has to begin with http"):
+    with pytest.raises(CorpusError, match=r"without encryption|must begin with http"):
         texts("hf:ada/tales")
 
 

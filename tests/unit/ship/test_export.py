@@ -69,6 +69,13 @@ def test_the_lines_of_the_card_run(exported: Path) -> None:
     assert done.stdout.startswith("The ") and len(done.stdout) > 10
 
 
+def test_nothing_in_it_names_a_folder_of_this_machine(exported: Path, run: Path) -> None:
+    assert str(run.parent) in (run / "config.yaml").read_text(encoding="utf-8")
+    found = [one for one in exported.rglob("*") if one.is_file()]
+    assert found and not [one for one in found if str(run.parent).encode() in one.read_bytes()]
+    assert "- text.txt" in (exported / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
 def test_an_altered_file_is_found(exported: Path, tmp_path: Path, name: str) -> None:
     copy = tmp_path / "copy"
