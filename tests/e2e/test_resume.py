@@ -190,6 +190,7 @@ def kills(number: int, seed: int) -> dict[str, object]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_six_kills_at_random_moments() -> None:
     counted = kills(6, seed=1)
     assert (counted["kills"], counted["identical"], counted["named_halves"]) == (6, 6, 0)

@@ -256,7 +256,7 @@ def check(tree: Mapping[str, Any]) -> Recipe:
 
 def to_yaml(recipe: BaseModel | Mapping[str, Any]) -> str:
     """The resolved config, or a tree of plain values, as YAML, in the schema's order."""
-    tree = recipe.model_dump(mode="json") if isinstance(recipe, BaseModel) else dict(recipe)
+    tree = dict(recipe) if isinstance(recipe, Mapping) else recipe.model_dump(mode="json")
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=100)
 
 

@@ -91,6 +91,12 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return request.param
 
 
+# Threads that wait for one another take long where the tests share the cores.
+TWO_THREADS_SLOWLY = pytest.mark.parametrize(
+    "threads", [1, pytest.param(2, marks=pytest.mark.slow)], indirect=True
+)
+
+
 def pieces(batch: int) -> Iterator[torch.Tensor]:
     """Tokens of several streams: a prompt, single ones, some together, and the window slides twice."""
     random = torch.Generator().manual_seed(1)
@@ -116,6 +122,7 @@ def test_like_torch_through_prompt_tokens_and_sliding_window(
 
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("shape", SHAPES)
+@TWO_THREADS_SLOWLY
 def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(
     processor: None, shape: str, batch: int, threads: int
 ) -> None:
@@ -132,6 +139,7 @@ def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(
 
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("shape", SHAPES)
+@TWO_THREADS_SLOWLY
 def test_int8_is_torch_with_rounded_matrices(processor: None, shape: str, batch: int, threads: int) -> None:
     model = model_of(shape)
     fast, slow = (d(model, slots=batch, precision="int8") for d in (NativeDecoder, FullDecoder))

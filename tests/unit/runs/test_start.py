@@ -344,6 +344,7 @@ def test_a_text_with_other_characters_is_refused_with_what_helps(place: Path, tm
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_study_of_runs_that_start_from_one(place: Path, tmp_path: Path) -> None:
     base = tmp_path / "base"
     shutil.copytree(place / "base", base, symlinks=True)

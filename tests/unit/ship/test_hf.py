@@ -31,7 +31,7 @@ def overrides(name: str, data: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_the_main_case(tmp_path: Path, dtype: str) -> None:
     parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=2", dtype=dtype)
     seen = proven("hf", parcel, kept, tmp_path / "out")
