@@ -22,6 +22,7 @@ from typing import Any
 from torch.distributed import Store
 
 GRACE = 5.0  # seconds to end in an orderly way, after another process has ended with an error
+LOST = "lost"  # how a process ended whose watch ended it; other kinds are names of errors
 
 
 @dataclass
@@ -129,6 +130,8 @@ class Watch:
         own = seen.get(self.rank)
         if failed and own is not None and own.moved > GRACE:
             rank, how = next(iter(failed.items()))
+            if how["kind"] == LOST:  # its own watch, or another's, has said whose fault it is
+                return how["why"]
             return f"{self._name(rank)} has ended: {how['why']}"
         dead = [
             rank for rank in seen if rank != self.rank and self._beside(rank) and not _lives(self._pid(rank))
@@ -178,11 +181,11 @@ class Watch:
         return self._who[rank]["host"] == self._who[self.rank]["host"]
 
     def _end(self, lost: str) -> None:
-        """Say it, unless another process has, and end."""
+        """Say it, unless the watch of another process has said something, and end."""
         first = True
         with suppress(Exception):
-            first = self.store.add(f"said/{lost}", 1) == 1
-            self.store.set(f"ended/{self.rank}", json.dumps({"code": 1, "kind": "lost", "why": lost}))
+            first = self.store.add("said", 1) == 1  # what comes after follows from it
+            self.store.set(f"ended/{self.rank}", json.dumps({"code": 1, "kind": LOST, "why": lost}))
         if first:
             sys.stderr.write(
                 f"error: {lost} The run ends here; its checkpoints are whole.\n"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
+from torch.distributed import HashStore
 
 from octavo.dataset.batch import Batch
 from octavo.errors import ConfigError, InputError
-from octavo.training.watch import Pulse, Seen, to_blame
+from octavo.training import watch
+from octavo.training.watch import Pulse, Seen, Watch, to_blame
 from octavo.training.world import World, launched
 
 
@@ -84,3 +88,27 @@ def seen(*ranks: tuple[str, int, float, float]) -> dict[int, Seen]:
 )
 def test_who_is_to_blame(ranks: list[tuple[str, int, float, float]], blamed: list[int]) -> None:
     assert to_blame(seen(*ranks), timeout=60)[0] == blamed
+
+
+def test_a_loss_is_said_once_whoever_sees_it_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one that hangs may see it itself; then the other sees a process that has ended."""
+    ended = []
+    monkeypatch.setattr(watch.os, "_exit", ended.append)
+    monkeypatch.setattr(watch, "GRACE", -1.0)
+    store = HashStore()
+    first, second = (
+        Watch(store, rank=rank, size=2, timeout=8, pulse=Pulse(state="working", count=2 - rank))
+        for rank in (0, 1)
+    )
+    for each in (first, second):
+        each.show()
+        each._who = [{"host": "here", "pid": os.getpid()}] * 2
+    second._end("Rank 1 on here has not moved for 8 s during step 23.")
+    lost = first._look()
+    assert lost == "Rank 1 on here has not moved for 8 s during step 23."
+    first._end(lost)
+    first._end("Rank 1 on here died during step 23.")
+    assert capsys.readouterr().err.count("error: ") == 1
+    assert ended == [1, 1, 1]
