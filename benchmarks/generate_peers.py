@@ -28,10 +28,10 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
     """Through the engine: with its sampling, its log-probabilities and its text."""
     import torch
 
-    from octavo import __version__
-    from octavo.generation import Engine, Sampling
+    from octavo.generation import Engine
     from octavo.model.build import build_model
     from octavo.model.gpt_config import GPTConfig
+    from octavo.runs.run import Run
 
     torch.set_num_threads(spec["threads"])
 
@@ -52,12 +52,25 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
         def finish(self) -> str:
             return ""
 
+    if "run" in spec:
+        run = Run.open(spec["run"])
+        return written_by(Engine(run.model, run.tokenizer, precision=spec["precision"]), spec)
     names = ("layers", "heads", "width", "context")
     rest = {"positions": "learned", "norm": "layer", "feed_forward": spec["activation"], "tied": spec["tied"]}
     config = GPTConfig.model_validate({name: spec[name] for name in names} | rest)
     model = build_model(config, vocab_size=spec["vocabulary"], seed=1).eval().to(spec["device"])
     engine = Engine(model, Letters(), precision=spec.get("precision", "float32"))  # type: ignore[arg-type]
-    prompt = "".join(chr(1 + i % 60) for i in range(spec["prompt"]))
+    return written_by(engine, spec)
+
+
+def written_by(engine: Any, spec: dict[str, Any]) -> tuple[Generate, str]:
+    """What an engine of Octavo writes."""
+    import torch
+
+    from octavo import __version__
+    from octavo.generation import Sampling
+
+    prompt = spec.get("text") or "".join(chr(1 + i % 60) for i in range(spec["prompt"]))
 
     def generate(tokens: int) -> None:
         done = engine.samples(
@@ -139,11 +152,14 @@ def llamacpp(spec: dict[str, Any]) -> tuple[Generate, str]:
     import numpy as np
 
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "random.gguf"
-        write_gguf(path, spec)
+        path = Path(spec.get("file") or Path(folder) / "random.gguf")
+        if "file" not in spec:
+            write_gguf(path, spec)
         api.llama_log_set(_quiet, ctypes.c_void_p(0))
         api.llama_backend_init()
-        model = api.llama_model_load_from_file(str(path).encode(), api.llama_model_default_params())
+        how = api.llama_model_default_params()
+        how.use_extra_bufts = not spec.get("as_in_the_file", False)
+        model = api.llama_model_load_from_file(str(path).encode(), how)
     streams, prompt, vocabulary = spec["streams"], spec["prompt"], spec["vocabulary"]
     options = api.llama_context_default_params()
     options.n_ctx = spec["context"] * streams

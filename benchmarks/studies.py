@@ -18,7 +18,7 @@ HEAD = """\
 # Results of the shipped studies
 
 Every study below is shipped: `octavo study run NAME --text PATH --out FOLDER` repeats it. These are the small forms,
-for a laptop: models of some 0.2 million parameters after a few hundred steps. They say what holds at that size and
+for a laptop: models of some 0.8 million parameters after 600 steps. They say what holds at that size and
 length; where one differs from the report that it follows, it says so, and the large form is there to be run.
 [What a verdict means](studies.md) tells how noise, intervals and the correction for many comparisons are taken.
 

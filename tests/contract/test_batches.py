@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 
 from octavo.config.parts import parts
 from octavo.dataset.batches import Batches, BatchesConfig
+from octavo.dataset.packing import TooLongError
 from octavo.errors import CorpusError
 
-KINDS = sorted(parts("batches"))
+# Those of pairs, of numbers and of conversations have tests of their own.
+KINDS = sorted(
+    name
+    for name, kind in parts("batches").items()
+    if not kind.pairs and kind.reads == "text" and name != "series"  # type: ignore[attr-defined]
+)
 MARKS = {"none": (None, None), "shared": (1, 1), "own": (0, 1)}
 CONTEXT, BATCH = 8, 3
 
@@ -283,3 +289,25 @@ def test_too_little_text(kind: str) -> None:
     assert scored.any(axis=1).all()
     assert (targets[scored] == inputs[scored] + 1).all()
     assert kind == "prefixes" or scored.all()
+
+
+@pytest.mark.parametrize("marks", ["shared", "own"])
+def test_documents_alone_in_their_rows(marks: str) -> None:
+    """Each begins at column 0 and is whole, in training and in evaluation; one that is too long is refused."""
+    lengths = [5, 7, 3, 1, 6]
+    tokens, starts = documents(lengths, marks)
+    start, end = MARKS[marks]
+    options = {"context": CONTEXT, "batch": BATCH, "start_id": start, "end_id": end}
+    config = config_of("documents", alone=True, shuffle=False)
+    rows = [
+        row
+        for step in range(2)
+        for row in config.build(tokens, starts, **options, seed=7).batch(step).targets
+    ]
+    rows = rows[: len(lengths)]
+    rows += [row for batch in config.evaluation(tokens, starts, **options) for row in batch.targets]
+    assert len(rows) == 2 * len(lengths)
+    for row, length in zip(rows, 2 * lengths, strict=True):
+        assert (row[: length + 1] >= 0).all() and row[length] == end and (row[length + 1 :] == -1).all()
+    with pytest.raises(TooLongError, match="longest record has 10 tokens, and the context 8"):
+        config.build(*documents([5, 9], marks), **options, seed=7)

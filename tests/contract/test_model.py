@@ -48,6 +48,7 @@ SWITCHES: dict[str, dict[str, object]] = {
     "no final norm": {"final_norm": False},
     "embedding norm": {"embedding_norm": True},
     "n-grams": {"ngrams": {"kind": "hashed", "longest": 3, "buckets": 7}},
+    "counts": {"counts": {"kind": "kneser-ney", "orders": 4, "hidden": 3}},
     "half turned": {"positions": {"kind": "rotary", "share": 0.5}},
 }
 IMPOSSIBLE = [{"no projection", "free head width"}, {"no projection", "uneven width"}]
@@ -80,6 +81,7 @@ def variants() -> Iterator[dict[str, object]]:
 def perturbed(options: dict[str, object]) -> GPT:
     """A model none of whose numbers is zero, as none is after training."""
     model = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=1)
+    model.take_text(tokens(3).repeat(1, 4).flatten().numpy())
     torch.manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -135,9 +137,14 @@ def test_no_output_depends_on_a_later_input(models: list[tuple[dict[str, object]
             assert not torch.equal(after[:, place], before[:, place]), (place, options)
 
 
+ALONE = torch.tensor([[1] * T, [0] * T])
+"""Where counts are mixed in, the network learns nothing; the gate learns nowhere else."""
+
+
 def test_gradients_reach_every_parameter(models: list[tuple[dict[str, object], GPT]]) -> None:
     for options, model in models:
-        F.cross_entropy(model(tokens()).flatten(0, 1), tokens(1).flatten()).backward()
+        logits = model(tokens(), alone=ALONE)
+        F.cross_entropy(logits.flatten(0, 1), tokens(1).flatten()).backward()
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None, (name, options)
             blocks = parameter.grad.to_dense().split(getattr(parameter, "row_blocks", len(parameter)))
@@ -195,12 +202,12 @@ def test_fused_attention_is_explicit_attention(models: list[tuple[dict[str, obje
             each.to(dtype).eval().load_state_dict(model.state_dict())
         names = [f"blocks.{index}.attention.attend.weights" for index in range(len(explicit.blocks))]
         with capture(explicit, names) as captured:
-            logits = explicit(tokens())
+            logits = explicit(tokens(), alone=ALONE)
         assert list(captured) == names
         for weights in captured.values():
             same(weights.sum(dim=-1), torch.ones(B, weights.size(1), T, dtype=dtype), options)
             assert torch.equal(weights, weights.tril()) and (weights >= 0).all(), options
-        expected = fused(tokens())
+        expected = fused(tokens(), alone=ALONE)
         same(logits, expected, options)
         for each in (logits, expected):
             F.cross_entropy(each.flatten(0, 1), tokens(1).flatten()).backward()

@@ -67,7 +67,7 @@ class Pairs(Batches):
 class PairsConfig(BatchesConfig):
     """A source, and what follows from it."""
 
-    kind: Literal["pairs"] = "pairs"
+    kind: Literal["twice"] = "twice"
     has_epochs: ClassVar[bool] = False
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
@@ -199,7 +199,7 @@ EncoderDecoder.decoder = Translator
 class EncoderDecoderConfig(ModelConfig):
     """An encoder and a decoder."""
 
-    kind: Literal["encoder-decoder"] = "encoder-decoder"
+    kind: Literal["own-encoder-decoder"] = "own-encoder-decoder"
     takes_source: ClassVar[bool] = True
     width: int = 32
     heads: int = 2

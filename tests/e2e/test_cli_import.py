@@ -69,6 +69,7 @@ def test_what_is_refused(octavo: Octavo, brought: Path, gpt2: Path, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
 
 
+@pytest.mark.slow
 def test_out_and_in_again_it_is_the_same(octavo: Octavo, brought: Path, tmp_path: Path) -> None:
     done = octavo("export", brought, "--to", "hf", "--out", tmp_path / "hf", "--text", "text.txt")
     assert done.code == 0, done
@@ -80,6 +81,7 @@ def test_out_and_in_again_it_is_the_same(octavo: Octavo, brought: Path, tmp_path
     assert weights[0] == weights[1]
 
 
+@pytest.mark.slow
 def test_the_folder_for_torch_alone_writes_the_same_200_characters(
     octavo: Octavo, finished: Path, tmp_path: Path
 ) -> None:
@@ -93,3 +95,52 @@ def test_the_folder_for_torch_alone_writes_the_same_200_characters(
     found = subprocess.run(words, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     assert len(own.out) > 200 and found.stdout == own.out
+
+
+@pytest.fixture(scope="module", params=["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
+def either(request: pytest.FixtureRequest, octavo: Octavo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of each kind."""
+    folder = tmp_path_factory.mktemp("either")
+    done = octavo("import", folders.saved(request.param, folder / "model"), "--out", folder / "run")
+    assert done.code == 0, done.err
+    return folder / "run"
+
+
+QUICKLY = ("training.steps=3", "training.batch=4", "training.threads=1", "training.precision=float32")
+
+
+def test_another_training_starts_from_it(octavo: Octavo, either: Path, tmp_path: Path) -> None:
+    words = ("--text", "text.txt", "--out", tmp_path / "tuned", f"training.start_from={either}")
+    done = octavo("train", *words, *QUICKLY, "evaluation.initial=true", "sampling.tokens=4")
+    assert done.code == 0, done.err
+    judged = json.loads(octavo("eval", either, "--text", "text.txt", "--json").out)
+    tuned = json.loads((tmp_path / "tuned" / "evaluation.json").read_text())
+    assert tuned["val_loss"] < judged["val_loss"]
+    same = ("parameters",)
+    assert {name: tuned[name] for name in same} == {name: judged[name] for name in same}
+    written = octavo("generate", tmp_path / "tuned", "--prompt", "the fox", "--tokens", "4")
+    assert written.code == 0 and written.out.startswith("the fox")
+    out = octavo("export", tmp_path / "tuned", "--to", "torch", "--out", tmp_path / "t", "--text", "text.txt")
+    assert out.code == 0, out
+
+
+STUDY = """\
+baseline:
+  training: {{start_from: {run}, steps: 3, batch: 4, threads: 1, precision: float32}}
+  sampling: {{tokens: 4}}
+seeds: 2
+noise: 0
+changes:
+  - name: a larger step
+    hypothesis: It learns faster.
+    set: {{training.optimizer.learning_rate: 0.01}}
+"""
+
+
+@pytest.mark.slow
+def test_a_study_of_trainings_that_start_from_it(octavo: Octavo, either: Path, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY.format(run=either))
+    words = ("study", "run", tmp_path / "study.yaml", "--text", "text.txt", "--out", tmp_path / "study")
+    done = octavo(*words)
+    assert done.code == 0, done.err
+    assert "a larger step" in octavo("study", "report", tmp_path / "study").out

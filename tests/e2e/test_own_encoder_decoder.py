@@ -15,8 +15,8 @@ from octavo.training.checkpoint_folder import list_checkpoints
 
 PARTS = Path(__file__).with_name("encoder_decoder.py")
 SETTINGS = (
-    "model={kind: encoder-decoder, width: 32, heads: 2, layers: 2, context: 16}",
-    "batches=pairs",
+    "model={kind: own-encoder-decoder, width: 32, heads: 2, layers: 2, context: 16}",
+    "batches=twice",
     "objective=following",
     "split=documents",
     "training.steps=200",

@@ -230,6 +230,7 @@ def killed_before_operation(octavo: Octavo, short: tuple[Path, int], out: Path, 
     shutil.rmtree(out)
 
 
+@pytest.mark.slow
 def test_killed_before_some_file_operations(octavo: Octavo, short: tuple[Path, int], tmp_path: Path) -> None:
     assert short[1] > 60
     for number in range(1, short[1] + 1, 13):

@@ -61,6 +61,27 @@ def test_the_rows_of_a_study(whole: Path) -> None:
     assert (whole / "report" / "index.html").is_file() and (whole / "report" / "report.md").is_file()
 
 
+def test_too_little_learned_is_the_first_that_is_said(studying: Octavo, whole: Path) -> None:
+    """Twenty steps are above counting trigrams, so nothing is a test of a claim."""
+    told = studying("study", "report", whole)
+    assert told.out.startswith("Nothing has been learned yet: not a test of the claim.")
+    found = json.loads(studying("study", "report", whole, "--json").out)
+    assert next(iter(found)) == "nothing_learned" and found["nothing_learned"] is not None
+    assert [verdict["held"] for verdict in found["verdicts"]] == [None, None]
+    assert "counting 3-grams" in (whole / "report" / "report.md").read_text()
+
+
+def test_a_shipped_study_can_be_printed_and_run(studying: Octavo) -> None:
+    printed = studying("study", "list", "heads-cpu")
+    assert printed.code == 0
+    (studying.folder / "mine.yaml").write_text(printed.out)
+    planned = run(
+        studying, "mine", "--dry-run", "--json", "seeds=2", "set.sampling.prompt=a", study="mine.yaml"
+    )
+    assert planned.code == 0 and json.loads(planned.out)["runs"] > 8, planned.err
+    refused(studying("study", "list", "heds-cpu"), "octavo study list")
+
+
 def test_what_is_done_is_not_done_again(studying: Octavo, whole: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.glob("runs/*/*/outcome.json")}
     again = run(studying, whole)

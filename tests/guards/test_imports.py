@@ -31,6 +31,8 @@ ROOMS = (
     "runs",
     "studies",
     "ship",
+    "tuning",
+    "translation",
     "cli",
 )
 FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily

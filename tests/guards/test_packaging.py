@@ -54,7 +54,7 @@ def test_only_declared_packages_are_imported() -> None:
     names = {plain(line).replace("-", "_") for line in DECLARED}
     known = {*sys.stdlib_module_names, *names, "octavo", "yaml"}
     known |= {"pydantic_core", "annotated_types", "markupsafe"}  # parts of pydantic and of jinja2
-    known |= {"llama_cpp"}  # of llama-cpp-python
+    known |= {"llama_cpp", "PIL", "sklearn"}  # of llama-cpp-python, pillow and scikit-learn
     imported = {
         name.split(".")[0]
         for path in python_files("src")

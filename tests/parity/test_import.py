@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ import torch
 
 from octavo.runs.run import Run
 from octavo.ship.imported import import_model
+from octavo.ship.targets import targets
+from octavo.ship.targets.base import Parcel
+from octavo.ship.weights import weights_of
 from unit.ship import folders
 
 
@@ -53,3 +57,10 @@ def test_a_model_as_large_as_gpt2(tmp_path: Path) -> None:
     assert run.parameters == 124_439_808 and run.model.vocab_size == 50_257
     ids = torch.randint(50_257, (1, 200), generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(run.model(ids), model(ids).logits, rtol=0, atol=1e-5)
+    del model
+    parcel = Parcel(weights_of(run.model, run.config.model).to(torch.float64), run.tokenizer, "float32", "x")
+    (tmp_path / "out").mkdir()
+    targets()["hf"].write(parcel, tmp_path / "out")
+    import_model(tmp_path / "out", tmp_path / "again")
+    files = (tmp_path / each / "checkpoints/step-000000/model.safetensors" for each in ("run", "again"))
+    assert filecmp.cmp(*files, shallow=False)

@@ -26,6 +26,9 @@ for name in (
     "demo",
     "train",
     "generate",
+    "chat",
+    "translate",
+    "forecast",
     "write",
     "eval",
     "runs",
@@ -40,6 +43,7 @@ for name in (
     "export",
     "verify",
     "import",
+    "tune",
 ):
     module = f"{name}_" if iskeyword(name) else name  # as PEP 8 spells such names
     app.command(getattr(import_module(f"octavo.cli.{module}"), f"{name}_command"), name=name)

@@ -76,7 +76,9 @@ def show_exported(found: list[tuple[str, str, dict[str, Any]]], *, json: bool) -
             )
         )
     print_table(rows, head=("", "type", "logits differ by", "greedy texts equal", "ids equal", "loss"))
-    for _, folder, certificate in found:
+    for target, folder, certificate in found:
+        for near in certificate["near"]:
+            show(f"{target}: {near}")
         for missed in certificate["missed"]:
             complain(f"not proven: {missed}")
         show(f"\n{folder}" if not certificate["missed"] else f"\nnot proven: {folder}")

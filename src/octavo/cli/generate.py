@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, RunPath, Text, Which, complain
+from octavo.cli.common import Json, RunPath, Text, Which, complain, show
 from octavo.errors import InputError
 
 Positive = validators.Number(gte=1)
@@ -56,9 +56,23 @@ Precision = Annotated[
         "weights to eight bits: the fastest for one text on a CPU."
     ),
 ]
+OnlyValid = Annotated[
+    bool,
+    Parameter(
+        help="Write only what the recipe's validator allows: at each step it masks the symbols that it does not.",
+        negative="",
+    ),
+]
 Samples = Annotated[
     int | None,
     Parameter(help="Continuations of each prompt; default: 1, or 64 for --speakers.", validator=Positive),
+]
+Pictures = Annotated[
+    Path | None,
+    Parameter(
+        name="--out",
+        help="Write the samples into this new folder: images as PNG files, other records as text.",
+    ),
 ]
 Prompts = Annotated[
     Path | None,
@@ -94,12 +108,14 @@ class Drawing:
     stop: Stop = None
     seed: Seed = "0"
     precision: Precision = "float32"
+    only_valid: OnlyValid = False
 
     def as_options(self) -> dict[str, Any]:
         """For `Run.samples`."""
         from octavo.runs.draft import seed_of
 
-        return asdict(self) | {"stop": self.stop or (), "seed": seed_of(self.seed)}
+        given = asdict(self) | {"stop": self.stop or (), "seed": seed_of(self.seed)}
+        return {name: value for name, value in given.items() if (name, value) != ("only_valid", False)}
 
 
 PLAIN = Drawing()
@@ -116,6 +132,7 @@ def generate_command(
     correct: Correct = None,
     language: Language = None,
     text: Text = None,
+    out: Pictures = None,
     checkpoint: Which = "best",
     json: Json = False,
 ) -> int:
@@ -131,16 +148,18 @@ def generate_command(
 
     octavo generate runs/bard --prompt "ROMEO:" --correct vocabulary
 
-    octavo generate runs/bard --speakers ROMEO
+    octavo generate runs/bouncing-ball --samples 8 --only-valid --out films
 
     echo "O Romeo" | octavo generate runs/bard --prompt - --json
     """
     from octavo.cli.written import show_prompts, show_samples, show_speakers, stream
     from octavo.ground.console import Console
     from octavo.runs.corrector import corrector_for
+    from octavo.runs.pictures import save_records
     from octavo.runs.run import Run
 
     check_choices(prompt, prompts, speakers, correct, language, text)
+    check_out(out, prompts, speakers, correct, json)
     if prompt == "-":
         prompt = prompt_from_input()
     how = drawing.as_options()
@@ -153,7 +172,9 @@ def generate_command(
     corrector = None
     if correct is not None:
         corrector = corrector_for(loaded, correct, language=language, text=text, console=console)
-    if prompts is not None:
+    if out is not None:
+        show(f"kept in {save_records(loaded, prompt, samples or 1, out, how)}")
+    elif prompts is not None:
         show_prompts(loaded, prompts, samples or 1, corrector, json, console, how)
     elif samples in (None, 1) and not json and corrector is None:
         stream(loaded, prompt, how)
@@ -181,6 +202,12 @@ def check_choices(
         raise InputError("--language is for a LanguageTool server.", remedy="--correct http://localhost:8081")
     if text is not None and correct is None and speakers is None:
         raise InputError("--text has nothing to do here.", remedy="it goes with --correct or --speakers")
+
+
+def check_out(out: Path | None, *others: object) -> None:
+    """Raise InputError for options that do nothing next to a folder to write into."""
+    if out is not None and any(others):
+        raise InputError("--out goes with --prompt alone.", remedy="leave --out or the other options out")
 
 
 def prompt_from_input() -> str:

@@ -75,11 +75,24 @@ def report_command(folder: Folder, *, json: Json = False) -> int:
 
 
 @study_command.command(name="list")
-def list_command(*, json: Json = False) -> int:
-    """List the shipped studies."""
+def list_command(
+    name: Annotated[str | None, Parameter(help="Print this one as YAML, to edit and run.")] = None,
+    *,
+    json: Json = False,
+) -> int:
+    """List the shipped studies, or print one.
+
+    For example:
+
+    octavo study list heads-cpu > mine.yaml
+    """
     from octavo.config import parse_yaml
     from octavo.studies.shipped import study_names, study_text
 
+    if name is not None:
+        text = study_text(name)
+        print_json(parse_yaml(text, name)) if json else show_text(text, end="")
+        return 0
     described = {name: parse_yaml(study_text(name), name).get("description", "") for name in study_names()}
     if json:
         print_json([{"name": name, "description": text} for name, text in described.items()])
@@ -99,8 +112,10 @@ def _report(folder: Path, json: bool) -> int:
     page = write_study_report(folder)
     analysis = analyse_study(collect(folder))
     if json:
-        print_json({"folder": str(folder), "report": str(page), **asdict(analysis)})
+        print_json({**asdict(analysis), "folder": str(folder), "report": str(page)})
         return 0
+    if analysis.nothing_learned:
+        show(analysis.nothing_learned)
     for verdict in analysis.verdicts:
         show(f"{verdict.change}: {verdict.sentence}")
     for note in analysis.notes:

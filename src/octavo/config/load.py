@@ -347,10 +347,11 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
     if kind == "extra_forbidden":
         _, holder = _place(location[:-1])
         siblings = list((holder or Recipe).model_fields)
-        near = difflib.get_close_matches(path[-1], siblings, n=1)
         named = [full for full in all_keys() if full.rsplit(".", 1)[-1] == path[-1]]
-        if near and not named:
-            return f"{key} is not an option; did you mean {'.'.join([*path[:-1], near[0]])}?"
+        near = difflib.get_close_matches(path[-1], siblings, n=1, cutoff=0.8 if named else 0.6)
+        named = (
+            [".".join([*path[:-1], *near]), *named] if near else named
+        )  # what stands beside it is likelier
         hint = f"did you mean {' or '.join(named)}?" if named else f"there are: {', '.join(siblings)}"
         return f"{key} is not an option; {hint}"
     if kind in ("union_tag_invalid", "union_tag_not_found", "model_attributes_type"):

@@ -55,7 +55,8 @@ class _Read(SourceLoader):
 
 def load_parts(path: str | Path) -> OwnParts:
     """Run a Python file whose config classes register themselves (`octavo.config.parts.register`), also after configs
-    were checked. A file that has changed since is run again, and its new parts take the place of the old.
+    were checked. A function `reward(prompt, text)` in it becomes a reward of the file's name. A file that has changed
+    since is run again, and its new parts take the place of the old.
 
     Raises ConfigError if it cannot be read, fails, registers nothing, or takes a name that there is already; then
     nothing of it stays registered.
@@ -79,11 +80,17 @@ def load_parts(path: str | Path) -> OwnParts:
     sys.modules[name] = module  # where pydantic and dataclasses look names up
     try:
         loader.exec_module(module)
+        if callable(getattr(module, "reward", None)):
+            rewards = importlib.import_module("octavo.tuning.rewards.own")
+            rewards.adopt(module, Path(place).stem)
         added = {
             f"{room}.{kind}" for (room, kind), config in registered().items() if config.__module__ == name
         }
         if not added:
-            raise ConfigError("it registers no part; put @register(ROOM) on a config class")
+            what = (
+                "it registers no part; put @register(ROOM) on a config class, or define reward(prompt, text)"
+            )
+            raise ConfigError(what)
     except BaseException as error:
         restore(before)
         sys.modules.pop(name)

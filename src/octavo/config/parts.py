@@ -26,22 +26,43 @@ from octavo.errors import ConfigError
 
 # Where the parts of each kind are written down: modules, or packages whose every module is looked at.
 ROOMS: dict[str, str | tuple[str, ...]] = {
-    "source": ("octavo.corpus.sources", "octavo.synthesis.source"),
+    "source": (
+        "octavo.corpus.sources",
+        "octavo.corpus.pairs",
+        "octavo.corpus.series",
+        "octavo.corpus.images",
+        "octavo.synthesis.source",
+        "octavo.synthesis.wishes",
+        "octavo.synthesis.sums",
+        "octavo.synthesis.ball",
+        "octavo.synthesis.dynamics",
+    ),
     "reader": "octavo.corpus.readers",
+    "record": "octavo.corpus.records",
     "cleaning": "octavo.corpus.cleaning",
+    "validator": ("octavo.corpus.validators", "octavo.synthesis.ball_rules"),
     "writer": ("octavo.synthesis.writing.backends", "octavo.runs.model_writer"),
     "tokenizer": "octavo.tokenizers",
-    "batches": "octavo.dataset.batches",
-    "model": "octavo.model.gpt_config",
+    "batches": (
+        "octavo.dataset.batches",
+        "octavo.dataset.pairs",
+        "octavo.dataset.series_batches",
+        "octavo.dataset.conversations",
+    ),
+    "model": ("octavo.model.gpt_config", "octavo.model.encoder_decoder_config"),
+    "input": "octavo.model.inputs",
+    "output": "octavo.model.heads",
     "ngrams": "octavo.model.ngrams",
-    "positions": "octavo.model.positions",
+    "counts": "octavo.model.counts",
+    "positions": ("octavo.model.positions", "octavo.model.grid"),
     "norm": "octavo.model.norms",
     "feed_forward": "octavo.model.feedforward",
     "initialization": "octavo.model.initialization",
-    "objective": "octavo.training.objective",
+    "objective": ("octavo.training.objective", "octavo.training.forecasting", "octavo.tuning.policy"),
     "optimizer": "octavo.training.optimizers",
     "schedule": "octavo.training.schedules",
     "parallel": "octavo.training.parallel",
+    "reward": "octavo.tuning.rewards",
 }
 
 MOST = 2**31 - 1
@@ -70,6 +91,9 @@ class PartConfig(Strict):
     """Base of every part's config. `kind` names the part; `build` makes it from plain arguments."""
 
     kind: str
+
+    numbers: ClassVar[bool] = False
+    """Of a source: whether it gives series of numbers, not text."""
 
     takes_segments: ClassVar[bool] = True
     """Of a model's part: whether it keeps the documents of a row apart (see `ModelConfig.takes_segments`)."""
@@ -124,14 +148,14 @@ def _renew() -> None:
 
     def takes_parts(config: type[BaseModel]) -> bool:
         if config not in seen:
-            seen[config] = False
+            seen[config] = True  # one that is inside itself is so through a part
+            taking = False
             for field in config.model_fields.values():
                 part = PartOf.of(field)
                 inner = [kind for kind in _classes(field.annotation) if issubclass(kind, BaseModel)]
                 inner += _registry[part.room].values() if part else []
-                seen[config] = any([*map(takes_parts, inner), part is not None, seen[config]])
-            if seen[config] and config.__pydantic_complete__:  # after those inside it
-                config.model_rebuild(force=True)
+                taking = any([*map(takes_parts, inner), part is not None, taking])
+            seen[config] = taking
         return seen[config]
 
     waiting: list[type[BaseModel]] = [Strict]
@@ -139,6 +163,14 @@ def _renew() -> None:
         config = waiting.pop()
         waiting += config.__subclasses__()
         takes_parts(config)
+    ready = [config for config, takes in seen.items() if takes and config.__pydantic_complete__]
+    for config in ready:  # all forget first: a part may hold parts of its own room
+        for kept in ("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__"):
+            if kept in config.__dict__:
+                delattr(config, kept)
+        config.__pydantic_complete__ = False
+    for config in reversed(ready):  # after those inside it
+        config.model_rebuild(force=True)
 
 
 def _classes(annotation: Any) -> list[type]:

@@ -209,10 +209,17 @@ class Recipe(Strict):
     duplicates removed; files: the end of each file, so that every file and language is evaluated."""
     validation: float = Field(0.1, gt=0, lt=1)
     """Share of the text that is kept for validation."""
+    test: float = Field(0.0, ge=0, lt=1)
+    """Share of the text that is kept out of everything, after the validation part; only `octavo eval --test` reads it.
+    0: there is none, and a validation figure is of a split on which things were chosen."""
     tokenizer: Annotated[PartConfig, PartOf("tokenizer", "char")] = Field(
         {"kind": "char"}, validate_default=True
     )
     """How text becomes tokens."""
+    validator: Annotated[PartConfig, PartOf("validator", "none")] = Field(
+        {"kind": "none"}, validate_default=True
+    )
+    """What checks each record that the model writes, and may referee its writing (`octavo generate --only-valid`)."""
     expected_vocabulary: int | None = Field(None, ge=1, le=MOST)
     """Vocabulary that `octavo plan` counts with when no text is given; training always takes the text's own."""
     batches: Annotated[PartConfig, PartOf("batches", "windows")] = Field(
@@ -233,6 +240,14 @@ class Recipe(Strict):
     evaluation: EvaluationConfig = Field({}, validate_default=True)
     sampling: SamplingConfig = Field({}, validate_default=True)
     logging: LoggingConfig = Field({}, validate_default=True)
+
+    @model_validator(mode="after")
+    def _something_is_left_to_learn_from(self) -> Recipe:
+        if self.validation + self.test >= 1:
+            raise ValueError(
+                f"validation={self.validation:g} and test={self.test:g} leave nothing to learn from; take less"
+            )
+        return self
 
     @model_validator(mode="after")
     def _epochs_exist(self) -> Recipe:
@@ -256,12 +271,64 @@ class Recipe(Strict):
         return self
 
     @model_validator(mode="after")
+    def _numbers_or_tokens_everywhere(self) -> Recipe:
+        if self.corpus.numbers and self.test:
+            raise ValueError(f"test={self.test:g} is of texts; of series, name persons: corpus.held_out")
+        if self.corpus.numbers != self.model.takes_vectors:
+            gives, reads = ("numbers", "tokens") if self.corpus.numbers else ("text", "rows of numbers")
+            raise ValueError(
+                f"corpus={self.corpus.kind} gives {gives}, and the model reads {reads} (model.input)"
+            )
+        if self.objective.takes_vectors != self.model.takes_vectors:
+            about = "rows of numbers" if self.objective.takes_vectors else "tokens"
+            raise ValueError(
+                f"objective={self.objective.kind} is about {about}, and the model reads the other (model.input)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _teachers_write_no_pairs(self) -> Recipe:
+        if self.batches.pairs and self.training.teachers.written:
+            raise ValueError(
+                "training.teachers.written: teachers write texts, and no pairs of a source and a target"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _windows_can_be_cut(self) -> Recipe:
         written, context = self.training.teachers.written, self.model.context
         if 0 < written <= context:
             raise ValueError(
                 f"training.teachers.written: {written} tokens are no more than one window; take more than {context}"
             )
+        return self
+
+    @property
+    def lacks_text(self) -> bool:
+        """Whether the corpus is one of files, and none is named."""
+        return not getattr(self.corpus, "paths", True)
+
+    @property
+    def form(self) -> str:
+        """What the documents of the corpus are: text, or what `corpus.records` says."""
+        return str(getattr(self.corpus, "form", "text"))
+
+    @model_validator(mode="after")
+    def _all_read_the_same(self) -> Recipe:
+        for name in ("batches", "objective"):
+            part = getattr(self, name)
+            if part.reads != self.form:
+                raise ValueError(
+                    f"{name}={part.kind} takes {part.reads}, and the corpus holds {self.form}; they go together"
+                )
+        if self.form != "text" and self.model.held_out:
+            raise ValueError(
+                f"model.counts is for text, and the corpus holds {self.form}; set model.counts=none"
+            )
+        if self.form != "text" and self.split != "documents":
+            raise ValueError(f"split={self.split} would cut {self.form} apart; take split=documents")
+        if self.form != "text" and self.cleaning:
+            raise ValueError(f"cleaning is for texts; {self.form} are taken as they are")
         return self
 
     def unread(self, fields: Iterable[str]) -> str | None:
@@ -271,7 +338,14 @@ class Recipe(Strict):
             asked, remedy = f"batches={kind}", "other batches"
             if hasattr(self.batches, "attention"):
                 asked, remedy = "batches.attention=document", "batches.attention=row"
+            elif hasattr(self.batches, "packed"):
+                asked, remedy = "batches.packed=true", "batches.packed=false"
             return f"{asked}: {who} cannot keep a row's documents apart; take {remedy}"
+        if ("values" in there) != self.model.takes_vectors:
+            held, read = ("rows of numbers", "tokens") if "values" in there else ("tokens", "rows of numbers")
+            return f"batches={kind}: they hold {held}, and {model} reads {read} (model.input)"
+        if "prefix" in there and not self.model.takes_prefix:
+            return f"batches={kind}: {model} cannot see a source at once; take batches.attention=causal"
         if "source" in there and not self.model.takes_source:
             return f"batches={kind}: they have a source for an encoder, and {model} has none"
         if "source" not in there and self.model.takes_source:

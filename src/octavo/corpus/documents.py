@@ -101,6 +101,17 @@ def cut_at(pieces: Iterable[str], boundary: re.Pattern[str]) -> Iterator[Iterato
     return filled(_texts(_events(pieces, boundary)))
 
 
+def numbered_lines(pieces: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The lines that hold more than white space, without that at their ends, and their numbers from 1 on."""
+    held, number = "", 0
+    for piece in chain(pieces, ["\n"]):
+        *lines, held = (held + piece).split("\n")
+        for line in lines:
+            number += 1
+            if line := line.strip():
+                yield number, line
+
+
 def _texts(events: Iterator[str | None]) -> Iterator[Iterator[str]]:
     more = True
 

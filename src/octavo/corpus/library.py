@@ -22,6 +22,7 @@ Refuse = Callable[[str, CorpusError], None]
 
 # Names say these as well as content does: a text about HTML may begin with a tag.
 _TEXTS = {"text", "jsonl", "json", "csv"}
+_RECORDS = {"jsonl", "json"}  # whose records can be more than texts
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Library:
 
     def __init__(self, options: ReaderOptions, report: Report) -> None:
         self._report = report
+        self._records = options.records
         configs = {name: kind for name, kind in parts("reader").items() if issubclass(kind, ReaderConfig)}
         self._labels = {name: kind.label for name, kind in configs.items()}
         self._kinds = {suffix: name for name, kind in configs.items() for suffix in kind.suffixes}
@@ -125,6 +127,13 @@ class Library:
             kind = self._kind(file, name)
         except CorpusError as error:
             refuse(name, CorpusError(f"{name} {error.what}", remedy=error.remedy))
+            return
+        if kind not in ARCHIVES and self._records.form != "text" and kind not in _RECORDS:
+            why = f"{name} is no JSON file, so it holds no {self._records.form}."
+            refuse(
+                name,
+                CorpusError(why, remedy=f"Write .jsonl files, with lines such as {self._records.sample}"),
+            )
             return
         if kind not in ARCHIVES:
             reader = self._readers[kind]

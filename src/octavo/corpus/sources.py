@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from octavo.config.parts import PartConfig, register
 from octavo.corpus.documents import (
@@ -19,6 +19,7 @@ from octavo.corpus.documents import (
     cut_at,
     filled,
     joined,
+    numbered_lines,
     separator_line,
 )
 from octavo.corpus.files import FoundFile, Spool, find_files
@@ -217,6 +218,11 @@ class Files(Source):
     def _documents_of(self, leaf: Leaf) -> Iterator[Document]:
         if self._documents == "file":
             texts = filled([joined(document.pieces for document in leaf.documents)])
+        elif self._documents == "lines":
+            read = chain.from_iterable(document.pieces for document in leaf.documents)
+            for number, line in numbered_lines(read):
+                yield Document(f"{leaf.name}, line {number:,}", iter([line]), leaf.name)
+            return
         elif leaf.gives_records:
             if self._documents == "auto":
                 self._say(f"{leaf.name}: every record is a document")
@@ -265,9 +271,9 @@ class FilesSource(ReaderOptions, PartConfig):
     paths: tuple[str, ...] = ()
     """Files and folders, read in this order; - is stdin. After them data sets of the Hugging Face hub, hf:owner/name,
     which need the network."""
-    documents: Literal["auto", "whole", "file", "blank_lines", "separator"] = "auto"
-    """What a document is: the whole text, a file, what stands between blank lines or between separator lines.
-    A record is always one, unless whole or file is asked for. auto: split at separator lines where a text has
+    documents: Literal["auto", "whole", "file", "lines", "blank_lines", "separator"] = "auto"
+    """What a document is: the whole text, a file, a line, what stands between blank lines or between separator lines.
+    A record is always one, unless whole, file or lines is asked for. auto: split at separator lines where a text has
     them near its beginning; else one file alone is one whole text, and of several files each is a
     document.
     """
@@ -285,6 +291,19 @@ class FilesSource(ReaderOptions, PartConfig):
         if not value.strip() or "\n" in value.strip():
             raise ValueError("the separator must be one line that is not empty")
         return value.strip()
+
+    @property
+    def form(self) -> str:
+        """What its documents are (see `corpus.records`)."""
+        return str(self.records.form)
+
+    @model_validator(mode="after")
+    def _records_stay_whole(self) -> FilesSource:
+        if self.form != "text" and self.documents != "auto":
+            raise ValueError(
+                f"documents={self.documents}: {self.form} are documents as they are; leave it out"
+            )
+        return self
 
     def build(self, report: Report = _silent) -> Files:
         """Make the source; nothing is read yet. Raises CorpusError when no path was given."""

@@ -6,7 +6,7 @@ B sequences, T positions, S positions of what an encoder reads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -17,10 +17,25 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 """numpy arrays, as batches are made, or torch tensors, as models take them."""
 
-NO_ROW = {"inputs": 0, "targets": -1, "weights": 0, "segments": 0, "source": -1, "places": -1}
+NO_ROW = {
+    "inputs": 0,
+    "targets": -1,
+    "weights": 0,
+    "segments": 0,
+    "source": -1,
+    "prefix": 0,
+    "places": -1,
+    "values": float("nan"),
+    "advantages": 0,
+    "behaviour": 0,
+    "earlier": -1,
+    "alone": 0,
+}
 """What a row holds that is there for its shape alone."""
-UNSAID = {"weights": 1, "segments": 0, "source": -1, "places": -1}
+UNSAID = NO_ROW | {"weights": 1}
 """What a field means that is not there."""
+WHOLE = ("source", "earlier")
+"""Fields whose second axis is not that of the positions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +43,19 @@ class Batch(Generic[A]):
     """B sequences. The first axis of every field is B.
 
     Attributes:
-        inputs: ids (B, T).
-        targets: the token to predict at each position, (B, T); −1 where nothing is.
+        inputs: ids (B, T), or rows of numbers (B, T, D), float32, NaN where one is missing.
+        targets: the token to predict at each position, (B, T); −1 where nothing is. Where rows of numbers are, 0.
         weights: how much each target counts, float32 (B, T); None: each counts 1.
         segments: the document of each position, (B, T): attention stays inside one; None: a row is one.
         source: ids that an encoder reads, (B, S); −1 where there is none.
+        prefix: 1 at the first positions of a row that all its positions see, 0 after them, (B, T); None: each sees what
+            stands before it.
         places: where in its split each target stands, (B, T); −1 where there is none. Batches that score have them.
+        values: the rows of numbers to predict, float32 (B, T, D); NaN where a number is not.
+        advantages: of texts that the model wrote: how much better than usual each token turned out, float32 (B, T).
+        behaviour: with what log-probability each token was written, in nats, float32 (B, T).
+        earlier: ids (B, E) that stand before each row, for counts alone; −1 where there is none.
+        alone: 1 where a network that has counts beside it predicts without them, (B, T); None: nowhere.
     """
 
     inputs: A
@@ -41,7 +63,13 @@ class Batch(Generic[A]):
     weights: A | None = None
     segments: A | None = None
     source: A | None = None
+    prefix: A | None = None
     places: A | None = None
+    values: A | None = None
+    advantages: A | None = None
+    behaviour: A | None = None
+    earlier: A | None = None
+    alone: A | None = None
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """The fields that are there, by name."""
@@ -74,8 +102,15 @@ class Batch(Generic[A]):
 
     def corner(self, rows: int, positions: int) -> Batch[A]:
         """At most so many sequences, and of each at most so many positions; an encoder reads the whole."""
-        cut = {name: value if name == "source" else value[:, :positions] for name, value in self.items()}
+        cut = {name: value if name in WHOLE else value[:, :positions] for name, value in self.items()}
         return Batch(**cut).rows_at(slice(rows))
+
+    def widened(self: Batch[np.ndarray], columns: int) -> Batch[np.ndarray]:
+        """An example of rows of one number as one of so many; any other is what it was."""
+        if self.values is None:
+            return self
+        wide = {"inputs": self.inputs, "values": self.values}
+        return replace(self, **{name: np.repeat(value, columns, axis=2) for name, value in wide.items()})
 
     def parts(self, rows: int | None) -> list[Batch[A]]:
         """Batches of at most `rows` sequences each; without a number, this one."""

@@ -8,10 +8,10 @@ predicted.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +19,7 @@ from pydantic import Field
 from octavo.config.parts import MOST, PartConfig, register
 from octavo.dataset.batch import Batch
 from octavo.dataset.packing import Rows, gather, pack
-from octavo.dataset.permutation import draw
+from octavo.dataset.permutation import Order
 from octavo.errors import CorpusError
 
 
@@ -38,9 +38,7 @@ class Batches(ABC):
 
     @abstractmethod
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
-        """The batch of a step, or its micro-th part where gradients are accumulated. The same for the same
-        arguments.
-        """
+        """The batch of a step, or its micro-th part where gradients are accumulated. Always the same."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,9 @@ class Stream:
         starts: token offset of each document.
         context, batch: T and B.
         start_id, end_id: the tokenizer's special tokens around documents, None if it has none.
+        line_id: its token for a line break, None if it has none.
+        channels: of rows of numbers, how many columns are predicted; None: all.
+        special: the ids of all its special tokens, by name.
     """
 
     tokens: np.ndarray
@@ -60,6 +61,9 @@ class Stream:
     batch: int
     start_id: int | None
     end_id: int | None
+    line_id: int | None = None
+    channels: int | None = None
+    special: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def array(self) -> np.ndarray:
@@ -84,34 +88,8 @@ class Stream:
             )
 
 
-class Order:
-    """Which of n things a step sees. The stream continues over an epoch's end, so no batch is short and nothing
-    is dropped.
-
-    Args:
-        accumulation: parts of a step.
-    """
-
-    def __init__(self, n: int, *, batch: int, accumulation: int, seed: int, shuffle: bool) -> None:
-        self._n = n
-        self._batch = batch
-        self._accumulation = accumulation
-        self._seed = seed
-        self._shuffle = shuffle
-        self.steps_per_epoch = -(-n // (batch * accumulation))
-
-    def __call__(self, step: int, micro: int) -> np.ndarray:
-        assert 0 <= micro < self._accumulation, f"part {micro} of {self._accumulation}"
-        first = (step * self._accumulation + micro) * self._batch
-        if self._shuffle:
-            return draw(first, self._batch, self._n, self._seed)
-        return np.arange(first, first + self._batch) % self._n
-
-
 class RandomWindows(Batches):
-    """Windows of T + 1 tokens that begin anywhere, each place as likely as the other (nanoGPT's
-    iterations).
-    """
+    """Windows of T + 1 tokens that begin anywhere, each place as likely as the other (nanoGPT's iterations)."""
 
     def __init__(self, stream: Stream, *, seed: int) -> None:
         stream.need_a_window()
@@ -210,11 +188,11 @@ def _blocks(stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         yield Batch(inputs, targets, places=places)
 
 
-def _rows(stream: Stream) -> Rows:
+def _rows(stream: Stream, *, alone: bool = False) -> Rows:
     # One document alone has no special token, so the only thing before its first token is nothing.
     shared = stream.start_id is not None and stream.start_id == stream.end_id
     shared = shared and bool(stream.tokens[-1] == stream.end_id)
-    rows = pack(stream.starts, len(stream.tokens), context=stream.context, shared=shared)
+    rows = pack(stream.starts, len(stream.tokens), context=stream.context, shared=shared, alone=alone)
     if not len(rows):
         raise CorpusError("The text has no token to predict.", remedy="Give more text.")
     return rows
@@ -231,49 +209,41 @@ class BatchesConfig(PartConfig):
 
     has_epochs: ClassVar[bool] = True
     """Whether so many steps see everything once."""
+    reads: ClassVar[str] = "text"
+    """What the documents are that they are made of (see `corpus.records`)."""
+
+    pairs: ClassVar[bool] = False
+    """Whether each document is a source, a line break and a target that follows from it (`dataset.pairs`)."""
+
+    running: ClassVar[bool] = False
+    """Whether rows go on where others end."""
 
     def build(
-        self,
-        tokens: np.ndarray,
-        starts: np.ndarray,
-        *,
-        context: int,
-        batch: int,
-        seed: int,
-        start_id: int | None,
-        end_id: int | None,
-        accumulation: int = 1,
+        self, tokens: np.ndarray, starts: np.ndarray, *, seed: int, accumulation: int = 1, **shape: Any
     ) -> Batches:
-        """Make the batches of a training split; see `Stream` for the arguments.
+        """Make the batches of a training split; see `Stream` for the other arguments.
 
         `accumulation`: parts of a step; what an epoch is depends on it. Raises CorpusError where the split is too short
         for the context.
         """
-        return self.training(
-            Stream(tokens, starts, context, batch, start_id, end_id), seed=seed, accumulation=accumulation
-        )
+        stream = Stream(tokens, starts, **shape)
+        return self.training(stream, seed=seed, accumulation=accumulation)
 
     def evaluation(
-        self,
-        tokens: np.ndarray,
-        starts: np.ndarray,
-        *,
-        context: int,
-        batch: int,
-        start_id: int | None,
-        end_id: int | None,
-        limit: int | None = None,
+        self, tokens: np.ndarray, starts: np.ndarray, *, limit: int | None = None, **shape: Any
     ) -> Iterator[Batch[np.ndarray]]:
         """Batches that score everything in a split exactly once, in order, and say where it stands (`Batch.places`);
         the last may have fewer rows.
 
         Args:
             limit: stop after the first so many predictions, rounded up to whole rows.
+            shape: the other arguments of `Stream`.
 
         Raises:
             CorpusError: there is nothing to predict.
         """
-        return self.scoring(Stream(tokens, starts, context, batch, start_id, end_id), limit)
+        stream = Stream(tokens, starts, **shape)
+        return self.scoring(stream, limit)
 
     def predictions(self, context: int) -> int:
         """How many of a full row's T positions are scored in training."""
@@ -299,6 +269,7 @@ class WindowsConfig(BatchesConfig):
     """Random windows, counted in iterations: the usual choice."""
 
     kind: Literal["windows"] = "windows"
+    running: ClassVar[bool] = True
 
     has_epochs: ClassVar[bool] = False
 
@@ -314,10 +285,9 @@ class SlidingConfig(BatchesConfig):
     """
 
     kind: Literal["sliding"] = "sliding"
+    running: ClassVar[bool] = True
     stride: int | None = Field(None, ge=1, le=MOST)
-    """Tokens from one window's start to the next one's. Empty: the context, so that windows do not
-    overlap.
-    """
+    """Tokens from one window's start to the next one's. Empty: the context, so that windows do not overlap."""
     shuffle: bool = True
     """Each epoch in another order."""
 
@@ -337,6 +307,7 @@ class PrefixesConfig(BatchesConfig):
     """
 
     kind: Literal["prefixes"] = "prefixes"
+    running: ClassVar[bool] = True
     stride: int = Field(1, ge=1, le=MOST)
     """Tokens from one window's start to the next one's."""
     shuffle: bool = True
@@ -371,6 +342,8 @@ class DocumentsConfig(BatchesConfig):
     attention: Literal["row", "document"] = "row"
     """What a position sees before it: `row`, the whole row, so the documents that stand there too; `document`, its own
     document alone (slower: the kernel for training on CPUs knows whole rows only)."""
+    alone: bool = False
+    """One document a row, so that positions too begin anew with each. One longer than the context is an error."""
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """See the base class."""
@@ -379,7 +352,7 @@ class DocumentsConfig(BatchesConfig):
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PackedDocuments:
         """See the base class."""
-        rows = _rows(stream)
+        rows = _rows(stream, alone=self.alone)
         order = Order(
             len(rows), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
         )
@@ -389,7 +362,7 @@ class DocumentsConfig(BatchesConfig):
         """See the base class: every token and end of every document is predicted once, a start token of its
         own never.
         """
-        rows = _rows(stream)
+        rows = _rows(stream, alone=self.alone)
         count = len(rows)
         if limit is not None:
             count = min(count, int(np.searchsorted(np.cumsum(rows.predictions), limit)) + 1)

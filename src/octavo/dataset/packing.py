@@ -15,6 +15,7 @@ from itertools import islice
 import numpy as np
 
 from octavo.dataset.batch import Batch
+from octavo.errors import CorpusError
 
 _LOOK_AHEAD = 32  # documents that wait to fill a gap
 
@@ -47,9 +48,20 @@ class Rows:
         return np.add.reduceat(self.length, self.begins[:-1])
 
 
-def pack(starts: np.ndarray, tokens: int, *, context: int, shared: bool) -> Rows:
+class TooLongError(CorpusError):
+    """A record has more tokens, its end among them, than a row has places."""
+
+    def __init__(self, longest: int, context: int, where: str | None = None) -> None:
+        of = "The longest record" if where is None else f"The record of {where}"
+        super().__init__(
+            f"{of} has {longest:,} tokens, and the context {context:,}.",
+            remedy=f"model.context={longest}, or take long records out, or batches.alone=false, which cuts them",
+        )
+
+
+def pack(starts: np.ndarray, tokens: int, *, context: int, shared: bool, alone: bool = False) -> Rows:
     """Plan the rows, in file order but for a small look-ahead: into each gap goes the longest waiting item
-    that fits.
+    that fits; or `alone`, each in a row of its own.
 
     Args:
         starts: token offset of each document.
@@ -60,8 +72,16 @@ def pack(starts: np.ndarray, tokens: int, *, context: int, shared: bool) -> Rows
     """
     begin = starts.astype(np.int64) - shared
     size = np.append(starts[1:], tokens).astype(np.int64) - begin - 1  # predictions
+    if alone and (size > context).any():
+        raise TooLongError(int(size.max()), context)
+    return pack_chains(begin, size, context=context, alone=alone)
+
+
+def pack_chains(begin: np.ndarray, size: np.ndarray, *, context: int, alone: bool = False) -> Rows:
+    """The same for chains of ids: where each begins in the tokens, and how many predictions it has."""
     first, length = _chunks(begin, size, context)
-    order, begins = _fill(length, context)
+    items = np.arange(len(length) + 1)
+    order, begins = (items[:-1], items) if alone else _fill(length, context)
     first, length = first[order], length[order]
     before = np.cumsum(length) - length
     column = before - np.repeat(before[begins[:-1]], np.diff(begins))

@@ -68,3 +68,26 @@ def draw(first: int, count: int, n: int, seed: int) -> np.ndarray:
         first += len(part)
         count -= len(part)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+class Order:
+    """Which of n things a step sees. The stream continues over an epoch's end: no batch is short, nothing is dropped.
+
+    Args:
+        accumulation: parts of a step.
+    """
+
+    def __init__(self, n: int, *, batch: int, accumulation: int, seed: int, shuffle: bool) -> None:
+        self._n = n
+        self._batch = batch
+        self._accumulation = accumulation
+        self._seed = seed
+        self._shuffle = shuffle
+        self.steps_per_epoch = -(-n // (batch * accumulation))
+
+    def __call__(self, step: int, micro: int) -> np.ndarray:
+        assert 0 <= micro < self._accumulation, f"part {micro} of {self._accumulation}"
+        first = (step * self._accumulation + micro) * self._batch
+        if self._shuffle:
+            return draw(first, self._batch, self._n, self._seed)
+        return np.arange(first, first + self._batch) % self._n

@@ -34,6 +34,7 @@ from octavo.dataset.store import (
     publish,
 )
 from octavo.dataset.text import Progress, Text, ingest, no_progress
+from octavo.dataset.turns import ByTemplate
 from octavo.errors import ConfigError, CorpusError
 from octavo.ground.cache import default_cache
 from octavo.ground.files import file_hash
@@ -51,6 +52,7 @@ def prepare(
     *,
     split: Literal["contiguous", "documents", "files"] = "contiguous",
     validation: float = 0.1,
+    test: float = 0.0,
     cache: Path | None = None,
     report: Report = _silent,
     progress: Progress = no_progress,
@@ -61,7 +63,7 @@ def prepare(
 
     Args:
         tokenizer: how text becomes tokens; built on the part of the text that it trains on, or there already.
-        split, validation: see `split_text`; `validation` is the share of the text.
+        split, validation, test: see `split_text`; the last two are shares of the text.
         cache: folder that keeps datasets; None means the user's.
         report: hears what was removed, reused or made again.
         progress: called while reading, and then, from 0 on again, while encoding each part.
@@ -71,13 +73,17 @@ def prepare(
     If an earlier process was killed, or stopped by Ctrl-C, what it had encoded is kept.
 
     Raises:
-        CorpusError: no text, or not enough for both parts.
+        CorpusError: no text, or not enough for all parts.
         TokenizerError: the tokenizer cannot be built, or lacks what the text has.
         StorageError: the disk is full or the cache cannot be written.
     """
     if not 0 < validation < 1:
         raise ConfigError(
             f"validation is {validation:g}; it is a share of the text, more than 0 and less than 1."
+        )
+    if not 0 <= test < 1 - validation:
+        raise ConfigError(
+            f"test is {test:g}; with validation={validation:g} it is at least 0 and below {1 - validation:g}."
         )
     cache = cache or default_cache()
     with aside(cache) as folder:
@@ -86,6 +92,7 @@ def prepare(
             "text": text.sha256,
             "split": split,
             "validation": validation,
+            **({"test": test} if test else {}),
             **({"files": hashlib.sha256(text.files.tobytes()).hexdigest()} if split == "files" else {}),
             **_identity(tokenizer),
             **({"cleaning": cleaning} if (cleaning := source.cleaning()) else {}),
@@ -93,7 +100,7 @@ def prepare(
         final = cache / "datasets" / _key(settings)
         if found := _found(final, verify, report):
             return found
-        texts, settings["duplicates_removed"] = split_text(text, split, validation, folder, report)
+        texts, settings["duplicates_removed"] = split_text(text, split, validation, folder, report, test=test)
         build = partial(_tokenizer_of, tokenizer, texts, documents=text.several)
         return _write(texts, build, settings, folder, final, _Told(report, progress, workers))
 
@@ -116,7 +123,7 @@ def prepare_text(
     cache = cache or default_cache()
     with aside(cache) as folder:
         text = ingest(source, folder / "text.txt", progress)
-        settings = {"text": text.sha256, "tokenizer": tokenizer.fingerprint()}
+        settings = {"text": text.sha256, **_identity(tokenizer)}
         final = cache / "datasets" / _key(settings)
         dataset = _found(final, verify, report) or _write(
             {"text": text}, lambda: tokenizer, settings, folder, final, _Told(report, progress, workers)
@@ -141,7 +148,8 @@ def _tokenizer_of(
 def _identity(tokenizer: TokenizerConfig | Tokenizer) -> dict[str, Any]:
     """What of a dataset's settings says which tokenizer it has."""
     if isinstance(tokenizer, Tokenizer):
-        return {"tokenizer": tokenizer.fingerprint()}
+        by_template = {"template": True} if isinstance(tokenizer, ByTemplate) else {}
+        return {"tokenizer": tokenizer.fingerprint(), **by_template}
     # A word list can change without its name.
     files = {name: file_hash(path) for name, path in tokenizer if _is_file(path)}
     return {"tokenizer": tokenizer.identity, "tokenizer_files": files}

@@ -79,9 +79,9 @@ def write_shards(
                 yield spans
 
         quick = tokenizer.cuts_anywhere or text.bytes < _LONG
-        ours = type(tokenizer).__module__.startswith("octavo.")  # other processes know no others
+        known = type(tokenizer).__module__.startswith("octavo.tokenizers")  # other processes know no others
         count = workers or (1 if quick else min(cores(), text.bytes // SEGMENT))
-        if count > 1 and ours:
+        if count > 1 and known:
             found = encode_together(text.path, noted(), saved, dtype, workers=count)
         else:
             found = encode_alone(text.path, noted(), tokenizer, dtype)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from octavo.corpus import Report
 from octavo.dataset.text import PIECE, CanonicalText, Text
 from octavo.errors import CorpusError
 
-PARTS = ("train", "validation")
+PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -25,62 +26,87 @@ class Pieces:
 
 
 def split_text(
-    text: CanonicalText, how: str, validation: float, folder: Path, report: Report
+    text: CanonicalText, how: str, validation: float, folder: Path, report: Report, *, test: float = 0.0
 ) -> tuple[dict[str, Text], int]:
-    """Write `train.txt` and `validation.txt` into a folder; the text's own file is used up.
+    """Write `train.txt`, `validation.txt` and, of a share above 0, `test.txt` into a folder; the text's own file is
+    used up.
 
     Args:
         how: "contiguous" cuts the stream of characters at 1 - validation: one document exactly there, several
             at the next boundary between two. "documents" decides by each document's hash, so that a document
             keeps its side when others come and go, and takes out all but the first of those that repeat each
             other. "files" keeps the end of every file: whole documents, or of a file's only one its last part.
+        test: the share after the validation part. Both are held out together, and then cut in two the same way.
 
     Returns:
-        The two parts, and how many documents were taken out.
+        The parts, and how many documents were taken out.
 
     Raises:
         CorpusError: a part would be empty.
     """
     removed = 0
     if how == "documents":
-        chosen, removed = _by_hash(text, validation)
-    elif how == "files":
-        chosen = _ends_of_files(text, validation)
-    elif text.several:
-        chosen = _at_boundary(text, validation, report)
+        chosen, removed = _by_hash(text, validation, test)
     else:
-        chosen = _inside_last(text, int((1 - validation) * int(text.characters[0])))
-    for name, part in zip(PARTS, chosen, strict=True):
+        learned, held_out = _cut(text, how, validation + test, report)
+        chosen = (learned, held_out)
+        if test and len(held_out.starts):
+            chosen = (learned, *_cut(_of(text, held_out), how, test / (validation + test), _unheard))
+    for name, part in zip(PARTS, chosen, strict=False):
         if not part.characters.sum():
             count = f"{len(text.starts):,} document{'s' * (len(text.starts) != 1)}"
             other = "" if how == "contiguous" else ", or try split=contiguous"
+            shares = f"validation={validation:g}" + (f" and test={test:g}" if test else "")
+            which = "share, or test=0" if test else "validation share"
             raise CorpusError(
                 f"With {count} of {text.total_characters:,} characters in all, split={how} and "
-                f"validation={validation:g}, the {name} part would be empty.",
-                remedy=f"Give more text, or another validation share{other}.",
+                f"{shares}, the {name} part would be empty.",
+                remedy=f"Give more text, or another {which}{other}.",
             )
     if removed:
         what = "document that repeats" if removed == 1 else "documents that repeat"
         report(f"removed {removed:,} {what} an earlier one")
-    train, held_out = (folder / f"{name}.txt" for name in PARTS)
-    kept = _write(text, chosen[1], held_out)
+    paths = [folder / f"{name}.txt" for name in PARTS]
+    kept = [_write(text, part, path) for part, path in zip(chosen[1:], paths[1:], strict=False)]
     if how == "contiguous":
-        learned = _begin(text, chosen[0], train)
+        begun = _begin(text, chosen[0], paths[0])
     else:
-        learned = _write(text, chosen[0], train)
+        begun = _write(text, chosen[0], paths[0])
         text.path.unlink()
-    return {"train": learned, "validation": kept}, removed
+    return dict(zip(PARTS, (begun, *kept), strict=False)), removed
 
 
-def _by_hash(text: CanonicalText, validation: float) -> tuple[tuple[Pieces, Pieces], int]:
+def _cut(text: CanonicalText, how: str, share: float, report: Report) -> tuple[Pieces, Pieces]:
+    """What stays, and the share that is held out."""
+    if how == "files":
+        return _ends_of_files(text, share)
+    if text.several:
+        return _at_boundary(text, share, report)
+    return _inside_last(text, int((1 - share) * int(text.characters[0])))
+
+
+def _of(text: CanonicalText, part: Pieces) -> CanonicalText:
+    """A part as a text of its own. Of a document that was cut it has the end, so their ends tell which they are."""
+    files = text.files[np.searchsorted(text.stops, part.stops)]
+    return replace(text, starts=part.starts, stops=part.stops, characters=part.characters, files=files)
+
+
+def _unheard(sentence: str) -> None:
+    """Nobody is told where the held-out text is cut."""
+
+
+def _by_hash(text: CanonicalText, validation: float, test: float) -> tuple[tuple[Pieces, ...], int]:
     high, low = text.digests.T
     order = np.lexsort((low, high))  # stable, so of equal documents the earliest comes first
     fresh = np.ones(len(order), bool)
     fresh[1:] = (high[order][1:] != high[order][:-1]) | (low[order][1:] != low[order][:-1])
     kept = np.zeros(len(order), bool)
     kept[order[fresh]] = True
-    held_out = (high >> np.uint64(11)) * 2.0**-53 < validation
-    return (_chosen(text, kept & ~held_out), _chosen(text, kept & held_out)), int((~kept).sum())
+    drawn = (high >> np.uint64(11)) * 2.0**-53
+    borders = (0.0, validation, validation + test) if test else (0.0, validation)
+    sides = [drawn >= borders[-1]]
+    sides += [(drawn >= low) & (drawn < high) for low, high in pairwise(borders)]
+    return tuple(_chosen(text, kept & side) for side in sides), int((~kept).sum())
 
 
 def _chosen(text: Text, documents: np.ndarray | slice) -> Pieces:
@@ -97,7 +123,7 @@ def _at_boundary(text: CanonicalText, validation: float, report: Report) -> tupl
     again = int(np.isin(text.digests[first:, 0], text.digests[:first, 0]).sum())
     if again:
         report(
-            f"{again:,} of {len(begins) - first:,} validation documents stand in the training part too, "
+            f"{again:,} of {len(begins) - first:,} held-out documents stand in the training part too, "
             "so the model can know them by heart; split=documents keeps them apart"
         )
     return _chosen(text, slice(first)), _chosen(text, slice(first, None))

@@ -33,7 +33,7 @@ _BUILDING = ".building-"
 _PURPOSE = "purpose.json"  # what a folder that is being built will be
 # All that Octavo writes into such a folder.
 FILES = ("*.txt", "*.bin", f"*{JOURNAL}", MANIFEST, f"{TOKENIZER}/*", _PURPOSE, "baselines.json")
-PARTS = ({"train", "validation"}, {"text"})
+PARTS = ({"train", "validation"}, {"train", "validation", "test"}, {"text"})
 """What a dataset is made of: a corpus that is split, or a text as a whole."""
 _STALE = 24 * 3600  # seconds after which a folder that is still being built was left by a killed process
 
@@ -58,7 +58,7 @@ class Listing(Record):
     """The manifest of this format."""
 
     text: str
-    dtype: Literal["|u1", "<u2", "<u4"]
+    dtype: Literal["|u1", "<u2", "<u4", "<f4"]
     files: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", max_length=200)], ListedFile]
     splits: dict[str, ListedSplit]
 
@@ -68,7 +68,8 @@ class Split:
     """One part of a dataset.
 
     Attributes:
-        tokens: the ids, (N,), uint8, uint16 or uint32, mapped from disk.
+        tokens: the ids, (N,), uint8, uint16 or uint32, mapped from disk; of series of numbers their rows, (N, D),
+            float32.
         starts: where each document begins in them, (documents,), uint64.
         bytes: size of the part's text in UTF-8; what bits per byte divide by.
         characters: of that text.
@@ -118,6 +119,11 @@ class Dataset:
         """What it is judged on."""
         return self.splits["validation"]
 
+    @property
+    def test(self) -> Split | None:
+        """What is kept out of everything, if anything is; only `octavo eval --test` reads it."""
+        return self.splits.get("test")
+
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that made it."""
@@ -146,7 +152,8 @@ def open_dataset(folder: Path, *, verify: bool = False) -> Dataset:
         listed = manifest["splits"]
         if set(listed) not in PARTS:
             raise _unusable(folder, f"its parts are called {', '.join(sorted(listed)) or 'nothing'}")
-        splits = {name: _open_split(folder, name, listed[name], dtype) for name in sorted(listed)}
+        columns = manifest["vocab_size"] if dtype.kind == "f" else None
+        splits = {name: _open_split(folder, name, listed[name], dtype, columns) for name in sorted(listed)}
     except FileNotFoundError as error:
         raise _unusable(folder, f"{error.filename} is missing") from error
     except (OSError, ValueError) as error:
@@ -154,9 +161,12 @@ def open_dataset(folder: Path, *, verify: bool = False) -> Dataset:
     return Dataset(folder, manifest, splits)
 
 
-def _open_split(folder: Path, name: str, entry: dict[str, Any], dtype: np.dtype) -> Split:
+def _open_split(
+    folder: Path, name: str, entry: dict[str, Any], dtype: np.dtype, columns: int | None
+) -> Split:
+    tokens = np.memmap(tokens_path(folder, name), dtype, mode="r")
     return Split(
-        tokens=np.memmap(tokens_path(folder, name), dtype, mode="r"),
+        tokens=tokens if columns is None else tokens.reshape(-1, columns),
         starts=np.fromfile(starts_path(folder, name), "<u8"),
         bytes=entry["bytes"],
         characters=entry["characters"],

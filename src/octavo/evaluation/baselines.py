@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from octavo.errors import CorpusError
-from octavo.evaluation.ngram import CHUNK, KneserNey, best_order
+from octavo.model.kneser_ney import CHUNK, KneserNey, best_order
 
 LIMIT = 5_000_000
 """Training tokens that are counted; the last ones, which stand next to the validation split."""
@@ -61,7 +61,7 @@ def baselines(
     limit: int = LIMIT,
     report: Callable[[str], None] | None = None,
 ) -> dict[str, Baseline]:
-    """All baselines by name: uniform, unigram, bigram, ngram, gzip, xz, xz_given_train.
+    """All baselines by name: uniform, unigram, bigram, trigram, ngram, gzip, xz, xz_given_train.
 
     `train`, `validation`: token ids below `vocab_size`; memory maps are read in parts. `validation_bytes`:
     size of the text behind `validation`, for bits per byte. The texts are files, read as streams.
@@ -87,9 +87,10 @@ def baselines(
     add("unigram", unigram_loss(counted, validation, vocab_size=vocab_size), order=1)
     say(f"baselines: n-grams up to length {HIGHEST}")
     best = best_order(counted, vocab_size=vocab_size, highest=HIGHEST)
-    losses = KneserNey(counted, vocab_size=vocab_size, highest=max(best, 2)).losses(validation)
-    bigram = min(2, len(losses))
-    add("bigram", float(losses[bigram - 1]), order=bigram)
+    losses = KneserNey(counted, vocab_size=vocab_size, highest=max(best, 3)).losses(validation)
+    for name, order in (("bigram", 2), ("trigram", 3)):
+        there = min(order, len(losses))
+        add(name, float(losses[there - 1]), order=there)
     add("ngram", float(losses[best - 1]), order=best)
     say("baselines: gzip and xz")
     return found | compressors(train_text, validation_text)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from octavo.evaluation.diagnostic import Diagnostic, Facts, Severity
-from octavo.evaluation.learning import RUN_DOWN, course, too_large, under_fit
+from octavo.evaluation.learning import RUN_DOWN, course, diverged, too_large, under_fit
 from octavo.evaluation.writing import (
     drift,
     end_token,
@@ -23,9 +23,12 @@ def diagnose(facts: Facts) -> list[Diagnostic]:
 
     A pure function. Nothing is said about what is missing.
     """
-    how = course(facts)
+    taught_by_texts = facts.recipe.objective.build().learns_texts
+    how = course(facts) if taught_by_texts else diverged(facts)
     writing = (memorization, repetition, likeness, drift, end_token, short_context)
-    judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
+    judged = [how, standing(facts, how)]
+    if taught_by_texts:
+        judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
     found = [one for one in (*judged, *(judge(facts) for judge in writing)) if one is not None]
     if not found:
         return []

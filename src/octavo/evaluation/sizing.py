@@ -30,7 +30,7 @@ def smaller(config: ModelConfig, *, vocab_size: int, limit: int) -> Shape | None
 
     Report E's way: width goes down much and depth a little (8 blocks of 384 became 6 of 164).
     """
-    if not isinstance(config, GPTConfig):
+    if type(config) is not GPTConfig:
         return None
     for scale in np.arange(0.98, 0.02, -0.02):
         changes = _scaled(config, float(scale))
@@ -41,7 +41,7 @@ def smaller(config: ModelConfig, *, vocab_size: int, limit: int) -> Shape | None
 
 def larger(config: ModelConfig, *, vocab_size: int) -> Shape | None:
     """A model of this kind with some twice as many parameters."""
-    return _shape(config, _scaled(config, 1.4), vocab_size) if isinstance(config, GPTConfig) else None
+    return _shape(config, _scaled(config, 1.4), vocab_size) if type(config) is GPTConfig else None
 
 
 def _scaled(config: GPTConfig, scale: float) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class Baselines(Record):
     uniform: Guessing
     unigram: Counting
     bigram: Counting
+    trigram: Counting
     ngram: Counting
     gzip: Packing
     xz: Packing
@@ -167,6 +168,78 @@ class Diversity(Record):
         return self
 
 
+class Records(Record):
+    """The loss by record."""
+
+    records: Count
+    symbols: Number
+    nats: Number
+    bits_per_symbol: Number | None = None
+
+
+class FirstWrong(Record):
+    """Where a record that is not valid goes wrong."""
+
+    symbol: Count
+    why: str
+
+
+class Checked(Record):
+    """How many of some records are valid."""
+
+    records: Annotated[Count, Field(ge=1)]
+    valid: Count
+    interval: tuple[Number, Number]
+    typical: FirstWrong | None = None
+    order: Count | None = None
+
+
+class Validity(Record):
+    """Of the model's records, held-out ones and those of n-grams."""
+
+    generated: Checked
+    held_out: Checked
+    control: Checked | None = None
+
+
+class Example(Record):
+    """A held-out pair, and what the model writes for its source."""
+
+    source: str
+    target: str
+    written: str
+
+
+class Alignment(Record):
+    """How often an alignment of words errs, by where it is from."""
+
+    pairs: Count
+    layer: Count
+    error_rates: dict[str, Number]
+
+
+class Attention(Record):
+    """Where each token of a target looks in its source."""
+
+    layer: Count
+    source: list[str]
+    target: list[str]
+    weights: list[list[Number]]
+
+    @model_validator(mode="after")
+    def _a_cell_for_each(self) -> Attention:
+        assert list(map(len, self.weights)) == [len(self.source)] * len(self.target), "a weight each"
+        return self
+
+
+class Translations(Record):
+    """What a model of pairs writes."""
+
+    examples: list[Example]
+    alignment: Alignment | None = None
+    attention: Attention | None = None
+
+
 class Evaluation(Record):
     """evaluation.json; of a run that diverged it holds the diagnostics alone."""
 
@@ -181,6 +254,9 @@ class Evaluation(Record):
     baselines: dict[str, Baseline] | None = None
     memorization: Memorization | None = None
     diversity: Diversity | None = None
+    validity: Validity | None = None
+    records: Records | None = None
+    translations: Translations | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     findings: tuple[Finding, ...] = ()
     next: NextStep | None = None
@@ -249,6 +325,15 @@ class Imported(Record):
     files: dict[str, str]
 
 
+class Look(Record):
+    """What somebody saw of the test split."""
+
+    loss: Number
+    step: Count
+    bits_per_byte: Number | None = None
+    baselines: dict[str, Baseline] = Field(default_factory=dict)
+
+
 class Manifest(Record):
     """manifest.json."""
 
@@ -260,6 +345,7 @@ class Manifest(Record):
     imported: Imported | None = None
     written_sha256: str | None = None
     start_from: Started | None = None
+    test_looks: tuple[Look, ...] = ()
 
 
 class Correction(Record):

@@ -6,7 +6,7 @@ into stretches of equal bytes instead. A token belongs to the unit that it begin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from octavo.config import PartConfig
 from octavo.dataset import Split
+from octavo.dataset.batch import Batch
 from octavo.evaluation.score import Score
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import NEXT_TOKEN, TEXT, Objective, Unit
@@ -64,18 +64,15 @@ def unit_scores(
     model: nn.Module,
     split: Split,
     tokenizer: Tokenizer,
-    batches: PartConfig,
+    batches: Iterable[Batch[np.ndarray]],
     *,
-    context: int,
-    batch: int,
     objective: Objective = NEXT_TOKEN,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> UnitScores:
     """Score a model on a whole split, as `score` does, unit by unit.
 
     Args:
-        batches: the recipe's way to make batches; what it evaluates on is what is scored.
-        context, batch: T and sequences at once.
+        batches: what the recipe evaluates on.
     """
     owner, sizes = units_of(split, tokenizer)
     device = next(model.parameters()).device
@@ -83,23 +80,18 @@ def unit_scores(
     model.eval()
     losses, weights, tokens = np.zeros(len(sizes)), np.zeros(len(sizes)), np.zeros(len(sizes), np.int64)
     sums = {metric.name: np.zeros(len(sizes)) for metric in objective.metrics}
-    made = batches.evaluation(
-        split.tokens,
-        split.starts,
-        context=context,
-        batch=batch,
-        start_id=tokenizer.start,
-        end_id=tokenizer.end,
-    )
-    for arrays in made:
+    for arrays in batches:
         here = arrays.to(device)
         with autocast():
             given = objective.evaluate(model, here)
 
-        def scored(values: Tensor, there: np.ndarray = arrays.places >= 0) -> np.ndarray:
+        assert arrays.places is not None, "batches that score say where"
+        there = arrays.places >= 0
+
+        def scored(values: Tensor, there: np.ndarray = there) -> np.ndarray:
             return values.double().cpu().numpy()[there]
 
-        unit = owner[arrays.places[arrays.places >= 0]]
+        unit = owner[arrays.places[there]]
         weight = np.ones(len(unit)) if here.weights is None else scored(here.weights)
         np.add.at(losses, unit, scored(given.losses) * weight)
         np.add.at(weights, unit, weight)
@@ -112,6 +104,11 @@ def unit_scores(
 
 def units_of(split: Split, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
     """The unit of every token (N,), and the bytes of every unit; the bytes sum to the split's."""
+    if split.tokens.ndim == 2:  # rows of numbers: stretches of them
+        count = min(STRETCHES, len(split.tokens))
+        edges = np.arange(count + 1) * len(split.tokens) // count
+        owner = np.repeat(np.arange(count), np.diff(edges))
+        return owner, np.diff(edges * (split.bytes // len(split.tokens)))
     starts, documents = split.starts.astype(np.int64), split.documents
     begins = byte_offsets(split, tokenizer)
     if documents >= FEW and len(starts) == documents:

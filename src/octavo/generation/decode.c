@@ -567,8 +567,9 @@ void decode(const Model *m, const Item *items, int n, int wanted, float *logits,
     const ptrdiff_t before = (ptrdiff_t)(n - wanted) * C;
     normalize_all(m, &m->norm, m->x + before, m->normed, wanted);
     product(m, &m->head, m->normed, C, logits, wanted);
-    share((ptrdiff_t)wanted * m->vocabulary, &begin, &end);
+    share((ptrdiff_t)wanted * m->head.rows, &begin, &end);
     if (m->softcap > 0)
-      for (ptrdiff_t i = begin; i < end; i++) logits[i] = m->softcap * tanhf(logits[i] / m->softcap);
+      for (ptrdiff_t i = begin; i < end; i++)  // rows after the vocabulary's are no logits
+        if (i % m->head.rows < m->vocabulary) logits[i] = m->softcap * tanhf(logits[i] / m->softcap);
   }
 }

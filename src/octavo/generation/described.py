@@ -11,9 +11,11 @@ import re
 from torch import nn
 
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
+from octavo.model.counts import Counts, KneserNeyCounts
 from octavo.model.dropout import Dropout
 from octavo.model.feedforward import ACTIVATIONS, FeedForward, SwiGLU
 from octavo.model.gpt import GPT, Block, PostNormBlock
+from octavo.model.grid import GridPositions, GridRotary
 from octavo.model.native import Floats
 from octavo.model.ngrams import HashedNGrams, NGrams
 from octavo.model.norms import RootMeanSquareNorm
@@ -77,7 +79,14 @@ _PLACES: dict[str, tuple[type[nn.Module], ...]] = {
     "": (GPT,),
     "embedding": (nn.Embedding,),
     "ngrams": (NGrams, HashedNGrams),
-    "positions": (Positions, LearnedPositions, SinusoidalPositions, RotaryPositions),
+    "positions": (
+        Positions,
+        LearnedPositions,
+        SinusoidalPositions,
+        RotaryPositions,
+        GridPositions,
+        GridRotary,
+    ),
     "embedding_norm": _NORM,
     "dropout": _DROPOUT,
     "blocks": (nn.ModuleList,),
@@ -98,6 +107,10 @@ _PLACES: dict[str, tuple[type[nn.Module], ...]] = {
     "blocks.N.feed_forward.dropout": _DROPOUT,
     "norm": _NORM,
     "lm_head": (nn.Linear,),
+    "counts": (Counts, KneserNeyCounts),
+    "counts.from_state": (nn.Linear,),
+    "counts.from_known": (nn.Linear,),
+    "counts.out": (nn.Linear,),
 }
 """What may stand where; nothing else may stand anywhere."""
 

@@ -11,6 +11,7 @@ from octavo.errors import InputError
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
+from octavo.generation.referee import Referee
 from octavo.generation.sampling import Sampling
 from octavo.generation.slots import Decoder, Precision
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
@@ -35,13 +36,18 @@ class Engine:
     """A model with its tokenizer, ready to generate text.
 
     `precision`: bfloat16 is faster and rounds the numbers that are multiplied, int8 rounds the matrices alone, to a
-    quarter of their memory, so that a text may turn out another.
+    quarter of their memory, so that a text may turn out another. `referee`: only what it lets through is written.
     """
 
     def __init__(
-        self, model: LanguageModel, tokenizer: Tokenizer, *, precision: Precision = "float32"
+        self,
+        model: LanguageModel,
+        tokenizer: Tokenizer,
+        *,
+        precision: Precision = "float32",
+        referee: Referee | None = None,
     ) -> None:
-        self.model, self.tokenizer, self.precision = model, tokenizer, precision
+        self.model, self.tokenizer, self.precision, self.referee = model, tokenizer, precision, referee
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """Ids of the document start and the prompt; an empty prompt is the document start alone. Ids stay as they are.
@@ -149,6 +155,7 @@ class Engine:
                 seed=one.seed,
                 tokens=tokens,
                 stop=stop,
+                referee=self.referee,
             )
             for number, (one, prompt) in enumerate(zip(requests, ids, strict=True))
         )

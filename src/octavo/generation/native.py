@@ -32,6 +32,7 @@ from octavo.generation.described import (
     knows,
 )
 from octavo.generation.int8 import in_bytes
+from octavo.generation.mixture import Mixture
 from octavo.generation.sampling import Window
 from octavo.generation.slots import Decoder, Precision, Span
 from octavo.model.attention import Attention
@@ -128,11 +129,13 @@ class NativeDecoder(Decoder):
         weights = sum(weight.numel() for weight in model.parameters())
         self._crew = Crew(torch.get_num_threads(), weights=weights, slots=slots)
         self._threads = self._crew.most(slots)
-        self._logits = torch.empty(slots, model.vocab_size)
+        self._mixture = Mixture.of(model, precision)
+        head = model.lm_head if self._mixture is None else self._mixture.head(model)
+        self._logits = torch.empty(slots, head.out_features)
         # What the kernel points to, which must stay.
         self._held: list[Tensor] = []
         self._matrices, self._memory = _Memory(), _Memory()
-        self._native = self._described(model)
+        self._native = self._described(model, head)
         self._native.text, self._native.text_width = self.text.ctypes.data, self.context
         self._pointers = ctypes.byref(self._native), address(self._logits)
 
@@ -156,7 +159,9 @@ class NativeDecoder(Decoder):
             call = functools.partial(self._decode, native, here, count, wanted, logits)
             self._crew.work(call, items=count)
             first += count
-        return self._logits[:streams].clone()
+        if self._mixture is None:
+            return self._logits[:streams].clone()
+        return self._mixture(self._logits[:streams], self.text, spans)
 
     def _items(self, spans: Sequence[Span]) -> np.ndarray:
         """(n, 3) token, stream and position of all ids, those of a stream in order, and the last of each at the end."""
@@ -242,7 +247,7 @@ class NativeDecoder(Decoder):
             for shape, (positions, _) in zip(shapes, words, strict=True)
         ]
 
-    def _described(self, model: GPT) -> ModelStruct:
+    def _described(self, model: GPT, head: nn.Linear) -> ModelStruct:
         first = model.blocks[0]
         attention, ngrams, positions = first.attention, model.ngrams, model.positions
         heads, kind = attention.described(), kind_of(first.feed_forward)
@@ -276,7 +281,7 @@ class NativeDecoder(Decoder):
             sines=self._point(sines),
             embedding_norm=self._norm(model.embedding_norm),
             norm=self._norm(model.norm),
-            head=self._linear(model.lm_head),
+            head=self._linear(head),
             layer=layers,
         )
         self._furnish(described, layers[0])

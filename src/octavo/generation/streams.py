@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,12 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from octavo.generation.referee import Referee
 from octavo.generation.sampling import Sampling
 from octavo.generation.slots import Decoder
 from octavo.tokenizers import Tokenizer
 
 Prompt = str | Sequence[int]
-Finish = Literal["length", "end", "stop"]
+Finish = Literal["length", "end", "stop", "stuck"]
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class Sample:
 class Stream:
     """One sample's side of the writing: its random numbers, its text, and when it ends.
 
-    `prompt`: the ids that it goes on from. It ends with the document, after so many `tokens`, or before a text of
-    `stop`.
+    `prompt`: the ids that it goes on from. It ends with the document, after so many `tokens`, before a text of `stop`,
+    or stuck where a `referee` lets nothing through.
     """
 
     def __init__(
@@ -59,15 +61,23 @@ class Stream:
         seed: int,
         tokens: int,
         stop: Sequence[str],
+        referee: Referee | None = None,
     ) -> None:
         self.prompt, self.sample, self.tokens = prompt, sample, tokens
-        self.stop, self.end = [text for text in stop if text], tokenizer.end
+        self.stop, self.ends = [text for text in stop if text], tokenizer.ends
         self.decoder = tokenizer.decoder()
-        for token in prompt:  # so that the first new word is spaced as its neighbour asks
+        added = tokenizer.vocab_size - len(tokenizer.added)
+        turn = max((at for at, token in enumerate(prompt, 1) if token >= added), default=0)
+        for token in prompt[turn:]:  # so that the first new word is spaced as its neighbour asks
             self.decoder.push(token)
         self.random = np.random.Generator(np.random.Philox(key=[seed, sample.index]))
         self.held = ""  # text that may be the beginning of a stop string
         self.open = True
+        self.game = None if referee is None else referee.game(prompt)
+
+    def give_up(self) -> str:
+        """Nothing may come next."""
+        return self._close("stuck", self.held + self.decoder.finish())
 
     def uniform(self) -> float:
         """The random number that chooses the next token."""
@@ -75,9 +85,11 @@ class Stream:
 
     def take(self, token: int, log_probability: float) -> str:
         """Add a token; returns the text that it lets out."""
+        if self.game is not None:
+            self.game.take(token)
         self.sample.ids.append(token)
         self.sample.log_probabilities.append(log_probability)
-        if token == self.end:
+        if token in self.ends:
             return self._close("end", self.held + self.decoder.finish())
         text = self.held + self.decoder.push(token)
         last = len(self.sample.ids) >= self.tokens
@@ -146,15 +158,17 @@ class Streams:
         logits = self._read(slots)
         uniform = torch.from_numpy(np.array([stream.uniform() for stream in streams]))
         seen = None if self._seen is None else self._seen[slots]
-        chosen = self.sampling.choose(logits, uniform, seen)
+        allowed, stuck = _refereed(logits, streams)
+        chosen = self.sampling.choose(allowed, uniform, seen)
         known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
         if self._seen is not None:
             self._seen[slots, chosen] = True
         written = []
-        for slot, stream, token, log_probability in zip(
-            slots, streams, chosen.tolist(), known.tolist(), strict=True
+        for row, (slot, stream, token, log_probability) in enumerate(
+            zip(slots, streams, chosen.tolist(), known.tolist(), strict=True)
         ):
-            written.append((stream, stream.take(token, log_probability)))
+            text = stream.give_up() if row in stuck else stream.take(token, log_probability)
+            written.append((stream, text))
             if stream.open:
                 self._next[slot] = (token,)
             else:
@@ -179,3 +193,16 @@ class Streams:
         del self._writing[slot]
         self.decoder.free(slot)
         heapq.heappush(self._free, slot)
+
+
+def _refereed(logits: Tensor, streams: Sequence[Stream]) -> tuple[Tensor, set[int]]:
+    """Logits (n, V) with −∞ for what a stream's referee does not let through; and the rows where that is everything."""
+    masks = {row: stream.game.mask() for row, stream in enumerate(streams) if stream.game is not None}
+    stuck = {row for row, mask in masks.items() if not mask.any()}
+    if not masks:
+        return logits, stuck
+    open_rows = [row for row in masks if row not in stuck]
+    allowed = logits.clone()
+    for row in open_rows:
+        allowed[row].masked_fill_(torch.from_numpy(~masks[row]), -math.inf)
+    return allowed, stuck

@@ -38,6 +38,10 @@ class KeyValueCache:
         self.length = end
         return self.keys[:, :, :end], self.values[:, :, :end]
 
+    def select(self, rows: Tensor) -> None:
+        """Hold these rows of the batch, in this order; one may come several times, or never."""
+        self.keys, self.values = self.keys[rows], self.values[rows]
+
     def attend(
         self, attend: nn.Module, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> Tensor:
@@ -265,10 +269,13 @@ class CrossAttention(nn.Module):
         project: nn.Module,
         dropout: float,
         qk_norm_eps: float = QK_EPS,
+        qk_norm_scale: bool = False,
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_width, self.qk_norm = heads, kv_heads, head_width, qk_norm
         self.qk_norm_eps = qk_norm_eps
+        self.q_scale = nn.Parameter(torch.ones(head_width)) if qk_norm_scale else None
+        self.k_scale = nn.Parameter(torch.ones(head_width)) if qk_norm_scale else None
         self.q = nn.Linear(width, heads * head_width, bias=qkv_bias)
         self.kv = nn.Linear(memory_width, 2 * kv_heads * head_width, bias=qkv_bias)
         self.kv.weight.row_blocks = (kv_heads * head_width,) * 2  # pyrefly: ignore  # see `Attention`
@@ -279,9 +286,7 @@ class CrossAttention(nn.Module):
     def forward(self, x: Tensor, memory: Tensor | MemoryCache, mask: Tensor | None = None) -> Tensor:
         """Each of x (B, T, C) looks at all of the memory (B, S, M), or where a mask (B or 1, 1, T or 1, S) lets it."""
         known = memory if isinstance(memory, MemoryCache) else self.remember(memory)
-        q = _heads(self.q(x), self.head_width)  # (B, H, T, D)
-        if self.qk_norm:
-            q = rms_norm(q, eps=self.qk_norm_eps)
+        q = self.normed(_heads(self.q(x), self.head_width), self.q_scale)  # (B, H, T, D)
         y = self.attend(q, known.keys, known.values, mask, causal=False)  # (B, H, T, D)
         return self.dropout(self.project(y.transpose(1, 2).flatten(2)))  # (B, T, C)
 
@@ -289,7 +294,12 @@ class CrossAttention(nn.Module):
         """What `forward` takes in the place of a memory (B, S, M) that many calls look at."""
         kv = _heads(self.kv(memory), self.head_width)  # (B, 2G, S, D)
         keys, values = kv.split((self.kv_heads, self.kv_heads), dim=1)
-        return MemoryCache(rms_norm(keys, eps=self.qk_norm_eps) if self.qk_norm else keys, values)
+        return MemoryCache(self.normed(keys, self.k_scale), values)
+
+    def normed(self, x: Tensor, scale: nn.Parameter | None) -> Tensor:
+        """Queries or keys, normed and scaled where the options say so."""
+        x = rms_norm(x, eps=self.qk_norm_eps) if self.qk_norm else x
+        return x if scale is None else x * scale
 
 
 def _heads(x: Tensor, head_width: int) -> Tensor:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from octavo.model.attention import Attention, KeyValueCache, segment_mask
+from octavo.model.attention import Attention, KeyValueCache, prefix_mask, segment_mask
+from octavo.model.counts import Counts
 from octavo.model.dropout import Dropout
+from octavo.model.inputs import VectorInput
 from octavo.model.kind import LanguageModel, reads_old_names
 from octavo.model.ngrams import NGrams
-from octavo.model.positions import Positions, Rotation, placed, rotations
+from octavo.model.positions import Positions, Rotation, in_segments, placed, rotations, turned_at
 
 
 class Block(nn.Module):
@@ -93,6 +96,13 @@ class Cache:
             self.recent = held[:, -self.before :]
         return earlier
 
+    def select(self, rows: Tensor) -> None:
+        """Hold these rows of the batch, in this order; one may come several times, or never."""
+        for layer in self.layers:
+            layer.select(rows)
+        if self.recent is not None:
+            self.recent = self.recent[rows]
+
 
 class GPT(LanguageModel):
     """A decoder-only transformer. `context` is the number of positions that it can see."""
@@ -103,7 +113,7 @@ class GPT(LanguageModel):
     def __init__(
         self,
         *,
-        embedding: nn.Embedding,
+        embedding: nn.Embedding | VectorInput,
         ngrams: NGrams,
         positions: Positions,
         embedding_norm: nn.Module,
@@ -111,6 +121,7 @@ class GPT(LanguageModel):
         blocks: list[Block],
         norm: nn.Module,
         lm_head: nn.Linear,
+        counts: Counts,
         context: int,
         logit_softcap: float | None = None,
     ) -> None:
@@ -123,40 +134,66 @@ class GPT(LanguageModel):
         self.blocks = nn.ModuleList(blocks)  # pyrefly: ignore  # torch does not know what its list holds
         self.norm = norm
         self.lm_head = lm_head
+        self.counts = counts
         self.register_load_state_dict_pre_hook(reads_old_names(head="lm_head"))
         self.context = context
         self.vocab_size = embedding.num_embeddings
         self.logit_softcap = logit_softcap
 
     def forward(
-        self, tokens: Tensor, cache: Cache | None = None, *, segments: Tensor | None = None
+        self,
+        tokens: Tensor,
+        cache: Cache | None = None,
+        *,
+        segments: Tensor | None = None,
+        values: Tensor | None = None,
+        prefix: Tensor | None = None,
+        earlier: Tensor | None = None,
+        alone: Tensor | None = None,
     ) -> Tensor:
-        """Logits (B, T, V) of the token after each of `tokens` (B, T).
+        """Logits (B, T, V) of the token after each of `tokens` (B, T). Where these are rows of numbers, (B, T, V),
+        what describes the next ones; the `values` (B, T, V) that follow are for channels that see one another.
 
         With a cache (see `new_cache`) the tokens follow what it holds, and are added to it. With `segments`, a
-        number (B, T) for each position, none sees beyond its own segment; positions stay those in the row. The two do
-        not go together.
+        number (B, T) for each position, none sees beyond its own segment, and positions count from its beginning: each
+        is as if alone. The two do not go together. With a `prefix`, 1 (B, T) at a row's first positions, all positions
+        see all of these (Raffel et al. 2020); a cache is empty before it. Where `alone` (B, T)
+        is 1, no counts are mixed in; `earlier` (B, E) tokens before the rows are for counts.
         """
-        assert cache is None or segments is None, "a cache holds whole rows"
+        assert segments is None or (cache is None and prefix is None), "a segment stands alone"
+        assert prefix is None or cache is None or cache.length == 0, "a prefix stands first"
         start, starts = (cache.length, cache.starts) if cache else (0, None)
         assert start + tokens.size(1) <= self.context, (
             f"{start + tokens.size(1)} tokens, but {self.context} positions"
         )
         x = self.embedding(tokens)  # (B, T, C)
-        earlier = cache.append(tokens) if cache else None
-        x = self.ngrams(x, tokens, earlier) if segments is None else self.ngrams(x, tokens, segments=segments)
-        if starts is None:
+        recent = cache.append(tokens) if cache else None
+        x = self.ngrams(x, tokens, recent) if segments is None else self.ngrams(x, tokens, segments=segments)
+        if segments is not None:
+            places = in_segments(segments)
+            x, rotation = self.positions.at(x, places), turned_at(self.positions, places)
+        elif starts is None:
             x, rotation = self.positions(x, start), self.positions.rotation(start, tokens.size(1))
         else:
             x, rotation = placed(self.positions, x, starts), rotations(self.positions, starts, tokens.size(1))
         x = self.dropout(self.embedding_norm(x))
         mask = None if segments is None else segment_mask(segments)
+        if prefix is not None:
+            mask = prefix_mask(prefix.sum(dim=1), tokens.size(1))
         for index, block in enumerate(self.blocks):
             x = block(x, rotation, cache.layers[index] if cache else None, mask)  # (B, T, C)
-        logits = self.lm_head(self.norm(x))  # (B, T, V)
+        x = self.norm(x)
+        truth = () if values is None else (tokens, values)
+        logits = self.lm_head(x, *truth)  # (B, T, V)
         if self.logit_softcap is not None:
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
-        return logits
+        return self.counts(logits, x, tokens, recent if cache else earlier, segments=segments, alone=alone)
+
+    def take_text(
+        self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
+    ) -> None:
+        """See the base class."""
+        self.counts.take_text(tokens, held_out, learned=learned)
 
     def shorten(self, context: int) -> None:
         """See the base class."""
@@ -180,4 +217,4 @@ class GPT(LanguageModel):
             )
             for block in self.blocks
         ]
-        return Cache(layers, before=self.ngrams.before)
+        return Cache(layers, before=max(self.ngrams.before, self.counts.before))

@@ -48,6 +48,7 @@ class GPTConfig(ModelConfig):
     kind: Literal["gpt"] = "gpt"
 
     takes_segments: ClassVar[bool] = True
+    takes_prefix: ClassVar[bool] = True
 
     layers: int = Field(4, ge=1, le=10_000)
     """Transformer blocks."""
@@ -61,12 +62,20 @@ class GPTConfig(ModelConfig):
     """D, free of the width; empty means width // heads."""
     context: int = Field(64, ge=1, le=2**24)
     """T, the positions that the model sees."""
+    input: Annotated[PartConfig, PartOf("input", "tokens")] = Field({"kind": "tokens"}, validate_default=True)
+    """What stands at a position: a token, or a row of numbers."""
+    output: Annotated[PartConfig, PartOf("output", "tokens")] = Field(
+        {"kind": "tokens"}, validate_default=True
+    )
+    """What is predicted: the next token, or a distribution of the next row."""
     positions: Annotated[PartConfig, PartOf("positions", "learned")] = Field(
         {"kind": "learned"}, validate_default=True
     )
     """How positions enter."""
     ngrams: Annotated[PartConfig, PartOf("ngrams", "none")] = Field({"kind": "none"}, validate_default=True)
     """Vectors for the last few tokens together, added to each token's own."""
+    counts: Annotated[PartConfig, PartOf("counts", "none")] = Field({"kind": "none"}, validate_default=True)
+    """Counted n-grams of the training text, mixed with what the network predicts."""
     norm: Annotated[PartConfig, PartOf("norm", "layer")] = Field({"kind": "layer"}, validate_default=True)
     """Normalization of the activations."""
     norm_place: Literal["pre", "post"] = "pre"
@@ -109,9 +118,24 @@ class GPTConfig(ModelConfig):
     """How weights start."""
 
     @property
+    def takes_vectors(self) -> bool:
+        """See the base class."""
+        return self.input.vectors
+
+    @property
     def contexts(self) -> tuple[int, int]:
         """See the base class."""
         return 1, self.positions.longest(context=self.context)
+
+    @property
+    def before(self) -> int:
+        """See the base class."""
+        return self.counts.before
+
+    @property
+    def held_out(self) -> float:
+        """See the base class."""
+        return self.counts.held_out
 
     @property
     def query_width(self) -> int:
@@ -140,8 +164,26 @@ class GPTConfig(ModelConfig):
             )
         if self.qk_norm_scale and not self.qk_norm:
             raise ValueError("qk_norm_scale is the scale of qk_norm, which is off; set qk_norm=true")
-        if self.positions.kind == "rotary" and self.resolved_head_width % 2:
-            raise ValueError(f"rotary positions need an even head width, not {self.resolved_head_width}")
+        if self.input.vectors != self.output.vectors:
+            raise ValueError(
+                f"input={self.input.kind} and output={self.output.kind}: one is for tokens, the other for rows of "
+                "numbers; both are for the same"
+            )
+        for name, idle in (("tied", False), ("head_bias", False), ("logit_softcap", None)):
+            if self.input.vectors and getattr(self, name) != idle:
+                raise ValueError(
+                    f"{name} is for a model of tokens, and input={self.input.kind} reads numbers"
+                )
+        if self.input.vectors and self.ngrams.kind != "none":
+            raise ValueError(
+                f"ngrams are of tokens, and input={self.input.kind} reads numbers; it has `lags`"
+            )
+        if self.counts.kind != "none" and self.takes_vectors:
+            raise ValueError("counts are of tokens, and model.input reads rows of numbers; set counts=none")
+        if self.positions.turns and self.resolved_head_width % 2:
+            raise ValueError(
+                f"{self.positions.kind} positions need an even head width, not {self.resolved_head_width}"
+            )
         return self
 
     # What it costs
@@ -159,7 +201,9 @@ class GPTConfig(ModelConfig):
 
     def matrix_parameters(self, *, vocab_size: int) -> int:
         """See the base class: blocks and head."""
-        return self.block_matrix_parameters() + self.width * vocab_size
+        size = {"vocab_size": vocab_size, "width": self.width}
+        ends = self.input.matrix_parameters(**size) + self.output.matrix_parameters(**size)
+        return self.block_matrix_parameters() + ends
 
     def parameters(self, *, vocab_size: int, head: bool = True) -> int:
         """See the base class."""
@@ -175,11 +219,13 @@ class GPTConfig(ModelConfig):
             + self.feed_forward.parameters(width=self.width)
             + norm * (1 + has_feed_forward)
         )
-        total = vocab_size * self.width + self.positions.parameters(context=self.context, width=self.width)
-        total += table_parameters(self)
+        total = self.input.parameters(vocab_size=vocab_size, width=self.width)
+        total += self.positions.parameters(context=self.context, width=self.width)
+        total += table_parameters(self) + self.counts.parameters(width=self.width)
         total += self.layers * block + norm * (self.embedding_norm + self.final_norm)
         if head:
-            total += (0 if self.tied else vocab_size * self.width) + self.head_bias * vocab_size
+            total += self.output.parameters(vocab_size=vocab_size, width=self.width, bias=self.head_bias)
+            total -= self.tied * vocab_size * self.width
         return total
 
     def forward_flops(self, *, vocab_size: int, length: int | None = None) -> int:
@@ -214,13 +260,14 @@ class GPTConfig(ModelConfig):
 
     def build(self, *, vocab_size: int, explicit_attention: bool = False) -> GPT:
         """See the base class. With `explicit_attention` the attention weights exist as tensors and can be captured."""
-        embedding = nn.Embedding(vocab_size, self.width)
-        lm_head = nn.Linear(self.width, vocab_size, bias=self.head_bias)
+        embedding = self.input.build(vocab_size=vocab_size, width=self.width)
+        lm_head = self.output.build(vocab_size=vocab_size, width=self.width, bias=self.head_bias)
         if self.tied:
             lm_head.weight = embedding.weight
         return GPT(
             embedding=embedding,
-            ngrams=self.ngrams.build(width=self.width),
+            ngrams=self.input.recent(vocab_size=vocab_size, width=self.width)
+            or self.ngrams.build(width=self.width),
             positions=self.positions.build(
                 context=self.context, width=self.width, head_width=self.resolved_head_width
             ),
@@ -229,6 +276,7 @@ class GPTConfig(ModelConfig):
             blocks=[self._block(explicit_attention) for _ in range(self.layers)],
             norm=self.norm.build(width=self.width) if self.final_norm else nn.Identity(),
             lm_head=lm_head,
+            counts=self.counts.build(width=self.width, vocab_size=vocab_size),
             context=self.context,
             logit_softcap=self.logit_softcap,
         )
@@ -238,30 +286,36 @@ class GPTConfig(ModelConfig):
         self.initialization.build()(model)
 
     def _block(self, explicit: bool) -> Block:
+        return (Block if self.norm_place == "pre" else PostNormBlock)(**self.block_options(explicit))
+
+    def block_options(self, explicit: bool, *, causal: bool = True) -> dict[str, Any]:
+        """What a block is made of."""
+        return {
+            "attention": Attention(**self.attention_options(explicit), causal=causal),
+            "feed_forward": self.feed_forward.build(width=self.width, dropout=self.dropout.feed_forward),
+            "norms": (self.norm.build(width=self.width), self.norm.build(width=self.width)),
+            "residual": self.residual,
+        }
+
+    def attention_options(self, explicit: bool) -> dict[str, Any]:
+        """What attention is made of, within a sequence or to a memory."""
         scales = {"head": self.resolved_head_width**-0.5, "model": self.width**-0.5}
         scale = self.attention_scale
         attend = ExplicitAttend if explicit else FusedAttend
-        attention = Attention(
-            width=self.width,
-            heads=self.heads,
-            kv_heads=self.resolved_kv_heads,
-            head_width=self.resolved_head_width,
-            attend=attend(
+        return {
+            "width": self.width,
+            "heads": self.heads,
+            "kv_heads": self.resolved_kv_heads,
+            "head_width": self.resolved_head_width,
+            "attend": attend(
                 scale=scales[scale] if isinstance(scale, str) else scale, dropout=self.dropout.attention
             ),
-            qkv_bias=self.qkv_bias,
-            qk_norm=self.qk_norm,
-            qk_norm_eps=self.qk_norm_eps,
-            qk_norm_scale=self.qk_norm_scale,
-            project=nn.Linear(self.query_width, self.width, bias=self.output_bias)
+            "qkv_bias": self.qkv_bias,
+            "qk_norm": self.qk_norm,
+            "qk_norm_eps": self.qk_norm_eps,
+            "qk_norm_scale": self.qk_norm_scale,
+            "project": nn.Linear(self.query_width, self.width, bias=self.output_bias)
             if self.output_projection
             else nn.Identity(),
-            dropout=self.dropout.projection,
-        )
-        kind = Block if self.norm_place == "pre" else PostNormBlock
-        return kind(
-            attention=attention,
-            feed_forward=self.feed_forward.build(width=self.width, dropout=self.dropout.feed_forward),
-            norms=(self.norm.build(width=self.width), self.norm.build(width=self.width)),
-            residual=self.residual,
-        )
+            "dropout": self.dropout.projection,
+        }

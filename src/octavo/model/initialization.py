@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -10,27 +10,40 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from octavo.config.parts import LARGEST, PartConfig, register
+from octavo.model.encoder_decoder import EncoderDecoder
 from octavo.model.gpt import GPT
+from octavo.model.inputs import VectorInput
 
-Scheme = Callable[[GPT], None]
+Model = GPT | EncoderDecoder
+Scheme = Callable[[Model], None]
 
 
-def writers(model: GPT) -> Iterator[nn.Linear]:
-    """The matrices that write into the residual stream: last of attention and of feed-forward, block by block."""
+def writers(model: Model) -> Iterator[nn.Linear]:
+    """The matrices that write into the residual stream: last of attention (to a memory too) and of feed-forward, block
+    by block."""
     for block in model.blocks:
-        for last in (block.attention.project, getattr(block.feed_forward, "down_proj", None)):
+        cross, inner = getattr(block, "cross", None), getattr(block.feed_forward, "down_proj", None)
+        for last in (block.attention.project, getattr(cross, "project", None), inner):
             if isinstance(last, nn.Linear):
                 yield last
 
 
-def tables(model: GPT) -> Iterator[Tensor]:
-    """Token embedding and learned positions."""
-    yield model.embedding.weight
-    yield from model.positions.parameters()
+def embeddings(model: Model) -> Sequence[nn.Embedding | VectorInput]:
+    """Of tokens, or what reads numbers."""
+    return model.embeddings if isinstance(model, EncoderDecoder) else [model.embedding]
+
+
+def tables(model: Model) -> Iterator[Tensor]:
+    """Token embeddings and learned positions."""
+    for embedding in embeddings(model):
+        yield embedding.weight
+    sides = (model.encoder, model.writer) if isinstance(model, EncoderDecoder) else (model,)
+    for side in sides:
+        yield from side.positions.parameters()
 
 
 @torch.no_grad()
-def normal(model: GPT, *, std: float) -> None:
+def normal(model: Model, *, std: float) -> None:
     """Every matrix and table normal with one spread, biases zero (report B with std 1)."""
     for parameter in tables(model):
         parameter.normal_(0, std)
@@ -42,7 +55,7 @@ def normal(model: GPT, *, std: float) -> None:
 
 
 @torch.no_grad()
-def gpt2(model: GPT, *, std: float) -> None:
+def gpt2(model: Model, *, std: float) -> None:
     """The same, with residual writers narrower by √(2 · layers) (Radford et al. 2019)."""
     normal(model, std=std)
     for linear in writers(model):
@@ -50,7 +63,7 @@ def gpt2(model: GPT, *, std: float) -> None:
 
 
 @torch.no_grad()
-def zero_output(model: GPT, *, embedding_std: float) -> None:
+def zero_output(model: Model, *, embedding_std: float) -> None:
     """Matrices by their inputs (uniform, variance 1/inputs); residual writers and an untied head zero.
 
     Every block starts as the identity and the first logits are uniform, so learning rates can be higher.
@@ -61,10 +74,11 @@ def zero_output(model: GPT, *, embedding_std: float) -> None:
     zero = (
         {id(linear) for linear in writers(model)} if all(block.residual for block in model.blocks) else set()
     )
-    if model.lm_head.weight is not model.embedding.weight:
+    shared = {id(embedding.weight) for embedding in embeddings(model)}
+    if id(model.lm_head.weight) not in shared:
         zero.add(id(model.lm_head))
     for module in model.modules():
-        if not isinstance(module, nn.Linear) or module.weight is model.embedding.weight:
+        if not isinstance(module, nn.Linear) or id(module.weight) in shared:
             continue
         bound = 0.0 if id(module) in zero else (3 / module.in_features) ** 0.5
         module.weight.uniform_(-bound, bound)

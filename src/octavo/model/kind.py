@@ -10,8 +10,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
 from octavo.config.parts import PartConfig
@@ -52,6 +53,12 @@ class LanguageModel(nn.Module):
         """
         return None
 
+    def take_text(
+        self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
+    ) -> None:
+        """Keep what the model needs of its training text, (N,) ids, before it is trained. `held_out` (N,): what the
+        network does not learn from (`ModelConfig.held_out`). `learned`: the weights are no first ones, and stay."""
+
     def shorten(self, context: int) -> None:
         """Forget what was trained for the positions from `context` on, where the kind can (`ModelConfig.contexts`)."""
         assert context == self.context, f"the context of a {type(self).__name__} is {self.context}, for ever"
@@ -67,6 +74,12 @@ def blocks_of(model: nn.Module) -> Sequence[nn.Module]:
     return getattr(model, "blocks", ())
 
 
+def block_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The matrices inside the modules that repeat, each once."""
+    found = (weights for block in blocks_of(model) for weights in block.parameters())
+    return list({id(weights): weights for weights in found if weights.ndim == 2}.values())
+
+
 def reads_old_names(**names: str) -> Callable[..., None]:
     """A hook (`register_load_state_dict_pre_hook`) for a module whose children were called otherwise by an earlier
     version (old="new"): weights that were saved then are loaded too."""
@@ -79,8 +92,16 @@ def reads_old_names(**names: str) -> Callable[..., None]:
     return rename
 
 
+def _named(schema: dict[str, Any]) -> None:
+    """Editors should know that settings without a kind are the usual one's."""
+    if schema["properties"]["kind"].get("default") != "gpt":
+        schema["required"] = [*schema.get("required", ()), "kind"]
+
+
 class ModelConfig(PartConfig):
     """Base of every kind of model. What a kind does not count itself is counted on the model, built without memory."""
+
+    model_config = ConfigDict(json_schema_extra=_named)
 
     context: int = Field(64, ge=1, le=2**24)
     """T, the positions that the model sees."""
@@ -88,8 +109,27 @@ class ModelConfig(PartConfig):
     takes_segments: ClassVar[bool] = False
     """Whether `forward` takes `segments=`, the document (B, T) of each position, and sees none beyond it."""
 
+    takes_prefix: ClassVar[bool] = False
+    """Whether `forward` takes `prefix=`, 1 (B, T) at the first positions of a row, which all of it sees, then 0."""
+
     takes_source: ClassVar[bool] = False
     """Whether `forward` takes `source=`, ids (B, S) for an encoder, −1 where there is none; all its batches have it."""
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether a position holds a row of numbers (B, T, V), and `forward` takes the `values=` that follow."""
+        return False
+
+    @property
+    def before(self) -> int:
+        """Tokens before a row that the model looks at, where a batch tells it of them (`earlier`)."""
+        return 0
+
+    @property
+    def held_out(self) -> float:
+        """Share of the training text that the network does not learn from, because another part of the model needs text
+        that is new to it."""
+        return 0.0
 
     @property
     def contexts(self) -> tuple[int, int]:

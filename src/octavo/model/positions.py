@@ -1,4 +1,4 @@
-"""How positions enter the model: learned, sinusoidal, rotary, none.
+"""How positions enter the model: learned, sinusoidal, rotary, none; along a line, or on a grid (`grid.py`).
 
 A positions module has two doors: `forward` adds to the embeddings, `rotation` gives the angles that attention
 turns queries and keys by. Each kind uses one of them or neither.
@@ -8,7 +8,7 @@ B batch, T positions, C width, D head width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -28,6 +28,16 @@ class Positions(nn.Module):
     def forward(self, x: Tensor, start: int) -> Tensor:
         """Add what belongs to positions start … start+T to x (B, T, C)."""
         return x
+
+    def at(self, x: Tensor, places: Tensor) -> Tensor:
+        """The same where each of x (B, T, C) has a position of its own, `places` (B, T)."""
+        if type(self).forward is Positions.forward:
+            return x
+        found = x.clone()  # place by place, for kinds that have no faster way
+        for place in range(x.size(1)):
+            there = places == place
+            found[there] = self(x[there][:, None], place)[:, 0]
+        return found
 
     def rotation(self, start: int, length: int) -> Rotation | None:
         """Cosines and sines (T, R/2), for R ≤ D dimensions that turn, of positions start … start+length, or None."""
@@ -49,6 +59,20 @@ def rotations(positions: Positions, starts: Sequence[int], length: int) -> Rotat
     return None if cos[0] is None else (torch.stack(cos)[:, None], torch.stack(sin)[:, None])
 
 
+def turned_at(positions: Positions, places: Tensor) -> Rotation | None:
+    """`positions.rotation` where each position of a row has a place of its own, (B, T): (B, 1, T, R/2)."""
+    found = positions.rotation(0, places.size(1))
+    return None if found is None else (found[0][places][:, None], found[1][places][:, None])
+
+
+def in_segments(segments: Tensor) -> Tensor:
+    """The place of each position in its own segment, (B, T), by the `segments` (B, T) of a row."""
+    column = torch.arange(segments.size(1), device=segments.device).expand_as(segments)
+    begins = torch.zeros_like(column)
+    begins[:, 1:] = column[:, 1:] * (segments[:, 1:] != segments[:, :-1])
+    return column - begins.cummax(dim=1).values
+
+
 class LearnedPositions(Positions):
     """One trained vector for each position (reports A, D, E)."""
 
@@ -58,6 +82,9 @@ class LearnedPositions(Positions):
 
     def forward(self, x: Tensor, start: int) -> Tensor:
         return x + self.weight[start : start + x.size(1)]
+
+    def at(self, x: Tensor, places: Tensor) -> Tensor:
+        return x + self.weight[places]
 
     def shorten(self, context: int) -> None:
         self.weight = nn.Parameter(self.weight.detach()[:context].clone())
@@ -76,6 +103,9 @@ class SinusoidalPositions(Positions):
 
     def forward(self, x: Tensor, start: int) -> Tensor:
         return x + self.table[start : start + x.size(1)]
+
+    def at(self, x: Tensor, places: Tensor) -> Tensor:
+        return x + self.table[places]
 
 
 class RotaryPositions(Positions):
@@ -105,6 +135,9 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
 
 class PositionsConfig(PartConfig):
     """Base of the positions' configs."""
+
+    turns: ClassVar[bool] = False
+    """Whether they turn pairs of a head's dimensions, so that its width must be even."""
 
     def parameters(self, *, context: int, width: int) -> int:
         """Trained numbers."""
@@ -162,6 +195,9 @@ class RotaryPositionsConfig(PositionsConfig):
     """Queries and keys turned by their position."""
 
     kind: Literal["rotary"] = "rotary"
+
+    turns: ClassVar[bool] = True
+
     base: float = Field(10000.0, gt=1, le=1e12)
     """The slowest turn takes 2π times this."""
     share: float = Field(1.0, gt=0, le=1)

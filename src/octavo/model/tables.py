@@ -62,6 +62,11 @@ def sparse_parameters(model: nn.Module) -> list[nn.Parameter]:
     return [table for tables in _asked(model, "sparse_parameters") for table in tables()]
 
 
+def gate_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """The weights of all gates that mix the network's predictions with others."""
+    return [weight for weights in _asked(model, "gate_parameters") for weight in weights()]
+
+
 def prepare_for_processes(model: nn.Module) -> None:
     """Tell every module that wants to know that several processes will train it."""
     for prepare in _asked(model, "prepare_for_processes"):

@@ -22,12 +22,39 @@ def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Ma
     said = f"Trained on {names}: {amount(train)} to learn from"
     if validation:
         said += f", {amount(validation)} kept to judge it by"
+        said += f", {amount(test)} kept out of everything" if (test := split_of(manifest, "test")) else ""
     seen = max((row["tokens"] for row in metrics if row["event"] == "train"), default=0)
     if seen and not recipe.training.teachers.written:
         said += f"; {seen / train['tokens']:,.3g} passes over it"
     if isinstance(start, Mapping) and recipe.training.start_from is not None:
         said += f". It began with the weights of {recipe.training.start_from.name} after step {start.get('step', '?')}"
     return said + "."
+
+
+def chosen_and_tested(recipe: Recipe, manifest: Mapping[str, Any]) -> str:
+    """What the figures are of: the split that things were chosen on, or the one that was kept out of everything."""
+    if not split_of(manifest, "validation"):
+        return ""
+    if not recipe.test:
+        return (
+            "The validation split is what was chosen on, this checkpoint too. There is no test split (test=0) that "
+            "would give a result."
+        )
+    looks = len(manifest.get("test_looks") or ())
+    if not looks:
+        return (
+            "The validation split is what was chosen on. The test split was kept out of everything and nobody has "
+            "looked at it yet: octavo eval RUN --test gives the result."
+        )
+    return (
+        "The validation split is what was chosen on; the result is that of the test split, which was kept out of "
+        f"everything ({looked_at(looks)})."
+    )
+
+
+def looked_at(looks: int) -> str:
+    """How often."""
+    return "looked at once" if looks == 1 else f"looked at {looks:,} times"
 
 
 def split_of(manifest: Mapping[str, Any], name: str) -> dict[str, int]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from octavo.config import check, stored_tree
+from octavo.config import Recipe, check, stored_tree
 from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Evaluation, Row, in_todays_words
 from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
 from octavo.ground.shown import exact_duration
-from octavo.report.about import trained_on
+from octavo.report.about import chosen_and_tested, looked_at, trained_on
+from octavo.report.pictures import pictures
 from octavo.report.prompts import Answer, PromptTable, name_answers, prompt_tables
 
 if TYPE_CHECKING:
@@ -25,9 +26,12 @@ BASELINE_NAMES = {
     "uniform": ("uniform", "every token equally likely"),
     "unigram": ("unigram", "how often each token occurs"),
     "bigram": ("bigram", "the token before"),
+    "trigram": ("trigram", "the two tokens before, Kneser–Ney smoothed"),
     "ngram": ("{order}-gram", "the {before} tokens before, Kneser–Ney smoothed"),
     "gzip": ("gzip −9", "the validation text alone"),
     "xz": ("xz −9", "the validation text alone"),
+    "factorised": ("each place on its own", "how often each symbol stands there, Laplace smoothed"),
+    "gzip_symbols": ("gzip −9 of symbols", "the validation records, a symbol a byte"),
     "start": ("its start", "the weights of the other run that it began with"),
     "xz_given_train": ("xz −9 after training text", "what the validation text adds"),
 }
@@ -68,6 +72,8 @@ class ReportData:
     """Of losses."""
     trained_on: str = ""
     """The text, its size, and how often it was seen."""
+    held_out: str = ""
+    """What the validation figures are worth, and whether there are others."""
     recipe: str = ""
     """What the recipe says of itself."""
     verdict: list[str] = field(default_factory=list)
@@ -77,6 +83,8 @@ class ReportData:
     metrics: list[dict[str, Any]] = field(default_factory=list)
     """Rows of metrics.jsonl."""
     evaluation: Mapping[str, Any] = field(default_factory=dict)
+    pictures: list[str] = field(default_factory=list)
+    """What the model drew, where its records are images: PNG files as data: addresses."""
     samples: list[Sample] = field(default_factory=list)
     """In the order of their steps."""
     prompts: list[PromptTable] = field(default_factory=list)
@@ -104,18 +112,20 @@ class ReportData:
         return cls(
             title=folder.resolve().name,
             trained_on=trained_on(recipe, manifest, metrics),
+            held_out=chosen_and_tested(recipe, manifest),
             recipe=recipe.description,
             verdict=[str(line) for line in evaluation.get("verdict") or []],
             unit=str(objective.unit),
-            headlines=headlines(evaluation, metrics, objective),
+            headlines=tested(manifest, objective) + headlines(evaluation, metrics, objective),
             settings=settings,
             metrics=metrics,
             evaluation=evaluation,
+            pictures=pictures(folder, recipe),
             samples=list(_samples(folder / "samples", recipe.sampling.prompts)),
             prompts=prompt_tables(folder),
             answers=name_answers(folder),
             manifest=manifest,
-            commands=next_commands(folder) if commands is None else commands,
+            commands=next_commands(folder, recipe) if commands is None else commands,
         )
 
     def rows(self, event: str) -> list[dict[str, Any]]:
@@ -166,6 +176,22 @@ def finite(value: Any) -> float | None:
     return float(value)
 
 
+def tested(manifest: Mapping[str, Any], objective: Objective) -> list[Headline]:
+    """The figures of the last look at the test split."""
+    looks = manifest.get("test_looks") or ()
+    shown = (
+        ("test loss", "loss", "{:.4f}", str(objective.unit)),
+        ("test bits per byte", "bits_per_byte", "{:.3f}", ""),
+    )
+    return [
+        Headline(
+            label, form.format(number), ", ".join(filter(None, ("the result", unit, looked_at(len(looks)))))
+        )
+        for label, key, form, unit in shown
+        if looks and (number := finite(looks[-1].get(key))) is not None
+    ]
+
+
 def headlines(
     evaluation: Mapping[str, Any], metrics: list[dict[str, Any]], objective: Objective
 ) -> list[Headline]:
@@ -176,9 +202,22 @@ def headlines(
     last = metrics[-1] if metrics else {}
     trained = [row for row in metrics if row.get("event") == "train"]
     tokens, seconds = (finite(trained[-1].get(key)) if trained else None for key in ("tokens", "seconds"))
+    records = found.get("records") or {}
     shown = [
-        ("validation loss", found.get("val_loss"), "{:.4f}", f"{objective.unit}; lower is better"),
+        ("validation loss", found.get("val_loss"), "{:.4f}", f"{objective.unit}; chosen on"),
         ("perplexity", found.get("perplexity"), "{:,.2f}", "tokens that it hesitates between"),
+        (
+            "nats per record",
+            records.get("nats"),
+            "{:,.2f}",
+            f"of {records.get('symbols') or 0:,.0f} symbols and an end",
+        ),
+        (
+            "bits per symbol",
+            records.get("bits_per_symbol"),
+            "{:.4f}",
+            "the end's added; of pixels: bits per dimension",
+        ),
         ("bits per byte", found.get("bits_per_byte"), "{:.3f}", "to write down the validation text"),
         *((one.label, found.get(one.name), one.form, one.explanation) for one in objective.metrics),
         ("parameters", found.get("parameters"), "{:,.0f}", "trained numbers"),
@@ -195,11 +234,21 @@ def headlines(
     return result
 
 
-def next_commands(folder: Path) -> list[tuple[str, str]]:
-    """What one can do next with a run."""
+def next_commands(folder: Path, recipe: Recipe) -> list[tuple[str, str]]:
+    """What one can do next with a run of this recipe."""
     run = shlex.quote(str(folder))
+    use = ("Let it write", f"octavo generate {run} --prompt 'Once' --tokens 200")
+    if recipe.corpus.numbers:
+        use = ("Let it forecast", f"octavo forecast {run} --text FILE --steps 50 --plot fan.svg")
+    elif recipe.batches.pairs:
+        use = ("Let it translate", f"octavo translate {run} --prompt 'a sentence'")
     return [
-        ("Let it write", f"octavo generate {run} --prompt 'Once' --tokens 200"),
+        *(
+            [("The result, on the split kept out of everything", f"octavo eval {run} --test")]
+            if recipe.test
+            else []
+        ),
+        use,
         ("Judge it on another text", f"octavo eval {run} --text PATH"),
         ("See what it is made of", f"octavo info {run}"),
         ("Train it again, to the bit", f"octavo train --replay {run}"),

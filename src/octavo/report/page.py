@@ -10,8 +10,9 @@ import yaml
 
 from octavo.ground.files import replace_text
 from octavo.ground.pages import templates
-from octavo.report import plots, written
+from octavo.report import plots, translations, written
 from octavo.report.data import ReportData, Sample
+from octavo.report.forecasts import of_forecast
 
 WIDE, NARROW = 7.6, 4.6
 """Inches; the narrow plots are for phones, where the wide ones' letters would be too small to read."""
@@ -56,6 +57,8 @@ def render(data: ReportData, loss: str) -> str:
         scale=scale,
         samples=by_step(data.samples),
         **of_evaluation(data),
+        **translations.of_evaluation(data),
+        **of_forecast(data.evaluation, WIDE, NARROW),
         settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)
         if data.settings
         else "",
@@ -79,6 +82,8 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
         "longest": written.longest(evaluation),
         "searched": (evaluation.get("memorization") or {}).get("searched", 1.0),
         "variety": written.variety(evaluation),
+        "valid": written.valid(evaluation),
+        "first_wrong": ((evaluation.get("validity") or {}).get("generated") or {}).get("typical"),
         "unit": diversity.get("unit"),
         "amount": diversity.get("generated"),
     }

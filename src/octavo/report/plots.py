@@ -131,7 +131,7 @@ def _top(group: list[float], distance: float) -> float:
 
 def _curves(axes: Axes, data: ReportData) -> list[Label]:
     labels = []
-    steps, losses = series(data.rows("train"), "loss")
+    steps, losses = training(data)
     if len(steps):
         smooth = smoothed(losses)
         axes.plot(steps, losses, color=TRAIN, alpha=0.28, linewidth=0.8)
@@ -162,6 +162,11 @@ def _curves(axes: Axes, data: ReportData) -> list[Label]:
     return labels
 
 
+def training(data: ReportData) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and losses of the batches; none where a reward teaches, for then they are no loss of texts."""
+    return series([row for row in data.rows("train") if "reward" not in row], "loss")
+
+
 def _references(axes: Axes, data: ReportData) -> list[Label]:
     """A level line for each predictor that can be compared per token and lies near enough."""
     labels = _near(data)
@@ -190,7 +195,7 @@ def _near(data: ReportData) -> list[Label]:
 
 def _limits(axes: Axes, data: ReportData) -> None:
     """Show everything from the best to the worst baseline; of the first, steep steps only the end."""
-    train = series(data.rows("train"), "loss")[1]
+    train = training(data)[1]
     validation = series(data.rows("validation"), "loss")[1]
     lines = [label.y for label in _near(data)]
     seen = np.concatenate([train, validation, lines])

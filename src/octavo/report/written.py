@@ -79,3 +79,29 @@ def evidence(diagnostic: Mapping[str, Any]) -> list[tuple[str, str]]:
         form = ",.4g" if isinstance(value, float) else "," if isinstance(value, int) else ""
         shown.append((name.replace("_", " "), format(value, form)))
     return shown
+
+
+class Valid(NamedTuple):
+    """A row of the table of valid records."""
+
+    name: str
+    share: float
+    records: str
+    interval: str
+
+
+def valid(evaluation: Mapping[str, Any]) -> list[Valid]:
+    """How many records are valid: the model's, those of n-grams, held-out ones; empty without a validator."""
+    found = evaluation.get("validity") or {}
+    order = (found.get("control") or {}).get("order")
+    names = {"generated": "this model", "control": f"{order}-grams", "held_out": "held-out records"}
+    return [
+        Valid(
+            name,
+            one["valid"] / one["records"],
+            f"{one['valid']:,} of {one['records']:,}",
+            f"{one['interval'][0]:.1%} to {one['interval'][1]:.1%}",
+        )
+        for key, name in names.items()
+        if (one := found.get(key))
+    ]

@@ -20,6 +20,8 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
             value = getattr(recipe.sampling, name)
             if value is not None:
                 said.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
+    if recipe.model.takes_vectors and recipe.sampling.every:
+        said.append("sampling has no effect: the model predicts numbers, and writes no text")
     teachers = recipe.training.teachers
     if not teachers.runs and teachers.weight != type(teachers).model_fields["weight"].default:
         said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")

@@ -21,7 +21,7 @@ from octavo.errors import InputError
 from octavo.ground.cache import default_cache
 from octavo.ground.console import Console
 from octavo.ground.output import Output
-from octavo.runs.data import Paths, absolute, build_source
+from octavo.runs.data import Paths, absolute, build_source, corpus_of
 
 SEPARATOR = "<|endoftext|>"
 
@@ -37,18 +37,16 @@ def corpus_recipe(
     tree: dict[str, Any] = {}
     if recipe is not None:
         found = recipe_tree(recipe)
-        wanted = ("seed", "corpus", "cleaning", "split", "validation")
+        wanted = ("seed", "corpus", "cleaning", "split", "validation", "test")
         tree = {key: found[key] for key in wanted if key in found}
     if text is not None:
-        corpus = tree.get("corpus")
-        files = corpus if isinstance(corpus, dict) and corpus.get("kind", "files") == "files" else {}
-        tree["corpus"] = {**files, "kind": "files", "paths": absolute(text)}
+        tree["corpus"] = corpus_of(tree.get("corpus"), absolute(text))
     if steps is not None:
         tree["cleaning"] = cleaning_steps(steps)
     for override in overrides:
         apply_override(tree, override)
     checked = check(tree)
-    if checked.corpus.kind == "files" and not checked.corpus.paths:
+    if checked.lacks_text:
         raise InputError(
             "Which text?",
             remedy="give files or folders: --text PATH (or - for standard input, or corpus:NAME)",
@@ -190,7 +188,9 @@ def leaks_between(
     named = _Named(source)
     with aside(default_cache()) as folder, console.working("comparing", None):
         text = ingest(named, folder / "corpus.txt", console.read)
-        parts, _ = split_text(text, training.split, training.validation, folder, console.say)
+        parts, _ = split_text(
+            text, training.split, training.validation, folder, console.say, test=training.test
+        )
         if len(text.starts) == 1:
             console.say("the text is one document, so its two parts can share only runs of words")
         learned, kept = (_Part(parts[name], named.names) for name in ("train", "validation"))

@@ -17,11 +17,17 @@ from octavo.corpus.catalogue import NAMED
 from octavo.corpus.cleaning import Cleaned, StepConfig
 from octavo.corpus.hub import is_hub_name
 from octavo.corpus.languages import CountedByFile, FileCounts
-from octavo.dataset import Dataset, prepare
+from octavo.dataset import Dataset, Split, prepare
+from octavo.dataset.batch import Batch
 from octavo.dataset.batches import Batches
+from octavo.dataset.held_out import Alone, HeldOutWindows, held_out_blocks, part, with_earlier, with_held_out
+from octavo.dataset.packing import TooLongError
+from octavo.dataset.series import prepare_series
+from octavo.dataset.series_batches import ShortSeriesError
+from octavo.dataset.turns import ByTemplate
 from octavo.errors import ConfigError, TokenizerError
 from octavo.ground.console import Console
-from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError
+from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError, build_tokenizer
 
 Paths = str | Path | Iterable[str | Path]
 
@@ -41,7 +47,7 @@ def text_elsewhere(places: Mapping[str, str]) -> Iterator[None]:
 def found_corpus(recipe: Recipe) -> PartConfig:
     """The recipe's corpus, where its files are read."""
     places, corpus = _elsewhere.get(), recipe.corpus
-    if not places or corpus.kind != "files":
+    if not places or not hasattr(corpus, "paths"):
         return corpus
     return corpus.model_copy(update={"paths": tuple(places.get(path, path) for path in corpus.paths)})
 
@@ -55,6 +61,17 @@ def absolute(text: Paths) -> list[str]:
         else str(Path(path).expanduser().absolute())
         for path in listed
     ]
+
+
+FROM_FILES = ("files", "pairs", "series", "images")
+"""Sources whose paths `--text` names."""
+
+
+def corpus_of(given: Any, paths: list[str]) -> dict[str, Any]:
+    """A corpus of these files: with the options of the one that a tree has, if that reads files too."""
+    given = {"kind": given} if isinstance(given, str) else given
+    files = given if isinstance(given, dict) and given.get("kind", "files") in FROM_FILES else {}
+    return {"kind": "files", **files, "paths": paths}
 
 
 def build_source(recipe: Recipe, console: Console) -> Source:
@@ -77,9 +94,22 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
     `tokenizer` is that of the run, if there is one already. It is needed where the recipe starts from another run,
     whose tokenizer it has; else it is made from the text, as it was the first time.
     """
+    if recipe.corpus.numbers:
+        with console.working("reading the numbers", None):
+            return prepare_series(
+                found_corpus(recipe).build(report=console.say),
+                validation=recipe.validation,
+                held_out=recipe.corpus.held_out,
+                report=console.say,
+            )
     begun = recipe.training.start_from
     assert begun is None or tokenizer is not None, "the tokenizer is that of the run it starts from"
-    counts = FileCounts(several=True)
+    if recipe.form != "text" and tokenizer is None:
+        raise ConfigError(
+            f"A model learns from {recipe.form} when it knows the language already.",
+            remedy="training.start_from=RUN, or octavo tune sft RUN --text chats.jsonl",
+        )
+    counts = FileCounts(several=recipe.form == "text")
     source = CountedByFile(build_source(recipe, console), counts)
     with console.working("reading the text", None):
         try:
@@ -87,13 +117,15 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
                 source,
                 cast("TokenizerConfig", recipe.tokenizer)
                 if begun is None or tokenizer is None
-                else tokenizer,
+                else encoder_of(recipe, tokenizer),
                 split=recipe.split,
                 validation=recipe.validation,
+                test=recipe.test,
                 report=console.say,
                 progress=console.read,
             )
         except UnknownTextError as error:
+            error = named(error, source, recipe, tokenizer)
             remedy = f"take them out of the text, or start from a run that has them; this tokenizer is that of {begun}"
             raise (error if begun is None else TokenizerError(error.what, remedy=remedy)) from error
     if sentence := counts.sentence():
@@ -105,13 +137,87 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
     return dataset
 
 
-def build_batches(recipe: Recipe, dataset: Dataset, console: Console) -> Batches:
-    """The recipe's batches over the training split; CorpusError where the text is too short for the context."""
-    train, rows = dataset.train, recipe.training.text_rows
-    batches = batches_over(train.tokens, train.starts, recipe, dataset.tokenizer, rows=rows)
+def named(
+    error: UnknownTextError, source: Source, recipe: Recipe, tokenizer: Tokenizer | None
+) -> TokenizerError:
+    """The same error for the first document that it is true of, by that one's name: its file, and line if it is one."""
+    config = cast("TokenizerConfig", recipe.tokenizer)
+    if tokenizer is None and config.trains_on is not None:
+        return error  # a vocabulary that is learned from a text comes from all of it
+    built = tokenizer or build_tokenizer(config, lambda: iter(()), documents=True)
+    encoder = encoder_of(recipe, built)
+    for document in source.documents():
+        try:
+            encoder.encode("".join(document.pieces))
+        except UnknownTextError as first:
+            return TokenizerError(f"{document.name}: {first.what}", remedy=error.remedy)
+    return error
+
+
+def encoder_of(recipe: Recipe, tokenizer: Tokenizer) -> Tokenizer:
+    """What makes ids of the recipe's documents: the tokenizer, or, of conversations, its chat template."""
+    return tokenizer if recipe.form == "text" else ByTemplate(tokenizer)
+
+
+def build_batches(
+    recipe: Recipe, dataset: Dataset, console: Console, held_out: np.ndarray | None = None
+) -> Batches:
+    """The recipe's batches over the training split, or what of it is not `held_out`; CorpusError where the text is too
+    short for the context, or where a record, which is named, is too long for it.
+    """
+    tokens, starts = dataset.train.tokens, dataset.train.starts
+    if held_out is not None:
+        tokens, starts = part(tokens, starts, ~held_out)
+    rows = recipe.training.text_rows - held_out_rows(recipe, held_out)
+    try:
+        batches = batches_over(tokens, starts, recipe, dataset.tokenizer, rows=rows)
+        next(
+            evaluated_on(dataset.validation, recipe, dataset.tokenizer, rows=1)
+        )  # may raise: now, not at a step
+    except ShortSeriesError as error:
+        raise error.called(dataset.manifest["series"]["train"]) from error
+    except TooLongError as error:
+        tokenizer, context = dataset.tokenizer, recipe.model.context
+        for document in build_source(recipe, Console(quiet=True)).documents():
+            length = len(tokenizer.encode("".join(document.pieces))) + (tokenizer.end is not None)
+            if length > context:
+                raise TooLongError(length, context, document.name) from error
+        raise
     for note in batches.notes:
         console.say(note)
     return batches
+
+
+def held_out_of(recipe: Recipe, dataset: Dataset) -> np.ndarray | None:
+    """Which tokens of the training split the network does not learn from (`ModelConfig.held_out`), if any."""
+    share, train = recipe.model.held_out, dataset.train
+    if not share:
+        return None
+    return held_out_blocks(train.starts, len(train.tokens), share=share, context=recipe.model.context)
+
+
+def held_out_rows(recipe: Recipe, held_out: np.ndarray | None) -> int:
+    """Sequences of a batch that come from what is held out."""
+    return 0 if held_out is None else max(1, round(recipe.model.held_out * recipe.training.text_rows))
+
+
+def with_rows_held_out(
+    batches: Batches, held_out: np.ndarray | None, recipe: Recipe, dataset: Dataset
+) -> Batches:
+    """The batches, and with them rows of what is held out, if the model has a use for that."""
+    if not recipe.model.held_out:
+        return batches
+    if held_out is None:
+        return Alone(batches, alone=True)
+    train, rows = dataset.train, held_out_rows(recipe, held_out)
+    if recipe.batches.running:
+        context, before = recipe.model.context, recipe.model.before
+        others = HeldOutWindows(
+            train.tokens, held_out, context=context, batch=rows, seed=recipe.seed, before=before
+        )
+        return with_held_out(batches, others)
+    tokens, starts = part(train.tokens, train.starts, held_out)
+    return with_held_out(batches, batches_over(tokens, starts, recipe, dataset.tokenizer, rows=rows))
 
 
 def batches_over(
@@ -124,10 +230,26 @@ def batches_over(
         context=recipe.model.context,
         batch=rows,
         seed=recipe.seed,
-        start_id=tokenizer.start,
-        end_id=tokenizer.end,
+        **tokenizer.marks,
         accumulation=recipe.training.accumulation,
     )
+
+
+def evaluated_on(
+    split: Split, recipe: Recipe, tokenizer: Tokenizer, *, rows: int, limit: int | None = None
+) -> Iterator[Batch[np.ndarray]]:
+    """The batches of so many rows that a model is evaluated on; on the first `limit` tokens, if that is given."""
+    batches = recipe.batches.evaluation(
+        split.tokens,
+        split.starts,
+        context=recipe.model.context,
+        batch=rows,
+        **tokenizer.marks,
+        limit=limit,
+    )
+    if recipe.model.before and recipe.batches.running:
+        return with_earlier(batches, split.tokens, recipe.model.before)
+    return batches
 
 
 def period(every: int | float | str, steps: int, epoch: int | None) -> int:

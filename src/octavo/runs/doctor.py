@@ -20,7 +20,7 @@ from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import Runtime, accelerator, device_check, step_seconds
 
 SHIP = ("transformers", "tokenizers", "gguf", "onnx", "onnxscript", "onnxruntime", "llama-cpp-python")
-MODULES = {"llama-cpp-python": "llama_cpp"}
+MODULES = {"llama-cpp-python": "llama_cpp", "pillow": "PIL", "scikit-learn": "sklearn"}
 """How packages are imported that are called otherwise."""
 
 EXTRAS = {
@@ -30,7 +30,10 @@ EXTRAS = {
     "documents": (("pypdfium2", "selectolax", "striprtf"), "PDF, HTML and RTF as texts"),
     "data": (("pyarrow", "datasketch", "py3langid"), "Parquet, near duplicates, languages"),
     "cluster": (("ray",), "studies on several machines"),
+    "images": (("pillow",), "folders of PNG files"),
+    "digits": (("scikit-learn",), "the recipe of that name"),
     "correct": (("rapidfuzz",), "corrections by the closest word"),
+    "translate": (("sacrebleu",), "BLEU and chrF of translations"),
     "ship": (SHIP, "models for transformers, llama.cpp and ONNX Runtime"),
 }
 """What pyproject.toml offers beyond the core: each extra's packages, and what they are for."""

@@ -10,25 +10,33 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from octavo.config import Recipe, check
+from octavo.config import Recipe
+from octavo.corpus.sources import FilesSource
 from octavo.dataset import Dataset, Split, prepare_text
 from octavo.errors import CheckpointError, CorpusError, InputError, StorageError, TokenizerError
 from octavo.evaluation.baselines import baselines
 from octavo.evaluation.diagnosis import diagnose
 from octavo.evaluation.diagnostic import Facts
 from octavo.evaluation.places import Places
+from octavo.evaluation.records import per_record, record_baselines
 from octavo.evaluation.stored import Baselines
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
 from octavo.ground.records import read_record
+from octavo.model.gpt import GPT
 from octavo.model.kind import LanguageModel
-from octavo.runs.data import absolute, build_dataset, cleaned
+from octavo.runs.data import absolute, build_dataset, cleaned, encoder_of
 from octavo.runs.folder import RunFolder
+from octavo.runs.forecasts import forecast_facts, new_split
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.next_step import next_step
+from octavo.runs.translated import source_floor, translations
+from octavo.runs.validity import validity
 from octavo.runs.written import GeneratedTexts, ended, text_metrics, write
+from octavo.synthesis.ball import BouncingBallSource
 from octavo.synthesis.storyteller import Storyteller
 from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.columns import Columns
 from octavo.training.runtime import Runtime, set_threads
 
 
@@ -68,11 +76,13 @@ def evaluate_run(
         check_same_tokens(dataset.tokenizer, run.tokenizer)
         found = evaluation(run.model, dataset, recipe, runtime, step=run.step, console=console)
         found["baselines"] |= as_it_started(run.started, dataset.validation, recipe, run.tokenizer, runtime)
-        written = write(run.model, dataset, recipe)
-        found = examined(found, written, dataset, recipe, rows=run.metrics, steps=last_step(run))
+        found, _ = with_texts(found, run.model, dataset, recipe, rows=run.metrics, steps=last_step(run))
         return with_next_step(found, run)
-    source = check({"corpus": {"kind": "files", "paths": absolute(text)}}).corpus.build(report=console.say)
-    split = prepare_text(cleaned(source, recipe, console), run.tokenizer, report=console.say)
+    if isinstance(run.tokenizer, Columns):
+        return evaluate_series(run, run.tokenizer, text, recipe, runtime, console)
+    named = FilesSource(paths=tuple(absolute(text)), **as_the_corpus(recipe))
+    source = cleaned(named.build(report=console.say), recipe, console)
+    split = prepare_text(source, encoder_of(recipe, run.tokenizer), report=console.say)
     try:
         learned_on = build_dataset(recipe, console, run.tokenizer).train
     except (CorpusError, TokenizerError):
@@ -85,6 +95,30 @@ def evaluate_run(
     found = with_diagnostics(
         facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run)
     )
+    return with_next_step(found, run)
+
+
+def as_the_corpus(recipe: Recipe) -> dict[str, Any]:
+    """Options of other files that are read as those of a recipe's corpus: what their records are."""
+    return {} if recipe.form == "text" else {"records": {"kind": recipe.form}}
+
+
+def evaluate_series(
+    run: Evaluable,
+    columns: Columns,
+    text: str | Path | Sequence[str | Path],
+    recipe: Recipe,
+    runtime: Runtime,
+    console: Console,
+) -> dict[str, Any]:
+    """The same of a forecaster, on other series; its baselines learn from the training split, which must be there."""
+    split = new_split(recipe, columns, text, console).splits["text"]
+    learned_on = build_dataset(recipe, console, columns)
+    facts = figures(run.model, split, recipe, columns, runtime, step=run.step)
+    assert isinstance(run.model, GPT), "no other model predicts rows of numbers"
+    facts |= forecast_facts(run.model, learned_on, split, recipe, columns, console)
+    tokens = len(learned_on.train.tokens)
+    found = with_diagnostics(facts, recipe, columns.vocab_size, train_tokens=tokens, steps=last_step(run))
     return with_next_step(found, run)
 
 
@@ -113,8 +147,15 @@ def evaluation(
 ) -> dict[str, Any]:
     """The whole evaluation on a dataset's validation split."""
     facts = figures(model, dataset.validation, recipe, dataset.tokenizer, runtime, step=step)
+    if isinstance(dataset.tokenizer, Columns) and isinstance(model, GPT):
+        own = forecast_facts(model, dataset, dataset.validation, recipe, dataset.tokenizer, console)
+        return {**facts, **own}
     facts["baselines"] = cached_baselines(dataset, recipe, console)
-    entropy = source_entropy(recipe, dataset)
+    if getattr(recipe.batches, "alone", False) and recipe.objective.build().unit.text:
+        sides, size = (dataset.train, dataset.validation), dataset.tokenizer.vocab_size
+        facts["records"] = per_record(dataset.validation, facts["val_loss"])
+        facts["baselines"] = {**facts["baselines"], **record_baselines(*sides, vocab_size=size)}
+    entropy = source_floor(recipe, dataset) if recipe.batches.pairs else source_entropy(recipe, dataset)
     return facts if entropy is None else {**facts, "source_entropy": entropy}
 
 
@@ -145,23 +186,47 @@ def figures(
         "step": step,
         "positions": places.positions(),
         "ends": places.document_ends(),
-        "documents_cut": float((np.diff(starts) > recipe.model.context).mean()),
+        "documents_cut": 0.0
+        if recipe.batches.pairs
+        else float((np.diff(starts) > recipe.model.context).mean()),
     }
+
+
+def with_texts(
+    found: dict[str, Any],
+    model: LanguageModel,
+    dataset: Dataset,
+    recipe: Recipe,
+    *,
+    rows: Sequence[Mapping[str, Any]],
+    steps: int,
+) -> tuple[dict[str, Any], GeneratedTexts | None]:
+    """The evaluation with what the model writes, and the texts, if it writes texts: of pairs it writes translations."""
+    if not recipe.batches.pairs:
+        written = write(model, dataset, recipe)
+        return examined(found, written, dataset, recipe, rows=rows, steps=steps), written
+    found = {**found, "translations": translations(model, dataset, recipe)}
+    vocab_size, tokens = dataset.tokenizer.vocab_size, len(dataset.train.tokens)
+    return with_diagnostics(found, recipe, vocab_size, train_tokens=tokens, steps=steps, rows=rows), None
 
 
 def examined(
     found: dict[str, Any],
-    written: GeneratedTexts,
+    written: GeneratedTexts | None,
     dataset: Dataset,
     recipe: Recipe,
     *,
     rows: Sequence[Mapping[str, Any]],
     steps: int,
 ) -> dict[str, Any]:
-    """The evaluation with the model's text and the diagnostics. `rows`: of metrics.jsonl; `steps`: of the run."""
-    found = {**found, **text_metrics(written, dataset, recipe)}
-    if found["ends"]:
-        found["ends"] = {**found["ends"], **ended(written, dataset)}
+    """The evaluation with the model's text, if it writes any, and the diagnostics. `rows`: of metrics.jsonl; `steps`:
+    of the run."""
+    if written is not None:
+        found = {**found, **text_metrics(written, dataset, recipe)}
+        if (checked := validity(written, dataset, recipe)) is not None:
+            found["validity"] = checked
+        if found["ends"]:
+            found["ends"] = {**found["ends"], **ended(written, dataset)}
     vocab_size, tokens = dataset.tokenizer.vocab_size, len(dataset.train.tokens)
     return with_diagnostics(found, recipe, vocab_size, train_tokens=tokens, steps=steps, rows=rows)
 
@@ -226,13 +291,14 @@ def baselines_beside(
 
 
 def source_entropy(recipe: Recipe, dataset: Dataset) -> float | None:
-    """Nats per token of the storyteller's own held-out stories, which no model can beat. None for other texts."""
-    if recipe.corpus.kind != "storyteller" or recipe.cleaning:  # cleaned stories are no longer the teller's
+    """Nats per token of held-out documents whose source knows their probability, which no model can beat; else None."""
+    known = recipe.corpus.kind in ("storyteller", "bouncing-ball")
+    if not known or recipe.cleaning or not recipe.objective.build().unit.text:  # cleaned, it is another text
         return None
-    if not recipe.objective.build().unit.text:
-        return None
-    teller = Storyteller(recipe.corpus.seed)
+    texts = dataset.validation.text_path.read_text(encoding="utf-8").splitlines()
+    if isinstance(recipe.corpus, BouncingBallSource):
+        return recipe.corpus.nats(texts) / len(dataset.validation.tokens)
+    teller, held_out = Storyteller(recipe.corpus.seed), set(texts)
     numbers = range(recipe.corpus.first, recipe.corpus.first + recipe.corpus.stories)
-    held_out = set(dataset.validation.text_path.read_text(encoding="utf-8").splitlines())
     stories = [story for story in map(teller.story, reversed(numbers)) if story.text in held_out]
     return -sum(story.log_probability for story in stories) / sum(story.tokens for story in stories)

@@ -15,13 +15,15 @@ from octavo.generation import Sampling
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.report import ReportData, write_report
-from octavo.runs.evaluate import as_it_started, evaluation, examined, last_step, whole_split
+from octavo.runs import cost, validity
+from octavo.runs.cost import cost_of_tuning
+from octavo.runs.evaluate import as_it_started, evaluation, last_step, whole_split, with_texts
 from octavo.runs.folder import RunFolder
 from octavo.runs.next_step import next_lines, next_step
 from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.session import write_samples
-from octavo.runs.written import write
+from octavo.runs.written import wishes_before
 from octavo.training.objective import TEXT
 from octavo.training.runtime import Runtime
 
@@ -36,8 +38,12 @@ def finish(
         recipe = whole_split(run.config)
         result = evaluation(model, dataset, recipe, runtime, step=run.step, console=console)
         result["baselines"] |= as_it_started(run.started, dataset.validation, recipe, run.tokenizer, runtime)
-        written = write(model, dataset, run.config)
-        result = examined(result, written, dataset, run.config, rows=run.metrics, steps=last_step(run))
+        result, written = with_texts(
+            result, model, dataset, run.config, rows=run.metrics, steps=last_step(run)
+        )
+        result |= cost_of_tuning(run, model, runtime, console)
+        if "wishes" in result and run.started is not None:
+            result["wishes"]["before"] = wishes_before(run.started, dataset, run.config)
         texts = write_samples(folder.samples, run.step, model, dataset, run.config)
     result["seconds"] = {"training": Progress.of(Run.open(folder.path, checkpoint="last").checkpoint).seconds}
     result["seconds"] |= {
@@ -46,11 +52,16 @@ def finish(
     }
     result["next"] = next_step(folder, run.config, result["diagnostics"])
     result["verdict"] = verdict(result)
-    written.save(folder.samples / "judged.jsonl")
+    if written is not None:
+        written.save(folder.samples / "judged.jsonl")
     report(folder, result)
     for text in texts:
         console.say(f"it writes:\n{text}\n")
     tell(result, console)
+    if run.config.test:
+        console.say(
+            f"the result, on the split that was kept out of everything: octavo eval {folder.path} --test"
+        )
 
 
 def finish_diverged(
@@ -95,11 +106,18 @@ def tell(result: dict[str, Any], console: Console) -> None:
 def verdict(result: dict[str, Any]) -> list[str]:
     """What the figures say, a sentence each."""
     said = [standing(result)]
-    if "source_entropy" in result:
-        above = result["val_loss"] / result["source_entropy"] - 1
+    if records := result.get("records"):
         said.append(
-            f"The source's own entropy is {result['source_entropy']:.4f} nats per token, a limit that no model "
-            f"can beat; this one is {above:.1%} above it."
+            f"That is {records['nats']:.2f} nats per record of {records['symbols']:,.0f} symbols, "
+            f"{records['bits_per_symbol']:.4f} bits per symbol."
+        )
+    if "source_entropy" in result:
+        floor, unit = result["source_entropy"], result.get("unit", TEXT)
+        above = result["val_loss"] - floor
+        share = f" ({above / abs(floor):.1%})" if floor else ""
+        said.append(
+            f"The source's own entropy is {floor:.4f} {unit}, a limit that no model can beat; this one is "
+            f"{above:.4f}{share} above it."
         )
     if "stories" in result:
         stories = result["stories"]
@@ -112,6 +130,17 @@ def verdict(result: dict[str, Any]) -> list[str]:
         said.append(
             f"{stories['passed']} of {stories['written']} stories that it wrote{drawn} are good pidgin."
         )
+    if "wishes" in result:
+        wishes = result["wishes"]
+        before = f", before the tuning {wishes['before']['mean']:.0%}" if "before" in wishes else ""
+        said.append(
+            f"It keeps {wishes['kept']['mean']:.0%} of the wishes in {wishes['asked']} combinations that it never saw"
+            f"{before}; {wishes['all_kept']['mean']:.0%} of the stories keep all."
+        )
+    if "cost" in result:
+        said.append(cost.said(result["cost"]))
+    if "validity" in result:
+        said.append(validity.said(result["validity"]))
     said += [diagnostic["sentence"] for diagnostic in result["diagnostics"]]
     seconds = result["seconds"]
     first = "" if seconds["first_loss"] is None else f", the first loss after {seconds['first_loss']:.1f} s"
@@ -125,10 +154,12 @@ def standing(result: dict[str, Any]) -> str:
         "uniform": "guessing",
         "unigram": "unigram",
         "bigram": "bigram",
+        "trigram": "trigram",
         "ngram": "{order}-gram",
         "gzip": "gzip",
         "xz": "xz",
         "xz_given_train": "xz after the training text",
+        "gzip_symbols": "gzip of the symbols as bytes",
         "start": "what it started from",
     }
     beaten: dict[bool, list[str]] = {True: [], False: []}

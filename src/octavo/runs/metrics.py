@@ -11,6 +11,7 @@ from octavo.dataset import Split
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import Score, score
 from octavo.model.kind import LanguageModel
+from octavo.runs.data import evaluated_on
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Unit
 from octavo.training.runtime import Runtime
@@ -50,15 +51,7 @@ def evaluate_split(
 ) -> Metrics:
     """Score a model on a split (or on the part of it that the recipe states), together with the runtime's world."""
     limit = recipe.evaluation.tokens
-    batches = recipe.batches.evaluation(
-        split.tokens,
-        split.starts,
-        context=recipe.model.context,
-        batch=recipe.evaluation.batch,
-        start_id=tokenizer.start,
-        end_id=tokenizer.end,
-        limit=limit,
-    )
+    batches = evaluated_on(split, recipe, tokenizer, rows=recipe.evaluation.batch, limit=limit)
     world, objective = runtime.world, recipe.objective.build()
     own = score(
         model, map(world.shard, batches), objective=objective, autocast=runtime.autocast, places=places

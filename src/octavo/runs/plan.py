@@ -72,7 +72,7 @@ def plan(
     machines = [find_machine(name) for name in on]
     recipe = default_recipe(overrides)[0] if recipe is None else recipe
     resolved = resolve(recipe, text, overrides, needs_text=False)
-    has_text = resolved.corpus.kind != "files" or bool(resolved.corpus.paths)
+    has_text = not resolved.lacks_text
     facts, size = told_by_text(resolved, console) if has_text else without_text(resolved, vocab_size)
     notes: list[str] = []
     if facts["steps"] is None:
@@ -270,7 +270,10 @@ def made_up(recipe: Recipe, vocab_size: int) -> Batch[np.ndarray]:
     random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
     window = random.integers(0, vocab_size, (recipe.training.batch, recipe.model.context + 1))
     inputs, targets = np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
-    like = recipe.batches.example(*inputs.shape)
+    like = recipe.batches.example(*inputs.shape).widened(vocab_size)
+    if like.values is not None:
+        rows = random.standard_normal((*window.shape, vocab_size)).astype(np.float32)
+        return dataclasses.replace(like, inputs=rows[:, :-1], values=rows[:, 1:])
     return dataclasses.replace(like, inputs=inputs, targets=targets)
 
 

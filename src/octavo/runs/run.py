@@ -15,17 +15,21 @@ import torch
 from octavo.config import Recipe, stored_recipe
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Engine, Precision, Prompt, Sample, TextRequest
+from octavo.generation.referee import Referee
+from octavo.generation.translator import Translator
 from octavo.ground.shown import shown
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.folder import RunFolder
 from octavo.runs.sampling import sampling_of
-from octavo.runs.start import kept_start
+from octavo.runs.start import started_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
 from octavo.training.checkpoint import Checkpoint
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder
 
 if TYPE_CHECKING:
+    from octavo.corpus.validators.base import Validator
+    from octavo.ground.console import Console
     from octavo.report.figure import Plot
 
 
@@ -124,12 +128,8 @@ class Run:
     @cached_property
     def started(self) -> LanguageModel | None:
         """The model as it was before its first step, where these were another run's weights and are still kept."""
-        start = kept_start(self.folder) if self.folder and self.folder.start.is_file() else None
-        if start is None:
-            return None
-        model = build_model(self.config.model, vocab_size=self.tokenizer.vocab_size, seed=self.config.seed)
-        start.fill(model)
-        return model.eval()
+        made = started_of(self.folder, self.config, self.tokenizer) if self.folder else None
+        return made() if made else None
 
     @property
     def step(self) -> int:
@@ -160,13 +160,35 @@ class Run:
         seed: int = 0,
         stop: Sequence[str] = (),
         precision: Precision = "float32",
+        only_valid: bool = False,
         **sampling: Any,
     ) -> str:
         """What the model writes after `prompt` (without it), a text or its ids. `sampling`: temperature, top_k, top_p,
-        min_p, repetition_penalty, window; what is not given is the recipe's. `precision`: see `Engine`."""
-        return "".join(
-            self.stream(prompt, tokens=tokens, seed=seed, stop=stop, precision=precision, **sampling)
-        )
+        min_p, repetition_penalty, window; what is not given is the recipe's. `precision`: see `Engine`. `only_valid`:
+        only symbols that the recipe's validator lets through."""
+        how = {"tokens": tokens, "seed": seed, "stop": stop, "precision": precision, "only_valid": only_valid}
+        return "".join(self.stream(prompt, **how, **sampling))
+
+    @property
+    def validator(self) -> Validator | None:
+        """What checks records of this run, if its recipe names anything."""
+        return self.config.validator.build(self.config.corpus)
+
+    def _engine(self, precision: Precision, only_valid: bool) -> Engine:
+        if self.config.batches.pairs:
+            raise InputError(
+                f"{self.path} is a translator: it learned from pairs, and continues no text.",
+                remedy="octavo translate gives it sources",
+            )
+        referee = None
+        if only_valid:
+            if (validator := self.validator) is None:
+                raise InputError(
+                    "This run's recipe has no validator, so nobody knows what is valid.",
+                    remedy="leave --only-valid out, or train with validator=…; octavo recipes --schema lists those",
+                )
+            referee = Referee(validator, self.tokenizer)
+        return Engine(self.model, self.tokenizer, precision=precision, referee=referee)
 
     def stream(
         self,
@@ -176,10 +198,11 @@ class Run:
         seed: int = 0,
         stop: Sequence[str] = (),
         precision: Precision = "float32",
+        only_valid: bool = False,
         **sampling: Any,
     ) -> Iterator[str]:
         """The same in pieces, as they are written."""
-        yield from Engine(self.model, self.tokenizer, precision=precision).stream(
+        yield from self._engine(precision, only_valid).stream(
             prompt,
             tokens=tokens or self.config.sampling.tokens,
             sampling=sampling_of(self.config.sampling, **sampling),
@@ -196,10 +219,11 @@ class Run:
         seed: int = 0,
         stop: Sequence[str] = (),
         precision: Precision = "float32",
+        only_valid: bool = False,
         **sampling: Any,
     ) -> list[Sample]:
         """Several continuations written side by side, with ids and log-probabilities."""
-        return Engine(self.model, self.tokenizer, precision=precision).samples(
+        return self._engine(precision, only_valid).samples(
             prompt,
             tokens=tokens or self.config.sampling.tokens,
             sampling=sampling_of(self.config.sampling, **sampling),
@@ -215,20 +239,57 @@ class Run:
         tokens: int | None = None,
         stop: Sequence[str] = (),
         precision: Precision = "float32",
+        only_valid: bool = False,
         **sampling: Any,
     ) -> Iterator[tuple[Sample, str]]:
         """Several texts at once, each after a prompt of its own: (sample, new text) as it comes, `sample.number` its
         place among the requests."""
-        yield from Engine(self.model, self.tokenizer, precision=precision).write_each(
+        yield from self._engine(precision, only_valid).write_each(
             requests,
             tokens=tokens or self.config.sampling.tokens,
             sampling=sampling_of(self.config.sampling, **sampling),
             stop=stop,
         )
 
-    def evaluate(self, text: str | Path | Sequence[str | Path] | None = None) -> dict[str, Any]:
+    def translator(self, *, cached: bool = True) -> Translator:
+        """What translates with the model; without `cached` slowly, for comparison. Raises InputError if the run did not
+        learn from pairs."""
+        batches = self.config.batches
+        if not batches.pairs:
+            raise InputError(
+                f"{self.path} is no translator: it learned from texts (batches={batches.kind}), not from pairs.",
+                remedy="octavo generate lets it write",
+            )
+        return Translator(self.model, self.tokenizer, batches, cached=cached)
+
+    def forecast(
+        self,
+        text: str | Path | Sequence[str | Path],
+        *,
+        steps: int | None = None,
+        samples: int = 200,
+        seed: int = 0,
+        console: Console | None = None,
+    ) -> list[dict[str, Any]]:
+        """What follows each series of a table, where the model predicts numbers: `name`, `channels`, `history` (N, C)
+        and `paths` (samples, steps, C). Without `steps`, as many as the rows at its end that have no channels."""
+        from octavo.runs.forecasts import forecast_of
+
+        return forecast_of(self, text, steps=steps, samples=samples, seed=seed, console=console)
+
+    def evaluate(
+        self, text: str | Path | Sequence[str | Path] | None = None, *, test: bool = False
+    ) -> dict[str, Any]:
         """The evaluation (keys: val_loss, perplexity, bits_per_byte, accuracy, tokens, bytes, parameters, step,
-        baselines) on the run's own validation split, or on another text."""
+        baselines) on the run's own validation split, or on another text. With `test` on the test split, whose `loss`
+        is the run's result; the manifest counts the `looks`."""
+        if test and text is not None:
+            raise InputError("The test split is the run's own: give a text or test, not both.")
+        if test:
+            from octavo.ground.console import Console
+            from octavo.runs.tested import look
+
+            return look(self, Console(quiet=True))
         from octavo.runs.evaluate import evaluate_run
 
         return evaluate_run(self, text)

@@ -17,11 +17,12 @@ from octavo.config import Recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import CheckpointError, DivergedError, Interrupted
-from octavo.generation import Engine, TextRequest, in_order
+from octavo.generation import Engine, Prompt, TextRequest, in_order
 from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
+from octavo.runs.asked import asked, held_out
 from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
@@ -30,9 +31,11 @@ from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.sampling import sampling_of
 from octavo.runs.signals import stop_requests
+from octavo.runs.start import own_batches
 from octavo.runs.teachers import objective_of
 from octavo.runs.tensorboard import TensorBoard
-from octavo.training.checkpoint import Checkpoint, model_tensors, optimizer_tensors, save_checkpoint
+from octavo.runs.translated import samples_of
+from octavo.training.checkpoint import OTHER, Checkpoint, model_tensors, optimizer_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, point, prune
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, StepOptions, training_steps
 from octavo.training.runtime import Runtime, pass_timing, set_threads
@@ -72,6 +75,7 @@ class Session:
         if source is not None:
             source.load_optimizers(self.optimizers)
             self.progress = Progress.of(source)
+        self.own = own_batches(self.objective, self.model, folder, recipe, dataset, source)
         self.earlier = self.progress.elapsed
         self.evaluated: int | None = None  # the step after which it was last evaluated, in this session
         self.progress.finished = self.progress.step >= steps or self.out_of_patience
@@ -122,7 +126,7 @@ class Session:
         loop = training_steps(
             model,
             self.optimizers,
-            self.batches.batch,
+            (self.own or self.batches).batch,
             steps=range(first, self.steps),
             seed=recipe.seed,
             schedule=recipe.training.schedule.build(steps=self.steps),
@@ -191,7 +195,9 @@ class Session:
                 self.console.say(said)
             set_threads(self.crew.threads)
         self._clock = time.monotonic()
-        progress.finished = info.step == self.steps
+        over = self.own.over(info.step - 1) if self.own is not None else None
+        self.console.say(f"step {info.step}: {over}") if over else None
+        progress.finished = info.step == self.steps or over is not None
         for hook in self.hooks:
             if hook.due(progress):
                 hook.work(self, info)
@@ -216,6 +222,7 @@ class Session:
                 "step": info.step,
                 "loss": info.loss,
                 **info.metrics,
+                **(self.own.told(info.step - 1) if self.own is not None else {}),
                 "learning_rate": info.learning_rate,
                 "gradient_norm": info.gradient_norm,
                 "tokens": self.progress.tokens,
@@ -248,7 +255,7 @@ class Session:
         """Evaluate on the validation split, note a new best, and end the run when patience does."""
         progress, result = self.progress, self.measured()
         self.evaluated = info.step
-        better = result.loss < progress.best_loss
+        better = self.own is not None or result.loss < progress.best_loss  # its loss is no measure of that
         if better:
             progress.best_loss, progress.best_step, progress.evaluations_since_best = (
                 result.loss,
@@ -302,6 +309,8 @@ class Session:
         started, first = time.monotonic(), self.world.first
         weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
         memory = optimizer_tensors(self.optimizers, keep=first)
+        others = {} if self.own is None else self.own.tensors(self.progress.step)
+        memory |= {OTHER + name: tensor for name, tensor in others.items()}
         if first:
             with self.world.apart("saving", "a checkpoint"):
                 self.write_checkpoint(weights, memory)
@@ -350,19 +359,39 @@ def write_samples(
 
     `step-000500.txt` where there is one prompt, else `step-000500-1.txt` and so on in the prompts' order.
     """
-    settings, prompts = recipe.sampling, recipe.sampling.prompts
+    if recipe.batches.pairs:
+        return kept(folder, step, samples_of(model, dataset, recipe))
+    if recipe.model.takes_vectors:  # which writes nothing: its forecasts are on the page
+        return []
+    settings = recipe.sampling
     # Of seeds of their own, for the same draws would make the samples nearly the same.
-    requests = [TextRequest(prompt, recipe.seed + number) for number, prompt in enumerate(prompts)]
+    openings, shown = prompts_of(recipe, dataset, model.context)
+    requests = [TextRequest(prompt, recipe.seed + number) for number, prompt in enumerate(openings)]
     written = Engine(model, dataset.tokenizer).write_each(
         requests, tokens=settings.tokens, sampling=sampling_of(settings)
     )
-    texts = []
-    for number, sample in enumerate(in_order(sample for sample, _ in written)):
-        texts.append(prompts[number] + sample.text)
-        name = f"step-{step:06d}" + (f"-{number + 1}" if len(prompts) > 1 else "")
+    samples = in_order(sample for sample, _ in written)
+    return kept(folder, step, [shown[number] + sample.text for number, sample in enumerate(samples)])
+
+
+def kept(folder: Path, step: int, texts: list[str]) -> list[str]:
+    """The same texts, each in a file."""
+    for number, text in enumerate(texts, start=1):
+        name = f"step-{step:06d}" + (f"-{number}" if len(texts) > 1 else "")
         with storage_errors(folder):
-            (folder / f"{name}.txt").write_text(texts[-1], encoding="utf-8")
+            (folder / f"{name}.txt").write_text(text, encoding="utf-8")
     return texts
+
+
+def prompts_of(recipe: Recipe, dataset: Dataset, context: int) -> tuple[Sequence[Prompt], Sequence[str]]:
+    """The recipe's prompts as a model reads them, and as people do. A tuned model is asked them, and in the place of an
+    empty one the first held-out prompt."""
+    prompts, tokenizer = recipe.sampling.prompts, dataset.tokenizer
+    if recipe.form == "text":
+        return prompts, prompts
+    first = held_out(dataset.validation, tokenizer, 1, context=context)
+    found = [asked(prompt, tokenizer) if prompt or not first else first[0] for prompt in prompts]
+    return [one.ids for one in found], [one.shown(tokenizer) for one in found]
 
 
 def shortened(text: str, limit: int = 120) -> str:

@@ -19,7 +19,7 @@ from octavo.config import (
 )
 from octavo.errors import ConfigError, InputError
 from octavo.ground.console import Console
-from octavo.runs.data import Paths, absolute
+from octavo.runs.data import FROM_FILES, Paths, absolute, corpus_of
 from octavo.runs.folder import RunFolder
 from octavo.runs.start import default_tree, named_by, with_start
 
@@ -61,13 +61,13 @@ def resolve(
     """
     tree = recipe_tree(recipe)
     if text is not None:
-        corpus = tree.get("corpus") if isinstance(tree.get("corpus"), dict) else {}
-        files = corpus if corpus.get("kind", "files") == "files" else {}
-        tree["corpus"] = {**files, "kind": "files", "paths": absolute(text)}
+        tree["corpus"] = corpus_of(tree.get("corpus"), absolute(text))
     for override in override_words(overrides):
         apply_override(tree, override)
+    if text is not None and tree["corpus"] in (*FROM_FILES, *({"kind": kind} for kind in FROM_FILES)):
+        tree["corpus"] = corpus_of(tree["corpus"], absolute(text))  # the override took another kind
     resolved = check(with_start(tree, earlier))
-    if needs_text and resolved.corpus.kind == "files" and not resolved.corpus.paths:
+    if needs_text and resolved.lacks_text:
         raise InputError(
             "This recipe needs a text.", remedy="give files or folders: --text PATH (or - for standard input)"
         )

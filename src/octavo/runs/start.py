@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.config import Recipe, apply_override, check, flatten, override_words, stored_recipe
+from octavo.dataset import Dataset
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
 from octavo.ground.files import file_hash, storage_errors, written_aside
 from octavo.model.build import build_model
@@ -23,6 +24,7 @@ from octavo.runs.progress import Progress
 from octavo.tokenizers import Tokenizer, load_tokenizer, with_special
 from octavo.training.checkpoint import Checkpoint, fill_model, model_tensors, read_tensors, write_tensors
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
+from octavo.training.objective import Learning, Objective, OwnBatches
 
 FREE = ("model.dropout.", "model.context", "tokenizer.special")
 """Keys of the model and the tokenizer that may be others than those of the run it starts from."""
@@ -236,6 +238,45 @@ def kept_start(folder: RunFolder) -> Start | None:
         fill_model(model, read_tensors(folder.start), folder.path)
 
     return Start(load_tokenizer(folder.tokenizer), fill, dict(told))
+
+
+def started_of(folder: RunFolder, recipe: Recipe, tokenizer: Tokenizer) -> Callable[[], LanguageModel] | None:
+    """What makes the model of a run as it was before its first step, where these were another run's weights that are
+    still kept."""
+    start = kept_start(folder) if folder.start.is_file() else None
+    if start is None:
+        return None
+
+    def make() -> LanguageModel:
+        model = build_model(recipe.model, vocab_size=tokenizer.vocab_size, seed=recipe.seed)
+        start.fill(model)
+        return model.eval()
+
+    return make
+
+
+def own_batches(
+    objective: Objective,
+    model: LanguageModel,
+    folder: RunFolder,
+    recipe: Recipe,
+    dataset: Dataset,
+    source: Checkpoint | None,
+) -> OwnBatches | None:
+    """What an objective learns from in the place of the recipe's batches, if it makes its own; from where they were at
+    the checkpoint `source`."""
+    learning = Learning(
+        model=model,
+        started=started_of(folder, recipe, dataset.tokenizer),
+        dataset=dataset,
+        seed=recipe.seed,
+        rows=recipe.training.batch,
+        accumulation=recipe.training.accumulation,
+    )
+    own = objective.own_batches(learning)
+    if own is not None and source is not None:
+        own.restore(source.others())
+    return own
 
 
 def keep_start(folder: RunFolder, model: LanguageModel, start: Start) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from octavo.ground.console import Console
 from octavo.ground.files import file_hash, storage_errors, written_aside
 from octavo.model.kind import LanguageModel
 from octavo.runs.data import batches_over
+from octavo.runs.folder import RunFolder
 from octavo.runs.run import Run
 from octavo.training.distillation import Distillation
 from octavo.training.objective import Objective
@@ -90,7 +91,7 @@ def read_same_text(run: Run, dataset: Dataset) -> bool:
     if manifest is None:
         return False
     data = manifest["data"]
-    return all(data.get(key) == dataset.manifest.get(key) for key in ("text", "split", "validation"))
+    return all(data.get(key) == dataset.manifest.get(key) for key in ("text", "split", "validation", "test"))
 
 
 def objective_of(recipe: Recipe, runs: Sequence[Run], device: torch.device) -> Objective:
@@ -123,17 +124,18 @@ def with_written(
     runs: Sequence[Run],
     recipe: Recipe,
     dataset: Dataset,
-    path: Path,
+    folder: RunFolder,
     console: Console,
     world: World,
     earlier: Mapping[str, Any] | None = None,
 ) -> Batches:
-    """The batches, and with them what the teachers write; `path` holds that from one session of a run to the next.
+    """The batches, and with them what the teachers write; the folder holds that from one session of a run to the next.
 
     Of several processes, the first one lets them write. Raises CheckpointError if it is not what `earlier`, the
     manifest of a run that resumes, says.
     """
     tokens, context = recipe.training.teachers.written, recipe.model.context
+    path = folder.made.file(folder.written)
     if not tokens:
         return batches
     if world.first and not path.is_file():

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from octavo.config import (
@@ -26,8 +27,17 @@ from octavo.ground.files import drop_asides, replace_text, storage_errors
 from octavo.ground.made import put_away
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
+from octavo.model.vectors import calibrate
 from octavo.runs.advice import idle_options
-from octavo.runs.data import Paths, build_batches, in_steps, steps_said, total_steps
+from octavo.runs.data import (
+    Paths,
+    build_batches,
+    held_out_of,
+    in_steps,
+    steps_said,
+    total_steps,
+    with_rows_held_out,
+)
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
@@ -35,9 +45,9 @@ from octavo.runs.manifest import run_manifest
 from octavo.runs.progress import Progress
 from octavo.runs.replacing import in_place_of
 from octavo.runs.run import Run
-from octavo.runs.session import Session
+from octavo.runs.session import Session, prompts_of
 from octavo.runs.settings import continued, default_recipe, resolve
-from octavo.runs.start import begun_with, keep_start
+from octavo.runs.start import Start, begun_with, keep_start
 from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.together import decisions, gather, heard, prepared
 from octavo.training.checkpoint import Checkpoint
@@ -116,6 +126,25 @@ def train(
                     if world.first and not resume and not folder.manifest.is_file():
                         folder.made.take_back()
                     raise
+
+
+def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -> LanguageModel:
+    """The recipe's model with its first weights. Raises where it could not write after the recipe's prompts: now, not
+    after the training."""
+    model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
+    if recipe.model.takes_vectors:
+        calibrate(model, dataset.train.tokens)
+        return model
+    model.take_text(dataset.train.tokens, held_out)
+    for prompt in prompts_of(recipe, dataset, model.context)[0]:
+        Engine(model, dataset.tokenizer).prompt_ids(prompt)
+    return model
+
+
+def begin_with(start: Start, model: LanguageModel, dataset: Dataset, held_out: np.ndarray | None) -> None:
+    """Give the model the weights that it starts from; the text is its own."""
+    start.fill(model)
+    model.take_text(dataset.train.tokens, held_out, learned=True)
 
 
 def choose_runtime(
@@ -206,21 +235,21 @@ def train_in(
     earlier = world.broadcast(folder.made_by() if world.first else None)
     start = begun_with(folder, recipe, goes_on=earlier is not None, like=like)
     dataset = prepared(recipe, console, world, start.tokenizer if start else None)
-    batches = build_batches(recipe, dataset, console)
+    held_out = held_out_of(recipe, dataset)
+    batches = build_batches(recipe, dataset, console, held_out)
     steps = total_steps(recipe, batches)
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
-    model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
-    for prompt in recipe.sampling.prompts:
-        Engine(model, dataset.tokenizer).prompt_ids(prompt)  # may raise: now, not after the training
+    model = fresh_model(recipe, dataset, held_out)
+    recipe.objective.build().refuse(recipe, dataset, model, processes=world.size)
     if earlier is not None:
         compare_with(earlier, dataset, console)
     teachers = open_teachers(recipe, dataset, console, earlier)
-    kept = folder.made.file(folder.written)
-    batches = with_written(batches, teachers, recipe, dataset, kept, console, world, earlier)
+    batches = with_written(batches, teachers, recipe, dataset, folder, console, world, earlier)
+    batches = with_rows_held_out(batches, held_out, recipe, dataset)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
     if start is not None and source is None:
-        start.fill(model)
+        begin_with(start, model, dataset, held_out)
     if world.first:
         told = None if earlier else {"recipe": name, **described(teachers, folder.written)}
         if told is not None and start is not None:

@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 
 from octavo.config import Recipe
+from octavo.corpus.pixels import PixelsConfig
 from octavo.dataset import Dataset
 from octavo.evaluation.diversity import diversity, measured, unit_of
 from octavo.evaluation.memorization import Copying, copying
 from octavo.evaluation.writing import COPIED
-from octavo.generation import Engine, Sample, Sampling
+from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.ground.files import storage_errors
 from octavo.model.kind import LanguageModel
+from octavo.runs.asked import held_out, wished
 from octavo.runs.sampling import sampling_of
 from octavo.synthesis.checker import check as check_pidgin
+from octavo.synthesis.wishes import Wish
 
 STORIES = 200
+"""Samples of a model whose texts can be checked one by one."""
 FEWEST, MOST = 4, 16
 """Samples, the fewest and the most, of a model of other texts."""
 
@@ -32,19 +36,23 @@ LENGTH = 512
 BUDGET = 2.5e11
 """Floating-point operations for all of them, so that a large model does not write for too long."""
 
+ANSWERS = 64
+"""Held-out prompts that a tuned model answers."""
+
 COMPARED = 64
 """The most samples that are looked up in the training text."""
 
 
 @dataclass(frozen=True)
 class GeneratedTexts:
-    """Samples of a model, drawn with its recipe's settings from the document start; held-out text cut to the same
-    sizes, its control."""
+    """Samples of a model, drawn with its recipe's settings from the document start, or after what was `asked`; held-out
+    text cut to the same sizes, its control."""
 
     samples: list[Sample]
     sampling: Sampling
     tokens: int
     held_out: list[str]
+    asked: Sequence[str] = ()
 
     @property
     def texts(self) -> list[str]:
@@ -66,8 +74,11 @@ class GeneratedTexts:
             path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTexts:
-    """Let a model write. The recipe alone says how much, so that a repeated run is evaluated on the same text."""
+def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTexts | None:
+    """Let a model write, if it writes text. The recipe alone says how much, so that a repeated run is evaluated on the
+    same text."""
+    if recipe.model.takes_vectors:
+        return None
     sampling = sampling_of(recipe.sampling)
     tokens = min(LENGTH, max(2 * model.context, LENGTH // 2))
     read = tokens
@@ -75,14 +86,31 @@ def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTe
         read += max(0, tokens - model.context) * (model.context - 1)
     operations = 2.0 * read * recipe.model.parameters(vocab_size=dataset.tokenizer.vocab_size)
     count = max(FEWEST, min(MOST, int(BUDGET / operations)))
-    if recipe.corpus.kind == "storyteller":
+    if recipe.corpus.kind == "storyteller" or recipe.validator.kind != "none":
         tokens, count = model.context, STORIES
+    elif isinstance(recipe.corpus, PixelsConfig):
+        tokens = model.context
+    if recipe.form != "text":
+        return answered(model, dataset, recipe, sampling)
     if sampling.temperature == 0:
         count = 1  # they would all be the same
     samples = Engine(model, dataset.tokenizer).samples(
         "", tokens=tokens, sampling=sampling, count=count, seed=recipe.seed
     )
     return GeneratedTexts(samples, sampling, tokens, held_out_like(samples, dataset))
+
+
+def answered(model: LanguageModel, dataset: Dataset, recipe: Recipe, sampling: Sampling) -> GeneratedTexts:
+    """What a tuned model answers to held-out prompts; the answers that the data has are its control."""
+    prompts = held_out(dataset.validation, dataset.tokenizer, ANSWERS, context=model.context)
+    if recipe.corpus.kind == "wishes":
+        prompts = wished(dataset.tokenizer, STORIES, seed=recipe.seed)
+    requests = [TextRequest(prompt.ids, recipe.seed + number) for number, prompt in enumerate(prompts)]
+    tokens = min(recipe.sampling.tokens, model.context)
+    written = Engine(model, dataset.tokenizer).write_each(requests, tokens=tokens, sampling=sampling)
+    samples = in_order(sample for sample, _ in written)
+    answers, questions = [prompt.answer for prompt in prompts], [prompt.text for prompt in prompts]
+    return GeneratedTexts(samples, sampling, tokens, answers, questions)
 
 
 def held_out_like(samples: Sequence[Sample], dataset: Dataset) -> list[str]:
@@ -112,8 +140,10 @@ def text_metrics(written: GeneratedTexts, dataset: Dataset, recipe: Recipe) -> d
         "memorization": memorized(written, dataset.train.text_path),
         "diversity": varied(written),
     }
-    if recipe.corpus.kind == "storyteller":
+    if recipe.corpus.kind in ("storyteller", "wishes"):
         found["stories"] = story_metrics(written)
+    if recipe.corpus.kind == "wishes":
+        found["wishes"] = wish_metrics(written)
     return found
 
 
@@ -152,6 +182,25 @@ def ended(written: GeneratedTexts, dataset: Dataset) -> dict[str, Any]:
         "samples_ended": sum(sample.finish == "end" for sample in written.samples) / count,
         "held_out_ended": float((lengths <= written.tokens).mean()),
     }
+
+
+def wish_metrics(written: GeneratedTexts) -> dict[str, Any]:
+    """How many wishes, in combinations that no training has seen, the stories keep: the mean share of each story's, and
+    the share of stories that keep all, with their standard errors."""
+    kept = np.array(
+        [Wish.of(wish).kept(text) for wish, text in zip(written.asked, written.texts, strict=True)]
+    )
+    return {
+        "asked": len(kept),
+        "kept": measured(kept.tolist()),
+        "all_kept": measured((kept == 1).astype(float).tolist()),
+    }
+
+
+def wishes_before(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
+    """The share of wishes that a model kept before it was tuned."""
+    written = answered(model, dataset, recipe, sampling_of(recipe.sampling))
+    return wish_metrics(written)["kept"]
 
 
 def story_metrics(written: GeneratedTexts) -> dict[str, Any]:

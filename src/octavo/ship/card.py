@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from octavo.config import to_yaml
-from octavo.evaluation.stored import in_todays_words
+from octavo.errors import InputError
+from octavo.evaluation.stored import Evaluation, in_todays_words
+from octavo.ground.records import read_record
 from octavo.ground.shown import shown
 from octavo.runs.run import Run
 from octavo.ship.reference import Reference
@@ -30,6 +31,15 @@ def card(target: Target, parcel: Parcel, run: Run, kept: Reference, certificate:
     head = "---\ntags: [octavo]\npipeline_tag: text-generation\n---\n"
     parts = [f"## {title}\n\n{text}" if title else text for title, text in sections if text]
     return f"{head}# {_plain(parcel.name)}\n\n" + "\n\n".join(parts) + "\n"
+
+
+def evaluation_of(run: Run) -> dict[str, Any]:
+    """The run's own evaluation, empty where it has none with a loss. Raises InputError where its file is damaged."""
+    path = run.folder.evaluation if run.folder else None
+    if path is None or not path.is_file():
+        return {}
+    found = in_todays_words(read_record(path, Evaluation, of="the run's evaluation", error=InputError))
+    return found if found.get("val_loss") is not None else {}
 
 
 def _nameless(node: Any) -> Any:
@@ -72,11 +82,11 @@ def _proven(certificate: dict[str, Any]) -> str:
             + (f"{len(wrong)} differ, the first after {min(wrong)} tokens" if wrong else "all the same"),
         ),
         (
-            f"loss on {found['loss_tokens']:,} tokens, here and in the run",
+            f"loss on {_tokens(found)} of {_text(certificate)}, here and in the run",
             f"{found['loss']:.6f} and {found['loss_of_the_run']:.6f} nats a token",
         ),
-        ("texts with other ids", f"{strings['other_ids']} of {strings['compared']:,}"),
-        ("texts decoded otherwise", f"{strings['other_text']} of {strings['compared']:,}"),
+        ("texts with other ids", _share(strings["other_ids"], strings["compared"])),
+        ("texts decoded otherwise", _share(strings["other_text"], strings["compared"])),
     ]
     if strings["refused_by_the_run"]:
         taken, refused = strings["taken_still"], strings["refused_by_the_run"]
@@ -97,6 +107,21 @@ def _proven(certificate: dict[str, Any]) -> str:
     return f"{said}{missed}{near}\n\n| measured | |\n| --- | --- |\n{table}{wrote}"
 
 
+def _tokens(found: dict[str, Any]) -> str:
+    """How many tokens the loss is of."""
+    if found["loss_tokens"] == found["of_tokens"]:
+        return f"all {found['of_tokens']:,} tokens"
+    return f"{found['loss_tokens']:,} tokens, evenly spread over the {found['of_tokens']:,}"
+
+
+def _text(certificate: dict[str, Any]) -> str:
+    return "the validation split" if certificate["text"] == "validation" else "a text that was named for it"
+
+
+def _share(some: int, of: int) -> str:
+    return f"{some} of {of:,}" + (f" ({some / of:.1%})" if some else "")
+
+
 def _data(run: Run) -> str:
     made = run.folder.made_by() if run.folder else None
     data = (made or {}).get("data") or {}
@@ -112,21 +137,22 @@ def _data(run: Run) -> str:
 
 
 def _losses(run: Run) -> str:
-    path = run.folder.evaluation if run.folder else None
-    if path is None or not path.is_file():
+    found = evaluation_of(run)
+    if not found:
         return ""
-    found = json.loads(path.read_bytes())
     rows = {"this model": {"loss": found["val_loss"], "bits_per_byte": found.get("bits_per_byte")}}
-    rows |= found.get("baselines", {})
+    rows |= found.get("baselines") or {}
     lines = [
         f"| {name.replace('_', ' ')} | {_number(one['loss'], 4)} | {_number(one['bits_per_byte'], 3)} |"
         for name, one in rows.items()
     ]
     table = "| on the validation split | nats/token | bits/byte |\n| --- | --- | --- |\n" + "\n".join(lines)
-    findings = "".join(
-        f"\n\n{_plain(one['sentence'])}" for one in in_todays_words(found).get("diagnostics", ())
+    step = found.get("step")
+    other = (
+        "" if step == run.step else f"\n\nThese figures are of step {step}, the weights here of {run.step}."
     )
-    return table + findings
+    said = "".join(f"\n\n{_plain(one['sentence'])}" for one in found.get("diagnostics", ()))
+    return table + other + said
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -10,29 +10,56 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import field_validator
 from safetensors import SafetensorError
 
 from octavo import __version__
 from octavo.config import check
 from octavo.dataset import prepare_text
-from octavo.errors import CheckpointError, InputError
+from octavo.errors import CheckpointError, InputError, OctavoError
 from octavo.ground.console import Console
 from octavo.ground.files import ASIDE, file_hash, sync
 from octavo.ground.made import Made, files_of, refuse_no_folder, remove
+from octavo.ground.records import Record, read_record
+from octavo.ground.shown import shown
 from octavo.runs.data import absolute, build_dataset
 from octavo.runs.evaluate import check_same_tokens
 from octavo.runs.run import Run
-from octavo.ship.card import card
-from octavo.ship.prove import BOUNDS, measured, misses
-from octavo.ship.reference import Reference, reference
+from octavo.ship.card import card, evaluation_of
+from octavo.ship.prove import BOUNDS, bound_of, measured, misses, near
+from octavo.ship.reference import POSITIONS, Reference, reference
 from octavo.ship.targets import targets
-from octavo.ship.targets.base import ORDER, Parcel, Target
+from octavo.ship.targets.base import Parcel, Status, Target
 from octavo.ship.weights import weights_of
 
 CERTIFICATE = "certificate.json"
 CARD = "README.md"
 NOT_PROVEN = "-not-proven"
 TEXT_SEEN = 1 << 20  # characters of validation text that texts for the tokenizer are taken from
+
+
+class Promised(Record):
+    """How exact an export was said to be."""
+
+    model: Status
+    tokenizer: Status
+
+
+class Certificate(Record):
+    """certificate.json, what of it is read again."""
+
+    target: str
+    dtype: str
+    architecture: str
+    promised: Promised
+    files: dict[str, str]
+
+    @field_validator("dtype")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in BOUNDS:
+            raise ValueError("no number type that Octavo writes")
+        return value
 
 
 @dataclass(frozen=True)
@@ -78,15 +105,16 @@ def export(
         each.needs()
         each.refuse(weights.shape, run.tokenizer, dtype)
     parcel = Parcel(
-        weights.to(torch.float64), run.tokenizer, dtype, run.path.name, run.config.sampling.temperature
+        weights.to(torch.float64), run.tokenizer, dtype, shown(run.path.name), run.config.sampling.temperature
     )
     report("asking the run what it says")
     kept = _reference(run, text)
+    about = _about(run, named=bool(text))
     found = []
     for each in wanted:
         report(f"{each.title}: writing and opening again")
         try:
-            found.append(_one(each, parcel, kept, run, places[each.name]))
+            found.append(_one(each, parcel, kept, run, about, places[each.name]))
         except (OSError, SafetensorError) as error:
             full = "No space left" in str(error)
             what = "the disk is full" if full else f"it cannot be written ({error})"
@@ -115,7 +143,7 @@ def _opened(path: Path, checkpoint: str) -> Run:
 
 
 def _reference(run: Run, text: Sequence[str] | None) -> Reference:
-    if not run.config.objective.build().unit.text:
+    if not run.config.objective.build().writes:
         raise InputError(
             "The run's objective is not the next token, so no other library can go on from a text."
         )
@@ -127,12 +155,34 @@ def _reference(run: Run, text: Sequence[str] | None) -> Reference:
     else:
         dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
         check_same_tokens(dataset.tokenizer, run.tokenizer)
-        split = dataset.validation
+        tuned_on_little = (
+            run.config.form != "text" and len(dataset.validation.tokens) <= POSITIONS + run.model.context
+        )
+        split = dataset.train if tuned_on_little else dataset.validation
     with split.text_path.open(encoding="utf-8", newline="") as file:
         return reference(run.model, run.tokenizer, split.tokens, file.read(TEXT_SEEN))
 
 
-def _one(target: Target, parcel: Parcel, kept: Reference, run: Run, place: Path) -> Exported:
+def _about(run: Run, *, named: bool) -> dict[str, Any]:
+    """What a certificate says of the run and of the text, whatever the target is."""
+    evaluation = {} if named else evaluation_of(run)
+    own = evaluation if evaluation.get("step") == run.step else {}
+    return {
+        "text": "named" if named else "validation",
+        "loss_of_the_evaluation": own.get("val_loss"),
+        "run": {
+            "name": shown(run.path.name),
+            "step": run.step,
+            "seed": run.config.seed,
+            "weights_sha256": file_hash(run.checkpoint.folder / "model.safetensors"),
+            "tokenizer": run.tokenizer.fingerprint(),
+        },
+    }
+
+
+def _one(
+    target: Target, parcel: Parcel, kept: Reference, run: Run, about: dict[str, Any], place: Path
+) -> Exported:
     """Write, prove and name one export."""
     aside = place.parent / f"{ASIDE}{secrets.token_hex(8)}-{place.name[:40]}"
     made = Made()
@@ -145,7 +195,7 @@ def _one(target: Target, parcel: Parcel, kept: Reference, run: Run, place: Path)
         target.write(parcel, aside)
         kept.save(aside)
         found = measured(target.name, aside)
-        certificate = _certificate(target, parcel, run, aside, found, in_float32)
+        certificate = _certificate(target, parcel, about, aside, found, in_float32)
         missed = certificate["missed"]
         _write(aside / CERTIFICATE, json.dumps(certificate, indent=1, ensure_ascii=False) + "\n")
         _write(aside / CARD, card(target, parcel, run, kept, certificate))
@@ -171,7 +221,7 @@ def _measured(target: Target, parcel: Parcel, kept: Reference, folder: Path) -> 
 def _certificate(
     target: Target,
     parcel: Parcel,
-    run: Run,
+    about: dict[str, Any],
     folder: Path,
     found: dict[str, Any],
     in_float32: dict[str, Any] | None,
@@ -195,14 +245,10 @@ def _certificate(
         "why": {"model": model.why, "tokenizer": tokenizer.why},
         "measured": found,
         **({} if in_float32 is None else {"measured_in_float32": in_float32}),
+        "bound": bound_of(found, dtype=parcel.dtype, model=model.status),
         "missed": missed,
-        "run": {
-            "name": parcel.name,
-            "step": run.step,
-            "seed": run.config.seed,
-            "weights_sha256": file_hash(run.checkpoint.folder / "model.safetensors"),
-            "tokenizer": parcel.tokenizer.fingerprint(),
-        },
+        "near": near(found, **promised),
+        **about,
         "files": {name: file_hash(folder / name) for name in files_of(folder)},
     }
 
@@ -213,27 +259,25 @@ def _write(path: Path, text: str) -> None:
 
 def verify(folder: Path) -> Exported:
     """Measure an export again and compare its files with its certificate's. Raises InputError, CheckpointError."""
-    try:
-        certificate = json.loads((folder / CERTIFICATE).read_bytes())
-        name, dtype, promised = certificate["target"], certificate["dtype"], certificate["promised"]
-        files = dict(certificate["files"])
-        statuses = promised["model"], promised["tokenizer"]
-        if dtype not in BOUNDS or not {*statuses} <= {*ORDER}:
-            raise ValueError("what it says is none of what Octavo writes")
-    except FileNotFoundError as error:
+    if not (folder / CERTIFICATE).is_file():
         raise InputError(
             f"{folder} holds no export: there is no {CERTIFICATE}.",
             remedy="give a folder that octavo export wrote",
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(f"{folder / CERTIFICATE} is no certificate ({error}).") from error
-    target = _target(name)
+        )
+    certificate = read_record(folder / CERTIFICATE, Certificate, of="the export", error=InputError)
+    promised, target = certificate["promised"], _target(certificate["target"])
     target.needs()
-    changed = [one for one, known in files.items() if not _same(folder / one, known)]
-    found = measured(target.name, folder)
-    missed = [f"{one} is not as it was written" for one in changed]
-    missed += misses(found, dtype=dtype, model=promised["model"], tokenizer=promised["tokenizer"])
-    return Exported(target.name, folder, certificate | {"measured": found, "missed": missed}, missed)
+    files = certificate["files"].items()
+    changed = [f"{one} is not as it was written" for one, known in files if not _same(folder / one, known)]
+    try:
+        found = measured(target.name, folder)
+    except OctavoError as error:
+        if changed:
+            raise InputError(f"{folder}: {changed[0]}. {error.what}", remedy="export it again") from error
+        raise
+    missed = changed + misses(found, dtype=certificate["dtype"], **promised)
+    again = {"measured": found, "missed": missed, "near": near(found, **promised)}
+    return Exported(target.name, folder, certificate | again, missed)
 
 
 def _same(path: Path, known: str) -> bool:

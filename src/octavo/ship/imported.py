@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
 import octavo
 from octavo.config import Recipe, check, to_yaml
 from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
-from octavo.ground.files import exists, storage_errors, sync
+from octavo.ground.files import ASIDE, exists, storage_errors, sync
 from octavo.ground.made import Made, refuse_no_folder, remove
 from octavo.runs.folder import RunFolder
 from octavo.runs.manifest import code_identity, machine, versions
@@ -38,11 +39,10 @@ def import_model(path: str | Path, out: str | Path, *, tokenizer: str | Path | N
     if exists(out) or out.is_symlink():
         raise RunFolderError(f"{out} exists already.", remedy="choose another --out")
     found = read_model(path, tokenizer=None if tokenizer is None else Path(tokenizer).expanduser())
-    made, aside = Made(), out.with_name(f".tmp-import-{out.name}")
+    made, aside = Made(), out.with_name(f"{ASIDE}{secrets.token_hex(8)}-{out.name[:40]}")
     try:
         with storage_errors(out):
             made.folder(out.absolute().parent)
-            remove(aside, OURS)
             aside.mkdir()
         _write(found, RunFolder(aside), out.absolute())
         with storage_errors(out):

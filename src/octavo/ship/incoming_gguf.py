@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from octavo.errors import InputError, MissingExtra
-from octavo.ship.tokenizer_gguf import CONTROL, NO_TEXT, NORMAL, UNKNOWN, USER_DEFINED
+from octavo.ship.tokenizer_gguf import CONTROL, CUTS, NO_TEXT, NORMAL, UNKNOWN, USER_DEFINED
 from octavo.ship.tokenizer_json import LEVEL, by_bytes, special_token, split_at
 from octavo.tokenizers.base import printable
 from octavo.tokenizers.bytelevel import byte_alphabet
@@ -48,7 +48,7 @@ class Words:
         """The same as a `tokenizer.json`. Raises InputError for kinds that Octavo does not read from here."""
         kind, pre = self.settings.get("model"), self.settings.get("pre")
         known = {"gpt2": _merged, "rwkv": _letters}
-        if kind not in known or (kind == "gpt2" and pre != "gpt-2"):
+        if kind not in known or (kind == "gpt2" and pre not in CUTS):
             told = f"{kind} ({pre})" if kind == "gpt2" else str(kind)
             raise InputError(
                 f"{path} has a tokenizer of kind {printable(told)}, which Octavo does not read from here.",
@@ -78,7 +78,8 @@ def _frame(settings: Mapping[str, Any], **body: Any) -> dict[str, Any]:
 
 
 def _merged(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """GPT-2's kind: bytes, merges, and what is cut out first."""
+    """GPT-2's kind: bytes, merges, how words are cut, and what is cut out first."""
+    cut = CUTS[settings["pre"]]
     vocabulary = {token: id for id, token in enumerate(settings["tokens"])}
     merges = [pair.split(" ") for pair in settings["merges"]]
     made = [
@@ -88,9 +89,10 @@ def _merged(settings: Mapping[str, Any]) -> dict[str, Any]:
     ]
     empty = dict.fromkeys(("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"))
     switches = dict.fromkeys(("fuse_unk", "byte_fallback", "ignore_merges"), False)
+    switches["ignore_merges"] = cut.whole_words
     model = {"type": "BPE", **empty, **switches, "vocab": vocabulary, "merges": made}
-    level = LEVEL | {"use_regex": True}
-    return _frame(settings, model=model, pre_tokenizer=level, decoder=level)
+    level, parts = LEVEL | {"use_regex": True}, {"pre_tokenizer": cut.pre_tokenizer}
+    return _frame(settings, model=model, decoder=level, **parts) | {"normalizer": cut.normalizer}
 
 
 def _letters(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from octavo.errors import InputError, OctavoError
-from octavo.ship.reference import Reference, nats, written
+from octavo.ship.reference import Reference, filled, nats, written
 from octavo.ship.targets import targets
 
 BOUNDS: dict[str, float] = {
@@ -19,21 +19,24 @@ BOUNDS: dict[str, float] = {
     "float16": 0.1,
     "bfloat16": 1.0,
     "q8_0": 1.0,
+    "q4_1": 10.0,
     "q4_0": 10.0,
 }
 """The largest difference of a logit that an exact export may have, by its number type."""
 NEAR = 1.0
 """The same where the target was said to be approximate."""
+LARGE = 16.0
+"""Where logits are larger than that, the bounds grow as they do: a float32 has seven digits."""
 
 
 def measure(name: str, folder: Path) -> dict[str, Any]:
     """Open an export by its target and compare. Everything is a number; nothing is judged here."""
     kept, opened = Reference.load(folder), targets()[name].reopen(folder)
     largest, total, at = 0.0, 0.0, 0
-    for window in kept.windows:
+    for window in map(filled, kept.windows):
         found = opened.logits(window[:-1].tolist())
         total += nats(found, window[1:])
-        wanted = kept.logits[at : at + kept.context]
+        wanted = kept.logits[at : at + len(found)]
         if len(wanted):
             difference = np.abs(found[:, kept.columns] - wanted).max()
             largest = float(np.maximum(largest, difference))  # keeps what is no number
@@ -47,9 +50,11 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
         "largest_logit_difference": largest,
         "positions": len(kept.logits),
         "columns": len(kept.columns),
-        "loss": total / kept.windows[:, 1:].size,
+        "largest_logit": float(np.abs(kept.logits).max()),
+        "loss": total / kept.loss_tokens,
         "loss_of_the_run": kept.loss,
-        "loss_tokens": int(kept.windows[:, 1:].size),
+        "loss_tokens": kept.loss_tokens,
+        "of_tokens": kept.of_tokens,
         "first_greedy_difference": differs,
         "greedy_tokens": int(kept.greedy.shape[1]),
         "strings": compared(opened, kept.strings),
@@ -58,18 +63,10 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
 
 
 def compared(opened: Any, strings: list[dict[str, Any]]) -> dict[str, Any]:
-    """How many texts have other ids, or are spaced otherwise, than in the run."""
+    """How many texts have other ids, or are spaced otherwise, than in the run; all, where an export takes ids alone."""
     known = [one for one in strings if one["ids"] is not None]
     refused = [one for one in strings if one["ids"] is None]
     ids = [opened.encode(one["text"]) for one in known]
-    if all(one is None for one in ids):
-        return {
-            "compared": 0,
-            "other_ids": 0,
-            "other_text": 0,
-            "refused_by_the_run": len(refused),
-            "taken_still": 0,
-        }
     texts = [opened.decode(one["ids"]) for one in known]
     return {
         "compared": len(known),
@@ -100,9 +97,14 @@ def measured(name: str, folder: Path) -> dict[str, Any]:
     return found
 
 
+def bound_of(found: dict[str, Any], *, dtype: str, model: str) -> float:
+    """The largest difference of a logit that an export may have."""
+    return max(BOUNDS[dtype], NEAR if model != "exact" else 0.0) * max(1.0, found["largest_logit"] / LARGE)
+
+
 def misses(found: dict[str, Any], *, dtype: str, model: str, tokenizer: str) -> list[str]:
     """What an export promised and does not hold, in sentences. `model` and `tokenizer` are the statuses promised."""
-    bound = max(BOUNDS[dtype], NEAR if model != "exact" else 0.0)
+    bound = bound_of(found, dtype=dtype, model=model)
     said = []
     if not found["largest_logit_difference"] <= bound:
         said.append(f"logits differ by {found['largest_logit_difference']:.3g}; the bound is {bound:g}")
@@ -115,6 +117,26 @@ def misses(found: dict[str, Any], *, dtype: str, model: str, tokenizer: str) -> 
     for key, what in (("other_ids", "have other ids"), ("other_text", "are decoded otherwise")):
         if tokenizer == "exact" and strings[key]:
             said.append(f"{strings[key]} of {strings['compared']} texts {what}")
+    return said
+
+
+def near(found: dict[str, Any], *, model: str, tokenizer: str) -> list[str]:
+    """By how much something is off that was said to be approximate, in sentences."""
+    said, strings = [], found["strings"]
+    if model == "approximate":
+        wrong = [one for one in found["first_greedy_difference"] if one is not None]
+        texts = (
+            f", and {len(wrong)} greedy texts differ, the first after {min(wrong)} tokens" if wrong else ""
+        )
+        said.append(
+            f"the model is approximate: logits differ by {found['largest_logit_difference']:.2g}{texts}"
+        )
+    if tokenizer == "approximate":
+        count = strings["compared"]
+        ids, texts = (f"{strings[key] / max(1, count):.1%}" for key in ("other_ids", "other_text"))
+        said.append(
+            f"the tokenizer is approximate: of {count} texts {ids} have other ids, {texts} are decoded otherwise"
+        )
     return said
 
 

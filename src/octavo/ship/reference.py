@@ -2,7 +2,7 @@
 
     proof/reference.safetensors   windows of validation text, logits at some of them, the run's greedy tokens
     proof/strings.json            texts with the run's ids; null where it refuses them
-B windows, T positions, V vocabulary, K columns.
+B windows, T positions, V vocabulary, K columns. A window that is not full ends in -1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from octavo.errors import CheckpointError, InputError
 from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 
-POSITIONS, LOSS_TOKENS, COLUMNS = 1024, 8192, 1024
+POSITIONS, COLUMNS = 1024, 1024
+EFFORT = 2e11
+"""Floating-point operations that the loss may cost in one library, some seconds: where all of the validation text
+costs more, windows spread evenly over it are taken."""
 TEXTS, WRITTEN, STRINGS = 5, 200, 1000
 FOLDER, TENSORS, TEXT_IDS = "proof", "reference.safetensors", "strings.json"
 
@@ -31,10 +34,11 @@ class Reference:
     """What a run says.
 
     Attributes:
-        windows: (B, T + 1) ids of validation text.
+        windows: (B, T + 1) ids of validation text, each with one id more than it has positions.
         logits: (at least 1,024 positions, K), after the ids of the first windows, for the ids in `columns`.
         prompts: (texts, P) ids that the greedy texts go on from; `greedy` (texts, 200) is what follows.
         loss: of all windows, nats a token.
+        of_tokens: targets in the whole text.
         strings: texts with their ids, None where the run refuses them, and what the ids are decoded to.
     """
 
@@ -44,6 +48,7 @@ class Reference:
     prompts: np.ndarray
     greedy: np.ndarray
     loss: float
+    of_tokens: int
     strings: list[dict[str, Any]]
 
     @property
@@ -51,12 +56,18 @@ class Reference:
         """T."""
         return self.windows.shape[1] - 1
 
+    @property
+    def loss_tokens(self) -> int:
+        """Targets in the windows."""
+        return int((self.windows[:, 1:] >= 0).sum())
+
     def save(self, folder: Path) -> None:
         """Write it into an export."""
         place = folder / FOLDER
         place.mkdir()
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
-        save_file(arrays | {"loss": np.array([self.loss])}, place / TENSORS)
+        numbers = {"loss": np.array([self.loss]), "of_tokens": np.array([self.of_tokens])}
+        save_file(arrays | numbers, place / TENSORS)
         (place / TEXT_IDS).write_text(json.dumps(self.strings, ensure_ascii=True), encoding="utf-8")
 
     @classmethod
@@ -71,9 +82,8 @@ class Reference:
         try:
             arrays = load_file(place / TENSORS)
             strings = json.loads((place / TEXT_IDS).read_bytes())
-            return cls(
-                **{name: arrays[name] for name in ARRAYS}, loss=float(arrays["loss"][0]), strings=strings
-            )
+            numbers = {"loss": float(arrays["loss"][0]), "of_tokens": int(arrays["of_tokens"][0])}
+            return cls(**{name: arrays[name] for name in ARRAYS}, **numbers, strings=strings)
         except Exception as error:  # whatever a file that was altered leads to
             raise CheckpointError(f"The proof in {place} is damaged ({error}).") from error
 
@@ -85,15 +95,13 @@ ARRAYS = ("windows", "logits", "columns", "prompts", "greedy")
 def reference(model: LanguageModel, tokenizer: Tokenizer, tokens: np.ndarray, text: str) -> Reference:
     """What a run says about validation `tokens`, of which `text` is a part. Raises InputError for a text too short."""
     context = model.context
-    count = min((len(tokens) - 1) // context, max(-(-LOSS_TOKENS // context), 1))
-    if count * context < POSITIONS and (len(tokens) - 1) // context * context < POSITIONS:
+    if len(tokens) <= POSITIONS:
         raise InputError(
             f"The validation text has {len(tokens):,} tokens; a proof needs {POSITIONS + 1:,}.",
             remedy="name a longer text: --text PATH",
         )
-    count = max(count, -(-POSITIONS // context))
-    ids = np.asarray(tokens[: count * context + 1], np.int32)
-    windows = np.stack([ids[at * context : (at + 1) * context + 1] for at in range(count)])
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    windows = spread(tokens, context, most=int(EFFORT / (2 * parameters)))
     columns = np.arange(model.vocab_size, dtype=np.int32)
     if len(columns) > COLUMNS:
         columns = np.sort(np.random.default_rng(0).choice(columns, COLUMNS, replace=False)).astype(np.int32)
@@ -101,17 +109,36 @@ def reference(model: LanguageModel, tokenizer: Tokenizer, tokens: np.ndarray, te
     def logits(row: Sequence[int]) -> np.ndarray:
         return model(torch.tensor([list(row)]))[0].numpy()
 
-    kept, total = [], 0.0
-    for number, window in enumerate(windows):
+    kept, seen, total = [], 0, 0.0
+    for window in map(filled, windows):
         found = logits(window[:-1].tolist())
         total += nats(found, window[1:])
-        if number * context < POSITIONS:
+        if seen < POSITIONS:
             kept.append(found[:, columns])
-    prompts = ids[: TEXTS * prompt_length(context)].reshape(TEXTS, -1)
+            seen += len(found)
+    length = prompt_length(context)
+    prompts = np.asarray(tokens[: TEXTS * length], np.int32).reshape(TEXTS, -1)
     greedy = np.array([written(stepwise(model), row.tolist(), context) for row in prompts], np.int32)
-    loss = total / windows[:, 1:].size
+    loss = total / int((windows[:, 1:] >= 0).sum())
     strings = [described(tokenizer, one) for one in texts(tokenizer, text)]
-    return Reference(windows, np.concatenate(kept), columns, prompts, greedy, loss, strings)
+    return Reference(windows, np.concatenate(kept), columns, prompts, greedy, loss, len(tokens) - 1, strings)
+
+
+def spread(tokens: np.ndarray, context: int, *, most: int) -> np.ndarray:
+    """Windows (B, T + 1) of at most `most` targets, but of 1,024 at least: all that lie side by side in the tokens, or
+    as many as that is, evenly spread; the first one and the last one are among them."""
+    count = -(-(len(tokens) - 1) // context)
+    wanted = min(count, max(-(-POSITIONS // context) + 1, most // context))
+    found = np.full((wanted, context + 1), -1, np.int32)
+    for row, at in zip(found, np.linspace(0, count - 1, wanted).round().astype(int), strict=True):
+        ids = tokens[at * context : (at + 1) * context + 1]
+        row[: len(ids)] = ids
+    return found
+
+
+def filled(window: np.ndarray) -> np.ndarray:
+    """A window's ids."""
+    return window[window >= 0]
 
 
 def nats(logits: np.ndarray, targets: np.ndarray) -> float:

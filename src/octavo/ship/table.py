@@ -59,7 +59,10 @@ def page() -> str:
     rows: list[str] = []
     notes: dict[str, list[str]] = {}
     for name in recipe_names():
-        found = said(load_recipe(name))
+        recipe = load_recipe(name)
+        if recipe.objective.tunes:
+            continue
+        found = said(recipe)
         rows.append(f"| `{name}` | " + " | ".join(map(_cell, found.values())) + " |")
         for target, one in found.items():
             if one.status != "impossible" and (one.steps or one.why):
@@ -73,7 +76,7 @@ def page() -> str:
         "<!-- Made by `python -m octavo.ship.table > docs/ship-recipes.md`; a test keeps it current. -->\n"
         "# Where each recipe can go\n\n"
         "Before you train: `octavo plan RECIPE --ship`. How to export, and what is proven: "
-        "[Ship your model](ship.md).\n\n"
+        "[Ship your model](ship.md). A recipe that tunes has the model of the run that it starts from.\n\n"
         f"| recipe | {columns} |\n| --- |{' --- |' * len(head)}\n" + "\n".join(rows) + "\n\n"
         "## How it is said\n\n"
         + "\n".join(f"- {', '.join(names)}. {note}." for note, names in notes.items())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from itertools import pairwise
 from typing import Any
 
-from octavo.corpus.words import MARKS, WORD
 from octavo.errors import InputError
+from octavo.ship.tokenizer_words import FINAL_SIGMA, differs_in_case, word_tokenizer
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import UNKNOWN, printable
 from octavo.tokenizers.bpe import BPETokenizer
@@ -20,8 +19,14 @@ from octavo.tokenizers.huggingface import HuggingFaceTokenizer
 from octavo.tokenizers.special import Extended
 from octavo.tokenizers.word import WordTokenizer
 
-EXACT = ("char", "byte", "bpe", "gpt2", "huggingface")
-"""Kinds that a `tokenizer.json` says exactly."""
+KINDS = ("char", "byte", "bpe", "gpt2", "word", "huggingface")
+"""Kinds that a `tokenizer.json` says."""
+
+
+def why_near(tokenizer: Tokenizer | None) -> str:
+    """Why the ids of one that was made may differ there; empty where they do not."""
+    inner = tokenizer.inner if isinstance(tokenizer, Extended) else tokenizer
+    return FINAL_SIGMA if isinstance(inner, WordTokenizer) and differs_in_case(inner) else ""
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -39,7 +44,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
     elif isinstance(inner, GPT2Tokenizer):
         body = _gpt2(inner)
     elif isinstance(inner, WordTokenizer):
-        body = _word(inner)
+        body = word_tokenizer(inner)
     else:
         raise InputError(
             f"A tokenizer of kind '{tokenizer.kind}' is no text tokenizer that other libraries have."
@@ -145,30 +150,12 @@ def gpt2_merges(names: list[str]) -> list[tuple[str, str]]:
     return found
 
 
-def _word(tokenizer: WordTokenizer) -> dict[str, Any]:
-    """The run's ids; the spacing of what it decodes is WordPiece's, by simpler rules."""
-    breaks = r"|\n" if tokenizer.lines == "keep" else ""
-    pattern = rf"{WORD}|{re.escape(UNKNOWN)}|[{MARKS}]{breaks}"
-    vocabulary = {token: id for id, token in enumerate(tokenizer._tokens)}
-    return {
-        "normalizer": {"type": "Lowercase"} if tokenizer.lowercase else None,
-        "pre_tokenizer": split_at(_in_oniguruma(pattern), removed=True),
-        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": UNKNOWN},
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-    }
-
-
-def _in_oniguruma(pattern: str) -> str:
-    """A pattern of Python's in the words of the library that `tokenizers` uses."""
-    return re.sub(r"\\u([0-9a-f]{4})", r"\\x{\1}", pattern).replace("[^\\s!", "[^\\s!")
-
-
 def named(tokenizer: Tokenizer) -> dict[str, str]:
-    """The special tokens as `special_tokens_map.json` has them."""
+    """The special tokens as `special_tokens_map.json` has them. The unknown one is a token like others: special ones
+    are left out of a text, and that one is not."""
     names = {id: name for name, id in tokenizer.special.items()}
     found = {"bos_token": tokenizer.start, "eos_token": tokenizer.end}
-    told = {role: names[id] for role, id in found.items() if id is not None}
-    return told | ({"unk_token": UNKNOWN} if tokenizer.unknown is not None else {})
+    return {role: names[id] for role, id in found.items() if id is not None}
 
 
 def shown_end(tokenizer: Tokenizer) -> str:

@@ -166,6 +166,16 @@ def shape_of(config: ModelConfig, *, vocab_size: int) -> Shape:
         raise InputError(
             f"A model of kind '{config.kind}' is no GPT; only those of kind 'gpt' can be exported."
         )
+    if config.takes_vectors:
+        raise InputError(
+            f"model.input={config.input.kind} reads rows of numbers; only models of tokens can be exported."
+        )
+    if config.counts.kind != "none":
+        raise InputError(
+            "Counts of the training text (model.counts) travel to no other library, and the network alone is another "
+            "model.",
+            remedy="train a run with model.counts=none",
+        )
     gated = config.feed_forward.kind == "swiglu"
     scales = {"head": config.resolved_head_width**-0.5, "model": config.width**-0.5}
     scale = config.attention_scale
@@ -207,7 +217,7 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "relu2", "none")
 def _known(kind: str, kinds: tuple[str, ...], room: str) -> str:
     if kind not in kinds:
         raise InputError(
-            f"{room} '{kind}' is a part of your own, which no other library knows.",
+            f"{room} '{kind}' is a part that no other library knows.",
             remedy=f"those that can be exported: {', '.join(kinds)}",
         )
     return kind

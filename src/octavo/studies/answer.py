@@ -44,20 +44,31 @@ def question(study: Study) -> tuple[str, str]:
 
 
 def answer(results: StudyResults, analysis: Analysis) -> str:
-    """All verdicts in one sentence, which says so if the data are too few."""
+    """All verdicts in one sentence, which says so if the data are too few; before it, if the baseline has learned
+    nothing, that.
+    """
+    verdicts = _verdicts(results, analysis)
+    return f"{analysis.nothing_learned} {verdicts}" if analysis.nothing_learned else verdicts
+
+
+def _verdicts(results: StudyResults, analysis: Analysis) -> str:
     groups: dict[str, list[ChangeVerdict]] = {}
     for verdict in analysis.verdicts:
         kind = str(verdict.verdict)
-        if (
-            kind == "no difference seen"
-        ):  # its statement begins with which: that matters, or that could be seen
-            kind = verdict.statement.partition(":")[0]
+        kind = "no difference that this study could see" if kind == "no difference seen" else kind
         groups.setdefault(kind, []).append(verdict)
     if not groups.keys() - {"not judged"}:
         return "There is not enough to say yet."
     parts = [_ranked(groups[kind], analysis.scale) for kind in ("better", "worse") if kind in groups]
     for kind in sorted(kind for kind in groups if kind.startswith("no ")):
         parts.append(f"{_named(groups[kind])} {'makes' if len(groups[kind]) == 1 else 'make'} {kind}")
+    if "too few seeds for this noise" in groups:
+        parts.append(
+            f"of {_named(groups['too few seeds for this noise'])} there are too few seeds for this noise"
+        )
+    if "unreliable" in groups:
+        one = len(groups["unreliable"]) == 1
+        parts.append(f"{_named(groups['unreliable'])} {'trains' if one else 'train'} unreliably")
     if "failed to train" in groups:
         parts.append(f"{_named(groups['failed to train'])} failed to train")
     if "not judged" in groups:
@@ -107,6 +118,7 @@ def terms(analysis: Analysis) -> list[tuple[str, str]]:
         count = sum(verdict.p is not None for verdict in analysis.verdicts)
         found += [
             ("difference", "the mean of a change's runs less the mean of the baseline's"),
+            ("seed by seed", "the same difference over the seeds that both have"),
             (
                 "95 % interval",
                 "where the true difference may well lie; a difference counts where this leaves out zero",

@@ -10,8 +10,9 @@ import numpy as np
 
 from octavo.evaluation.stored import Evaluation
 from octavo.ground.records import read_record
+from octavo.studies.documents import resample
 from octavo.studies.spec import BASELINE
-from octavo.studies.statistics import Arm, resample
+from octavo.studies.statistics import Arm
 
 if TYPE_CHECKING:
     from octavo.studies.results import RunResult, StudyResults
@@ -37,7 +38,7 @@ def failure(results: StudyResults, run: RunResult, *, learned: bool = True) -> s
         return None
     if run.initial_loss and run.val_loss is not None and run.val_loss > NOTHING_LEARNED * run.initial_loss:
         return f"it ended at {run.val_loss:.3f} nats per token, no better than untrained ({run.initial_loss:.3f})"
-    unigram = unigram_level(results, run)
+    unigram = counted(results, run).get("unigram", {}).get("bits_per_byte")
     if unigram and run.bits_per_byte is not None and run.bits_per_byte > NOTHING_LEARNED * unigram:
         return (
             f"it ended at {run.bits_per_byte:.3f} bits per byte, no better than counting how often "
@@ -46,13 +47,10 @@ def failure(results: StudyResults, run: RunResult, *, learned: bool = True) -> s
     return None
 
 
-def unigram_level(results: StudyResults, run: RunResult) -> float | None:
-    """Bits per byte of the unigram on the run's validation text, where its evaluation says so."""
+def counted(results: StudyResults, run: RunResult) -> dict[str, dict[str, float | None]]:
+    """What counting and packing reach on the run's validation text, by name, where its evaluation says so."""
     path = results.folder / run.folder / "evaluation.json"
-    if not path.is_file():
-        return None
-    baselines = read_record(path, Evaluation, of="the run").get("baselines") or {}
-    return baselines.get("unigram", {}).get("bits_per_byte")
+    return (read_record(path, Evaluation, of="the run").get("baselines") or {}) if path.is_file() else {}
 
 
 def too_many(failed: Sequence[RunResult], runs: Sequence[RunResult]) -> bool:
@@ -68,16 +66,16 @@ def stopped(runs: Sequence[RunResult]) -> bool:
 def arm(results: StudyResults, runs: Sequence[RunResult], *, steady: bool) -> Arm:
     """The runs' metric, and on documents drawn again where the metric is made of documents' losses."""
     values = np.array([run.metric for run in runs], float)
-    metric = results.study.metric
+    seeds, metric = tuple(run.seed for run in runs), results.study.metric
     units = {len(run.nats) for run in runs}
     if metric == "accuracy" or len(units) != 1 or min(units) < 2:
-        return Arm(values, steady)
+        return Arm(values, steady, seeds=seeds)
     sizes = [run.bytes if metric == "bits_per_byte" else run.tokens_scored for run in runs]
     nats = np.array([run.nats for run in runs], float)
     resampled = resample(nats, np.array(sizes[0], float), stream=_text(results, runs[0]))
     if metric == "bits_per_byte":
         resampled = resampled / math.log(2)
-    return Arm(values, steady, np.exp(resampled) if metric == "perplexity" else resampled)
+    return Arm(values, steady, np.exp(resampled) if metric == "perplexity" else resampled, seeds)
 
 
 def _text(results: StudyResults, run: RunResult) -> int:

@@ -163,9 +163,7 @@ def performed_there(
 
 def texts_of(job: Job) -> list[str]:
     """The files and folders that a run reads."""
-    corpus = job.recipe["corpus"]
-    paths = corpus.get("paths", []) if corpus["kind"] == "files" else []
-    return [path for path in paths if Path(path).exists()]
+    return [path for path in job.recipe["corpus"].get("paths", []) if Path(path).exists()]
 
 
 def read_files(path: Path) -> Files:

@@ -26,7 +26,7 @@ from octavo.ground.made import put_away
 from octavo.ground.memory import out_of_memory
 from octavo.ground.records import read_record
 from octavo.model.build import build_model
-from octavo.runs.data import build_dataset
+from octavo.runs.data import build_dataset, evaluated_on
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import Hook
 from octavo.runs.progress import Progress
@@ -179,9 +179,7 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
             model.to(runtime.device),
             dataset.validation,
             dataset.tokenizer,
-            recipe.batches,
-            context=recipe.model.context,
-            batch=recipe.evaluation.batch,
+            evaluated_on(dataset.validation, recipe, dataset.tokenizer, rows=recipe.evaluation.batch),
             objective=recipe.objective.build(),
             autocast=runtime.autocast,
         )

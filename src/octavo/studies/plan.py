@@ -104,7 +104,7 @@ def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Fa
             "probability of their text and the next tokens guessed first.",
             remedy="octavo compare RUN RUN",
         )
-    deciding = ("corpus", "cleaning", "split", "validation", "tokenizer")
+    deciding = ("corpus", "cleaning", "split", "validation", "test", "tokenizer")
     tree = recipe.model_dump(mode="json")
     key = json.dumps([*(tree.get(name) for name in deciding), tree["training"]["start_from"]], sort_keys=True)
     if key not in datasets:

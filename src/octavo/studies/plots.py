@@ -142,8 +142,8 @@ def _forest_row(axes: Axes, row: Row, analysis: Analysis, y: float, reach: float
 
 def _words(row: Row, scale: Scale) -> str:
     assert row.verdict is not None and row.verdict.difference is not None
-    if row.kind == "same":
-        return "no difference seen"
+    if row.verdict.verdict not in ("better", "worse"):
+        return row.verdict.verdict
     return f"{row.verdict.verdict} by {scale.text(abs(row.verdict.difference))}"
 
 
@@ -178,6 +178,32 @@ def curve_plot(rows: Sequence[Row], *, what: str = "bits_per_byte", width: float
     if settled:
         margin = 0.05 * (max(settled) - min(settled)) or 0.1
         axes.set_ylim(min(settled) - margin, max(settled) + margin)
+    place(axes, labels)
+    return figure.svg()
+
+
+def difference_plot(rows: Sequence[Row], *, unit: str, width: float = 7.6) -> str:
+    """Change minus baseline at each evaluation, with the verdict's interval there as a band. An SVG document."""
+    figure = new_figure(width, 3.4)
+    labels_width = LABELS if width >= 6 else 1.35
+    axes = figure.add_axes((0.88 / width, 0.135, 1 - (0.88 + labels_width) / width, 0.83))
+    axes.axhline(0, color=MUTED, linewidth=1.1, zorder=1)
+    labels, settled = [], [0.0]
+    for position, row in enumerate(rows):
+        curve = row.verdict.curve if row.verdict is not None else None
+        if curve is None:
+            continue
+        look = style_of(position)
+        axes.fill_between(curve.steps, curve.low, curve.high, color=look["color"], alpha=0.14, linewidth=0)
+        axes.plot(curve.steps, curve.difference, linewidth=1.7, **look)
+        labels.append(Label(curve.difference[-1], _short(row.name, 25 if width >= 6 else 16), look["color"]))
+        late = [at for at, step in enumerate(curve.steps) if step >= BEGINNING * curve.steps[-1]]
+        settled += [curve.low[at] for at in late] + [curve.high[at] for at in late]
+    tidy(axes)
+    axes.set_xlabel("step", fontsize=9)
+    axes.set_ylabel(f"change − baseline, {unit}", fontsize=9)
+    margin = 0.05 * (max(settled) - min(settled)) or 0.1
+    axes.set_ylim(min(settled) - margin, max(settled) + margin)
     place(axes, labels)
     return figure.svg()
 

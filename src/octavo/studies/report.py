@@ -21,6 +21,7 @@ from octavo.studies.spec import BASELINE
 from octavo.studies.table import (
     NONE,
     Row,
+    control_table,
     cost_table,
     held_text,
     improvement_table,
@@ -67,6 +68,9 @@ def _drawings(rows: list[Row], analysis: Analysis) -> dict[str, Callable[[float]
     }
     if any(run.curve.steps for row in rows for run in row.runs):
         found["curves"] = lambda width: plots.curve_plot(rows, width=width)
+    if any(row.verdict is not None and row.verdict.curve is not None for row in rows):
+        unit = "nats per token" if analysis.scale.metric == "val_loss" else "bits per byte"
+        found["difference"] = lambda width: plots.difference_plot(rows, unit=unit, width=width)
     if any(run.curve.steps and run.initial_loss for row in rows for run in row.runs):
         found["improvement"] = lambda width: plots.curve_plot(rows, what="improvement", width=width)
     for cost in plots.costs_that_differ(rows):
@@ -79,6 +83,7 @@ def _drawings(rows: list[Row], analysis: Analysis) -> dict[str, Callable[[float]
 TITLES = {
     "verdicts": "Difference from the baseline, with intervals",
     "curves": "Validation curves",
+    "difference": "Difference from the baseline over the steps",
     "improvement": "Relative improvement over the steps",
     "cost-seconds": "Quality against training time",
     "cost-flops": "Quality against FLOPs",
@@ -114,10 +119,12 @@ def render_page(
         plots={
             "forest": drawn["verdicts"],
             "curves": drawn.get("curves"),
+            "difference": drawn.get("difference"),
             "improvement": drawn.get("improvement"),
             "costs": [plot for name, plot in drawn.items() if name.startswith("cost-")],
         },
         verdicts=verdict_table(results, analysis),
+        controls=control_table(results),
         improvement=improvement_table(rows),
         disagreement=disagreement(rows),
         cost=cost_table(rows),
@@ -150,13 +157,14 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
     parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in analysis.verdicts))
     parts.append("\n".join(f"- {term}: {meaning}." for term, meaning in terms(analysis)))
     parts += ["## Verdicts", *plot("verdicts"), markdown(verdict_table(results, analysis))]
+    parts += [markdown(table)] if (table := control_table(results)) else []
     parts.append("\n".join(f"- {note}" for note in analysis.notes))
     failures = _failures(rows)
     if failures:
         parts.append("## Runs that failed or were stopped")
         parts.append("\n".join(f"- {one['name']}: {one['reason']}" for one in failures))
     if "curves" in drawings:
-        parts += ["## How they learned", *plot("curves")]
+        parts += ["## How they learned", *plot("curves"), *plot("difference")]
     parts += ["## Relative improvement", disagreement(rows), *plot("improvement")]
     parts.append(markdown(improvement_table(rows)))
     parts.append("## Cost against quality")

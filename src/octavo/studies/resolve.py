@@ -12,7 +12,7 @@ from typing import Any
 import octavo
 from octavo.config import Recipe, apply_value, check, flatten, recipe_names, recipe_tree
 from octavo.errors import ConfigError, InputError
-from octavo.runs.data import Paths, absolute
+from octavo.runs.data import Paths, absolute, corpus_of
 from octavo.runs.start import with_start
 from octavo.studies.spec import (
     BASELINE,
@@ -127,9 +127,7 @@ def baseline_tree(
 
 def put_text(tree: dict[str, Any], text: Iterable[str]) -> None:
     """Make files the source of a recipe's plain data; other options of that source stay."""
-    corpus = tree.get("corpus") if isinstance(tree.get("corpus"), dict) else {}
-    files = corpus if corpus.get("kind", "files") == "files" else {}
-    tree["corpus"] = {**files, "kind": "files", "paths": list(text)}
+    tree["corpus"] = corpus_of(tree.get("corpus"), list(text))
 
 
 def seeds_of(
@@ -203,7 +201,7 @@ def _checked(tree: dict[str, Any], whose: str, problems: list[str]) -> Recipe | 
 
 def _without_text(recipes: Mapping[str, Recipe]) -> Iterator[str]:
     """Variants that want files and have none; that the baseline lacks them says it for all."""
-    lacking = [name for name, one in recipes.items() if one.corpus.kind == "files" and not one.corpus.paths]
+    lacking = [name for name, one in recipes.items() if one.lacks_text]
     for name in lacking[:1] if BASELINE in lacking else lacking:
         yield f"{name}: a text is needed: --text PATH, or text: [PATH] in the study"
 

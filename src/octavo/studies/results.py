@@ -156,11 +156,15 @@ def _entry(change: Change) -> dict[str, Any]:
     entry = {
         "name": change.name,
         "hypothesis": change.hypothesis,
-        "expect": change.expect,
+        "expect": _plain(change.expect),
         "set": dict(change.settings),
         "text": list(change.text) if change.text else None,
     }
     return {key: value for key, value in entry.items() if value not in (None, {})}
+
+
+def _plain(expect: str | Mapping[Any, tuple[float, float]] | None) -> Any:
+    return {unit: list(ends) for unit, ends in expect.items()} if isinstance(expect, Mapping) else expect
 
 
 def write_study(study: Study, folder: Path) -> None:

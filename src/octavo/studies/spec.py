@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from octavo.config import Recipe, Strict, parse_yaml
 from octavo.config.parts import MOST
 from octavo.errors import ConfigError
+from octavo.studies.expectation import Expected
 from octavo.studies.shipped import study_text
 
 BASELINE = "baseline"
@@ -64,8 +65,9 @@ class ChangeEntry(Strict):
     """What the change is called in tables."""
     hypothesis: str = Field(min_length=1)
     """What it is expected to do, in one sentence."""
-    expect: Literal["better", "worse", "same", "fails", "any"] | None = None
-    """The same for the machine, which then says whether the hypothesis held."""
+    expect: Expected | None = None
+    """The same for the machine, which then says whether the hypothesis held; a size is the change's figure minus the
+    baseline's: {bits: [0.01, 0.05]}, or nats, perplexity, points of accuracy."""
     set: dict[str, Any] = Field(default_factory=dict)
     """`key: value` on top of the baseline."""
     text: list[str] | str | None = None
@@ -95,7 +97,7 @@ class StudyFile(Strict):
     """A recipe's name or file."""
     set: dict[str, Any] = Field(default_factory=dict)
     """`key: value` on top of the baseline's recipe, for every run."""
-    seeds: Seeds = 3
+    seeds: Seeds = 5
     """How many seeds, or which; every variant runs with each."""
     noise: Annotated[int, Field(ge=0, le=1000)] | list[Seed] | None = None
     """Further seeds of the baseline alone, to measure the noise. Empty: as many as the promised power takes."""
@@ -114,7 +116,7 @@ class StudyFile(Strict):
     stop_hopeless: StopHopeless | None = None
     """Stop hopeless runs early; off unless given."""
     smallest_interesting: float | None = Field(None, gt=0)
-    """Differences of the metric below this do not matter, even when they are seen."""
+    """Differences of the metric below this do not matter; `expect: same` holds where all of the interval is below."""
     resolved: Resolved | None = None
     """What a finished study adds to its own file, so that a repetition has the same number of steps."""
 
@@ -126,7 +128,7 @@ class Change:
     name: str
     slug: str
     hypothesis: str = ""
-    expect: str | None = None
+    expect: str | Mapping[Any, tuple[float, float]] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     text: tuple[str, ...] | None = None
 

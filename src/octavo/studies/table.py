@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from octavo.ground.shown import exact_duration
+from octavo.studies.controls import controls
 from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import Analysis, ChangeVerdict, analyse_study
 
@@ -44,7 +45,14 @@ class Row:
     @property
     def kind(self) -> str:
         """The verdict as a word for style sheets and colours."""
-        words = {"no difference seen": "same", "failed to train": "failed", "not judged": "open"}
+        words = {
+            "no difference seen": "same",
+            "no difference that matters": "same",
+            "failed to train": "failed",
+            "unreliable": "failed",
+            "too few seeds for this noise": "open",
+            "not judged": "open",
+        }
         return "baseline" if self.verdict is None else words.get(self.verdict.verdict, self.verdict.verdict)
 
 
@@ -91,13 +99,14 @@ def verdict_table(results: StudyResults, analysis: Analysis) -> list[list[str]]:
         "runs",
         scale.unit.removeprefix("in "),
         "difference",
+        "seed by seed",
         "95 % interval",
         "p",
         "could see",
         "hypothesis",
     ]
     level = NONE if analysis.mean is None else scale.text(analysis.mean)
-    table = [head, [BASELINE, "", str(analysis.seeds), level, *[""] * 5]]
+    table = [head, [BASELINE, "", str(analysis.seeds), level, *[""] * 6]]
     for verdict in analysis.verdicts:
         interval, begun = verdict.interval, len(results.of(verdict.change))
         table.append(
@@ -107,6 +116,7 @@ def verdict_table(results: StudyResults, analysis: Analysis) -> list[list[str]]:
                 str(begun) if verdict.seeds == begun else f"{verdict.seeds} of {begun}",
                 NONE if verdict.mean is None else scale.text(verdict.mean),
                 NONE if verdict.difference is None else scale.text(verdict.difference, signed=True),
+                NONE if verdict.pairs is None else scale.text(verdict.pairs.difference, signed=True),
                 NONE if interval is None else " to ".join(scale.text(end, signed=True) for end in interval),
                 p_text(verdict.p_adjusted),
                 NONE if verdict.smallest is None else scale.text(verdict.smallest),
@@ -114,6 +124,25 @@ def verdict_table(results: StudyResults, analysis: Analysis) -> list[list[str]]:
             ]
         )
     return table
+
+
+def control_table(results: StudyResults) -> list[list[str]]:
+    """Head and rows: what counting and packing reach on the same text, next to the baseline; no rows where the runs do
+    not say.
+    """
+    found = [(one.name, one.bits_per_byte, one.val_loss) for one in controls(results)]
+    runs = [run for run in results.of(BASELINE) if run.bits_per_byte is not None and run.val_loss is not None]
+    if not found or not runs:
+        return []
+    bits, nats = (
+        float(np.mean([getattr(run, name) for run in runs])) for name in ("bits_per_byte", "val_loss")
+    )
+    ranked = sorted([*found, (BASELINE, bits, nats)], key=lambda row: -row[1])
+    head = ["on the same text", "bits per byte", "nats per token"]
+    return [
+        head,
+        *([name, f"{bits:.3f}", NONE if nats is None else f"{nats:.3f}"] for name, bits, nats in ranked),
+    ]
 
 
 def cost_table(rows: Sequence[Row]) -> list[list[str]]:
@@ -167,7 +196,7 @@ def count_text(count: float | None) -> str:
 def held_text(verdict: ChangeVerdict) -> str:
     """What became of the hypothesis, in two words."""
     if verdict.held is None:
-        return "left open" if verdict.expect == "any" else NONE
+        return "left open" if verdict.expect == "any" else "not decided" if verdict.expect else NONE
     if verdict.held:
         return "held"
     return "not confirmed" if verdict.verdict == "no difference seen" else "did not hold"
@@ -213,10 +242,12 @@ def summary(folders: Iterable[Path]) -> str:
 
 def _section(results: StudyResults) -> str:
     analysis, study = analyse_study(results), results.study
-    parts = [f"## {study.name}", study.description]
+    gate = analysis.nothing_learned
+    parts = [f"## {study.name}", f"**{gate}**" if gate else "", study.description]
     if study.finding:
         parts.append(f"**What the report says:** {study.finding}")
     parts.append(markdown(verdict_table(results, analysis)))
+    parts.append(markdown(table) if (table := control_table(results)) else "")
     parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in analysis.verdicts))
     different = [verdict for verdict in analysis.verdicts if verdict.held is False]
     if different:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from octavo.studies.arms import arm, failure, finished, stopped, text_key, too_many
+from octavo.studies.controls import nothing_learned
+from octavo.studies.expectation import Verdict, held
+from octavo.studies.over_training import OverTraining, over_training
 from octavo.studies.spec import BASELINE
-from octavo.studies.statistics import Contrast, Noise, compare
+from octavo.studies.statistics import FEWEST_PAIRS, Contrast, Noise, Pairs, compare
 
 if TYPE_CHECKING:
     from octavo.studies.results import RunResult, StudyResults
     from octavo.studies.spec import Change
 
-Verdict = Literal["better", "worse", "no difference seen", "failed to train", "not judged"]
 UNITS = {
     "bits_per_byte": "bits per byte",
     "val_loss": "nats per token",
@@ -57,7 +59,7 @@ class ChangeVerdict:
     change: str
     slug: str
     hypothesis: str
-    expect: str | None
+    expect: str | Mapping[Any, tuple[float, float]] | None
     verdict: Verdict
     seeds: int
     """Runs that the numbers rest on."""
@@ -75,6 +77,10 @@ class ChangeVerdict:
     noise: float | None
     held: bool | None
     """Whether the hypothesis held; None without a stated expectation, or where it was left open."""
+    pairs: Pairs | None
+    """The difference seed by seed, where seeds are shared."""
+    curve: OverTraining | None
+    """The difference over training."""
     statement: str
     """The verdict with its numbers."""
     sentence: str
@@ -85,6 +91,8 @@ class ChangeVerdict:
 class Analysis:
     """A study's verdicts and what they rest on."""
 
+    nothing_learned: str | None
+    """Why the study is no test of any claim yet; None if its baseline is better than counting trigrams."""
     scale: Scale
     mean: float | None
     """The baseline's."""
@@ -121,6 +129,7 @@ def analyse_study(results: StudyResults) -> Analysis:
     baseline = arm(results, good[BASELINE], steady=True)
     noise: Noise | None = None
     contrasts: list[Contrast] = []
+    curves: list[OverTraining | None] = []
     if good[BASELINE] and not too_many([run for run, _ in failures[BASELINE]], base):
         arms = [
             arm(results, good[change.name], steady=not failures[change.name] and len(good[change.name]) > 1)
@@ -128,100 +137,165 @@ def analyse_study(results: StudyResults) -> Analysis:
         ]
         if baseline.count > 1 or any(arm.steady for arm in arms):
             noise, contrasts = compare(baseline, arms)
+            runs = [good[change.name] for change in compared]
+            curves = over_training(good[BASELINE], runs, contrasts, nats=study.metric == "val_loss")
     scale = Scale(study.metric, _decimals(noise.sd if noise else None, study.metric))
-    found = dict(zip([change.name for change in compared], contrasts, strict=False))
+    names = [change.name for change in compared]
+    found = dict(zip(names, zip(contrasts, curves, strict=True), strict=False))
+    gate = nothing_learned(results, good[BASELINE])
     verdicts = tuple(
-        _verdict(results, change, scale, found.get(change.name), good[change.name], failures[change.name])
+        _verdict(
+            results,
+            change,
+            scale,
+            found.get(change.name),
+            good,
+            failures[change.name],
+            failures[BASELINE],
+            gate,
+        )
         for change in study.changes
     )
     return Analysis(
+        gate,
         scale,
         float(baseline.values.mean()) if baseline.count else None,
         baseline.count,
         noise.sd if noise else None,
         noise.freedom if noise else 0,
         verdicts,
-        tuple(_notes(results, scale, noise, [change.name for change in compared], failures[BASELINE])),
+        tuple(_notes(results, scale, noise, names, failures[BASELINE])),
     )
+
+
+Failures = Sequence[tuple["RunResult", str]]
+"""Runs that count as failed to train, and why."""
 
 
 def _verdict(
     results: StudyResults,
     change: Change,
     scale: Scale,
-    contrast: Contrast | None,
-    good: Sequence[RunResult],
-    failures: Sequence[tuple[RunResult, str]],
+    found: tuple[Contrast, OverTraining | None] | None,
+    good: Mapping[str, Sequence[RunResult]],
+    failures: Failures,
+    baseline_failures: Failures,
+    gate: str | None,
 ) -> ChangeVerdict:
     """One change's verdict from its contrast, or from why there is none."""
-    runs, reasons = results.of(change.name), tuple(f"seed {run.seed}: {why}" for run, why in failures)
+    runs, finished_runs = results.of(change.name), good[change.name]
+    contrast, curve = found or (None, None)
+    reasons = tuple(f"seed {run.seed}: {why}" for run, why in failures)
     verdict: Verdict = "not judged"
     if too_many([run for run, _ in failures], runs):
         contrast, verdict = None, "failed to train"
         statement = f"failed to train: {len(failures)} of {len(runs)} runs; {reasons[0]}"
     elif stopped(runs):
         contrast, verdict = None, "worse"
-        statement = (
-            "worse: stopped early as hopeless; " + next(run.reason or "" for run in runs if run.reason)
-            if any(run.reason for run in runs)
-            else "worse: stopped early as hopeless"
-        )
+        why = next((f"; {run.reason}" for run in runs if run.reason), "")
+        statement = f"worse: stopped early as hopeless{why}"
     elif contrast is None:
         statement = "not judged: " + (
             "its runs are not finished"
-            if not good
+            if not finished_runs
             else "the baseline's runs do not give a level and a noise to compare with"
         )
     else:
         verdict, statement = _seen(contrast, scale, results.study.smallest_interesting)
         if failures:
-            are = "is" if len(failures) == 1 else "are"
-            statement += (
-                f"; {len(failures)} of {len(runs)} runs failed to train and {are} left out ({reasons[0]})"
-            )
-    held = _held(change.expect, verdict)
+            lost = (len(failures), len(runs)), (len(baseline_failures), len(results.of(BASELINE)))
+            verdict, statement = _with_failures(verdict, statement, *lost, reasons[0])
+    curve = None if contrast is None else curve
+    outcome = None if gate else _held(results, change, verdict, contrast)
     return ChangeVerdict(
         change=change.name,
         slug=change.slug,
         hypothesis=change.hypothesis,
         expect=change.expect,
         verdict=verdict,
-        seeds=len(good),
+        seeds=len(finished_runs),
         failed=reasons,
-        mean=float(np.mean([run.metric or 0.0 for run in good])) if good else None,
+        mean=float(np.mean([run.metric or 0.0 for run in finished_runs])) if finished_runs else None,
         difference=contrast.difference if contrast else None,
         interval=(contrast.low, contrast.high) if contrast else None,
         smallest=contrast.smallest if contrast else None,
         p=contrast.p if contrast else None,
         p_adjusted=contrast.p_adjusted if contrast else None,
         noise=contrast.noise if contrast else None,
-        held=held,
+        held=outcome,
+        pairs=contrast.pairs if contrast else None,
+        curve=curve,
         statement=statement,
-        sentence=_with_hypothesis(statement, change.hypothesis, change.expect, verdict, held),
+        sentence=_with_hypothesis(statement, curve, change, verdict, outcome),
     )
+
+
+def _held(results: StudyResults, change: Change, verdict: Verdict, contrast: Contrast | None) -> bool | None:
+    return held(
+        change.expect,
+        verdict,
+        contrast,
+        metric=results.study.metric,
+        matters=results.study.smallest_interesting,
+        token_bytes=[
+            sum(run.bytes) / sum(run.tokens_scored) for run in results.runs if sum(run.tokens_scored)
+        ],
+    )
+
+
+def _with_failures(
+    verdict: Verdict, statement: str, own: tuple[int, int], baseline: tuple[int, int], reason: str
+) -> tuple[Verdict, str]:
+    """Runs that failed are worse than any that ended, so what lost a larger share than the baseline is not better and
+    not the same, whatever the others reached.
+    """
+    shares = f"{own[0]} of {own[1]} runs failed to train ({reason}), of the baseline {baseline[0]} of {baseline[1]}"
+    if own[0] * baseline[1] <= baseline[0] * own[1] or verdict == "worse":
+        return verdict, f"{statement}; {shares}, and what failed is left out"
+    return "unreliable", f"unreliable: {shares}; the runs that ended, taken alone: {statement}"
 
 
 def _seen(contrast: Contrast, scale: Scale, interesting: float | None) -> tuple[Verdict, str]:
     difference, ends = contrast.difference, (contrast.low, contrast.high)
-    noise = f"noise between seeds {scale.text(contrast.noise)}"
-    if interesting is not None and (
-        max(map(abs, ends)) < interesting or (contrast.seen and abs(difference) < interesting)
+    noise, beside = f"noise between seeds {scale.text(contrast.noise)}", ""
+    if contrast.pairs is not None and contrast.pairs.decide:
+        noise = f"seed by seed, with a correlation of {contrast.pairs.correlation:.2f}"
+    elif (
+        contrast.pairs is not None
+        and contrast.pairs.count >= FEWEST_PAIRS
+        and contrast.pairs.correlation > 0.5
     ):
-        return "no difference seen", (
-            f"no difference that matters: {scale.text(difference, signed=True)} {scale.unit} (95 % interval "
-            f"{_range(ends, scale, signed=True)}; {noise}), below the {scale.text(interesting)} that would"
+        paired = scale.text(contrast.pairs.difference, signed=True)
+        beside = f"; seed by seed {paired}, with a correlation of {contrast.pairs.correlation:.2f}"
+    signed = f"{scale.text(difference, signed=True)} {scale.unit}"
+    figures = f"{signed} (95 % interval {_range(ends, scale, signed=True)}; {noise})"
+    if interesting is not None and max(map(abs, ends)) < interesting:
+        return "no difference that matters", (
+            f"no difference that matters: {figures}, all of it within the {scale.text(interesting)} that would{beside}"
+        )
+    if contrast.too_few:
+        return "too few seeds for this noise", (
+            f"too few seeds for this noise: {figures}; if all variants were known to be equally noisy, this would be a "
+            f"difference, but so few runs cannot tell{beside}"
         )
     if not contrast.seen:
+        matter = (
+            ""
+            if interesting is None
+            else f", and one that matters ({scale.text(interesting)}) is not ruled out"
+        )
         return "no difference seen", (
-            f"no difference that this study could see: {scale.text(difference, signed=True)} {scale.unit} "
-            f"(95 % interval {_range(ends, scale, signed=True)}; {noise}); "
-            f"a true one of {scale.text(contrast.smallest)} would have been seen 19 times out of 20"
+            f"no difference that this study could see: {figures}; "
+            f"a true one of {scale.text(contrast.smallest)} would have been seen 19 times out of 20{matter}{beside}"
         )
     verdict: Verdict = "better" if (difference < 0) == scale.lower_is_better else "worse"
     ends = (min(map(abs, ends)), max(map(abs, ends)))
+    matter = ""
+    if interesting is not None and ends[0] < interesting:
+        matter = f"; it may be less than the {scale.text(interesting)} that matter"
     return verdict, (
         f"{verdict} by {scale.text(abs(difference))} {scale.unit} "
-        f"(95 % interval {_range(ends, scale)}; {noise})"
+        f"(95 % interval {_range(ends, scale)}; {noise}){matter}{beside}"
     )
 
 
@@ -229,30 +303,22 @@ def _range(ends: tuple[float, float], scale: Scale, *, signed: bool = False) -> 
     return " to ".join(scale.text(end, signed=signed) for end in ends)
 
 
-def _held(expect: str | None, verdict: Verdict) -> bool | None:
-    """A change that fails to train is worse too. A worse change need not fail."""
-    fulfilled: dict[str, tuple[Verdict, ...]] = {
-        "better": ("better",),
-        "worse": ("worse", "failed to train"),
-        "same": ("no difference seen",),
-        "fails": ("failed to train",),
-    }
-    return None if expect not in fulfilled or verdict == "not judged" else verdict in fulfilled[expect]
-
-
 def _with_hypothesis(
-    statement: str, hypothesis: str, expect: str | None, verdict: Verdict, held: bool | None
+    statement: str, curve: OverTraining | None, change: Change, verdict: Verdict, outcome: bool | None
 ) -> str:
-    if not hypothesis:
+    statement += f"; {curve.sentence}" if curve is not None else ""
+    if not change.hypothesis:
         return statement
-    words = f"the hypothesis “{hypothesis.rstrip('.')}”"
-    if held is None:
-        outcome = "was left open" if expect == "any" and verdict != "not judged" else "is not decided by it"
-    elif verdict == "no difference seen":
-        outcome = "held, as far as this study can see" if held else "was not confirmed"
+    words = f"the hypothesis “{change.hypothesis.rstrip('.')}”"
+    if outcome is None:
+        became = (
+            "was left open" if change.expect == "any" and verdict != "not judged" else "is not decided by it"
+        )
+    elif verdict == "no difference seen" and not outcome:
+        became = "was not confirmed"
     else:
-        outcome = "held" if held else "did not hold"
-    return f"{statement}; {words} {outcome}"
+        became = "held" if outcome else "did not hold"
+    return f"{statement}; {words} {became}"
 
 
 def _decimals(noise: float | None, metric: str) -> int:
@@ -283,7 +349,7 @@ def _notes(
             f"{listed(who)} with {noise.freedom} degrees of freedom."
         )
         notes += [
-            f"“{compared[position]}” is visibly noisier than the rest and is compared with its own noise."
+            f"“{compared[position]}” is visibly noisier than the rest, and does not count for the noise between seeds."
             for position in noise.noisier
         ]
     if failures:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from octavo.config.parts import MOST, PartConfig, register
 from octavo.corpus import Document, Report, Source
+from octavo.synthesis.bilingual import Bilingual, text_of
 from octavo.synthesis.storyteller import Storyteller
 
 
@@ -48,3 +49,44 @@ class StorytellerSource(PartConfig):
     def build(self, report: Report | None = None) -> StorytellerDocuments:
         """Make the source; stories are written as they are read."""
         return StorytellerDocuments(stories=self.stories, seed=self.seed, first=self.first)
+
+
+class BilingualDocuments(Source):
+    """Pairs `first` to `first + pairs - 1` of a seed, each a document of two lines."""
+
+    def __init__(self, *, pairs: int, seed: int, first: int, to: str) -> None:
+        self._bilingual, self._numbers = Bilingual(seed), range(first, first + pairs)
+        self._facts = {"kind": "bilingual", "pairs": pairs, "seed": seed, "first": first, "to": to}
+        self._to = to
+
+    def documents(self) -> Iterator[Document]:
+        for number in self._numbers:
+            pair = self._bilingual.pair(number)
+            sides = [text_of(pair.source), text_of(pair.target)]
+            yield Document(
+                f"pair {number}", iter(["\n".join(sides if self._to == "english" else sides[::-1])])
+            )
+
+    def describe(self) -> dict[str, Any]:
+        return self._facts
+
+
+@register("source")
+class BilingualSource(PartConfig):
+    """Sentences in pidgin and in plain English, written by a grammar that knows how probable each translation is, and
+    which word comes from which; needs no text and no network."""
+
+    kind: Literal["bilingual"] = "bilingual"
+    pairs: int = Field(20_000, ge=1, le=MOST)
+    """How many."""
+    seed: int = Field(0, ge=0, le=MOST)
+    """Which pairs: the same seed gives the same ones."""
+    first: int = Field(0, ge=0, le=MOST)
+    """Number of the first pair; pairs of other numbers are new ones."""
+    to: Literal["english", "pidgin"] = "english"
+    """What is the target. English says one thing in several ways; of each English sentence there is one in pidgin, so
+    the floor of that loss is 0."""
+
+    def build(self, report: Report | None = None) -> BilingualDocuments:
+        """Make the source; pairs are written as they are read."""
+        return BilingualDocuments(pairs=self.pairs, seed=self.seed, first=self.first, to=self.to)

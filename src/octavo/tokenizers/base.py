@@ -26,6 +26,9 @@ from octavo.errors import TokenizerError
 END_OF_TEXT = "<|endoftext|>"
 """The special token between documents, start and end at once, of every tokenizer but `word`."""
 
+CHAT_END = "<|end|>"
+"""The special token that ends a turn of a conversation (see `chat.py`)."""
+
 UNKNOWN = "<unk>"
 """Stands for what the vocabulary lacks, where the recipe says `unknown: token`."""
 
@@ -56,7 +59,8 @@ class UnknownTextError(TokenizerError):
 
     LISTED = 10
     REMEDIES: ClassVar[dict[str, str]] = {
-        "symbols": "A symbol is a whole number below tokenizer.size, with white space around it."
+        "symbols": "A symbol is one of tokenizer.alphabet or, without that, a whole number below tokenizer.size; white "
+        "space stands around it, unless the alphabet is a text."
     }
 
     def __init__(self, counts: Mapping[str, int], unit: str) -> None:
@@ -115,6 +119,16 @@ class Tokenizer(ABC):
         self.start = start
         self.end = end
 
+    @property
+    def marks(self) -> dict[str, Any]:
+        """What batches need to know of it."""
+        return {
+            "start_id": self.start,
+            "end_id": self.end,
+            "line_id": self.line,
+            "special": self.special,
+        }
+
     @abstractmethod
     def encode(self, text: str) -> np.ndarray:
         """Ids of a text, int32, 1-D. Raises UnknownTextError for what the vocabulary lacks."""
@@ -138,6 +152,20 @@ class Tokenizer(ABC):
         own = sorted({id for id in (self.start, self.end) if id is not None})
         ids = [*own, *range(self.vocab_size - len(self.added), self.vocab_size)]
         return {self.token_text(id): id for id in ids}
+
+    @cached_property
+    def line(self) -> int | None:
+        """Id of a line break, where one token of this text alone stands for it."""
+        try:
+            ids = self.encode("\n")
+        except UnknownTextError:
+            return None
+        return int(ids[0]) if len(ids) == 1 else None
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """Ids after which a text that is being written is whole: the document's end, and that of a turn."""
+        return frozenset(id for id in (self.end, self.special.get(CHAT_END)) if id is not None)
 
     def decode_with_names(self, ids: Iterable[int]) -> str:
         """The text of ids with special tokens by their names, and what stands between them decoded by itself."""

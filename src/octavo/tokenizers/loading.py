@@ -18,6 +18,7 @@ from octavo.tokenizers.base import (
     body_hash,
     sha256,
 )
+from octavo.tokenizers.columns import Columns
 from octavo.tokenizers.special import with_special
 
 
@@ -33,7 +34,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     header = _read_header(path)
     kinds = parts("tokenizer")
     config = kinds.get(header["kind"])
-    if config is None or not issubclass(config, TokenizerConfig):
+    named = config.tokenizer if config is not None and issubclass(config, TokenizerConfig) else None
+    found = Columns if header["kind"] == Columns.kind else named  # no recipe names these
+    if found is None:
         raise TokenizerError(
             f"{path} is of kind {header['kind']!r}, which this Octavo does not have ({', '.join(kinds)}).",
             remedy="Update Octavo to the version that wrote it.",
@@ -46,7 +49,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         if sha256(content) != header["files"][name]:
             raise _damaged(folder / name, "its content was altered")
     try:
-        tokenizer = config.tokenizer._restore(header["data"], files)
+        tokenizer = found._restore(header["data"], files)
         return with_special(tokenizer, header["added"]) if "added" in header else tokenizer
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error

@@ -1,7 +1,7 @@
 """Words: every word and every punctuation mark is a token (report A).
 
 What a word is stands in `octavo.corpus.words`; every mark is a token by itself. Spacing is not kept: `decode` sets it
-anew by the rules at `_CLOSING`, so decode(encode(text)) is the text well spaced, and encode(decode(ids)) gives the
+anew by the rules at `CLOSING`, so decode(encode(text)) is the text well spaced, and encode(decode(ids)) gives the
 same ids again, since no two tokens are glued that would be read as one.
 """
 
@@ -38,10 +38,10 @@ _PATTERNS = {
 }
 
 # How tokens are spaced: none before a closing mark nor after an opening one; a paired mark is both in turn.
-_CLOSING = frozenset(".,?!;:)]}”’»…%°、。〉》」』】！），．：；？")
-_OPENING = frozenset("([{“‘«„‚¿¡$£€#@`〈《「『【（")
-_PAIRED = frozenset("\"'_")
-_DASH = "-"  # spaced, but two in a row stay together
+CLOSING = frozenset(".,?!;:)]}”’»…%°、。〉》」』】！），．：；？")
+OPENING = frozenset("([{“‘«„‚¿¡$£€#@`〈《「『【（")
+PAIRED = frozenset("\"'_")
+DASH = "-"  # spaced, but two in a row stay together
 
 
 class WordTokenizer(Tokenizer):
@@ -140,14 +140,14 @@ class _WordDecoder(StreamDecoder):
 
     def _spacing(self, token: str) -> tuple[bool, bool]:
         """Whether the token is glued to the one before it, and to the one after it."""
-        if token in _PAIRED:
+        if token in PAIRED:
             closing = token in self.open
             self.open ^= {token}
             return closing, not closing
         if token == LINE_BREAK:
             self.open.clear()
             return True, True
-        return token in _CLOSING or (token == self.last == _DASH), token in _OPENING
+        return token in CLOSING or (token == self.last == DASH), token in OPENING
 
 
 @register("tokenizer")

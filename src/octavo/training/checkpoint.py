@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from octavo.errors import CheckpointError
 from octavo.ground.files import usual_rights
 from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
 from octavo.training.sharding import part_of, whole
+
+OTHER = "other."
+"""Begins the names in state.safetensors of what is no optimizer's."""
 
 
 class Checkpoint(CheckpointFolder):
@@ -36,12 +40,20 @@ class Checkpoint(CheckpointFolder):
             owners = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             state: dict[int, dict[str, Tensor]] = {}
             for name, tensor in tensors.items():
-                kind, which, parameter, key = name.split(".", 3)
-                if kind == "optimizer" and int(which) == index:
-                    owner = owners[int(parameter)]
-                    whose = tensor if tensor.shape != owner.shape else part_of(tensor, owner)
-                    state.setdefault(int(parameter), {})[key] = whose
+                if not name.startswith(f"optimizer.{index}."):
+                    continue
+                _, _, parameter, key = name.split(".", 3)
+                owner = owners[int(parameter)]
+                whose = tensor if tensor.shape != owner.shape else part_of(tensor, owner)
+                state.setdefault(int(parameter), {})[key] = whose
             optimizer.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
+
+    def others(self) -> dict[str, Tensor]:
+        """What was saved beside the optimizers' state, by name."""
+        tensors = read_tensors(self.folder / "state.safetensors")
+        return {
+            name.removeprefix(OTHER): tensor for name, tensor in tensors.items() if name.startswith(OTHER)
+        }
 
 
 def fill_model(model: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
@@ -77,12 +89,14 @@ def optimizer_tensors(optimizers: Sequence[Optimizer], *, keep: bool = True) -> 
 
 
 def model_tensors(model: nn.Module, *, keep: bool = True) -> dict[str, Tensor]:
-    """The weights by name, a shared one once.
+    """The weights by name, a shared one once, and the constants (buffers) that the model saves with them.
 
     Of weights that are cut into parts every process must call it; one that does not `keep` them gives its parts, and
     gets nothing.
     """
-    return _gathered(model.named_parameters(), keep)
+    saved = model.state_dict().keys()
+    constants = ((name, buffer) for name, buffer in model.named_buffers() if name in saved)
+    return _gathered(chain(model.named_parameters(), constants), keep)
 
 
 def _gathered(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
@@ -108,7 +122,7 @@ def save_checkpoint(
 ) -> Checkpoint:
     """Write the checkpoint of `step` durably; returns it. Raises StorageError and leaves nothing when it cannot.
 
-    `weights` are `model_tensors`, `memory` is `optimizer_tensors`.
+    `weights` are `model_tensors`, `memory` is `optimizer_tensors`, and under `OTHER` what else is to be kept.
     """
 
     def put_tensors(folder: Path) -> None:

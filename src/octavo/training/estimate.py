@@ -125,8 +125,8 @@ def estimate_step(
     The tensors pretend to lie on the CPU also where `device` is an accelerator, whose fused attention keeps no weights
     even with dropout, and whose bfloat16 is autocast's. A CPU's kernel keeps none either.
     """
-    example = batches.example(rows, config.context).to(CPU)
-    config = config.as_estimated(device, segments=example.segments is not None)
+    example = batches.example(rows, config.context).widened(vocab_size).to(CPU)
+    config = config.as_estimated(device, segments=(example.segments, example.prefix) != (None, None))
     tables, config = tables_of(config, rows=rows), without_tables(config)
     with FakeTensorMode():
         model = config.build(vocab_size=vocab_size).train()

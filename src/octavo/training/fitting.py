@@ -18,7 +18,7 @@ from octavo.config.schema import TrainingConfig
 from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.ground.memory import available_memory, refuse_beyond_memory
-from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig
+from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig, block_matrices
 from octavo.model.tables import table_parameters
 from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
@@ -155,11 +155,7 @@ def try_out(
     Raises torch.OutOfMemoryError.
     """
     count = sum(weights.numel() for weights in model.parameters())
-    matrices = sum(
-        weights.numel()
-        for name, weights in model.named_parameters()
-        if name.startswith("blocks.") and weights.ndim == 2
-    )
+    matrices = sum(weights.numel() for weights in block_matrices(model))
     state = training.optimizer.state_size(parameters=count, matrices=matrices)
     accumulates = training.accumulation > 1 or runtime.micro_batch is not None
     model.to(runtime.device).train()

@@ -101,7 +101,8 @@ def training_steps(
                     mean = loss.total / (weight / world.size)
                 world.beat()
                 mean.backward()
-            found.append({LOSS: mean.detach()} | {name: each.detach() for name, each in loss.metrics.items()})
+            said = mean if loss.reported is None else loss.reported / (weight / world.size)
+            found.append({LOSS: said.detach()} | {name: each.detach() for name, each in loss.metrics.items()})
         loss, norm, metrics = told(found, parameters, world)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise diverged(step, loss, norm, factor)

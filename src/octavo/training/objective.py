@@ -5,21 +5,30 @@ B sequences, T positions, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from octavo.config import Recipe
 from octavo.config.parts import PartConfig, register
+from octavo.dataset import Dataset
 from octavo.dataset.batch import Batch
+from octavo.dataset.batches import Batches
+from octavo.model.kind import LanguageModel
+
+TOLD = ("segments", "source", "prefix", "values", "earlier", "alone")
+"""Fields of a batch that a model is told of, by these names."""
 
 Model = Callable[..., Tensor]
-"""Inputs (B, T), and perhaps `segments` (B, T) and a `source` (B, S), to logits (B, T, V)."""
+"""Inputs (B, T), and perhaps other fields of a batch by their names (`TOLD`), to logits (B, T, V)."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +74,13 @@ class Loss:
 
     Attributes:
         total: summed over the targets, each with its weight; a scalar in float32 or wider.
+        reported: what is said of it, summed in the same way, where that is another number.
         metrics: by name, summed over the scored targets, each of which counts alike.
     """
 
     total: Tensor
     metrics: Mapping[str, Tensor] = field(default_factory=dict)
+    reported: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -87,16 +98,62 @@ class PerToken:
     logits: Tensor | None = None
 
 
+class OwnBatches(Batches):
+    """Batches that are made while the model learns, by the model itself."""
+
+    @abstractmethod
+    def told(self, step: int) -> Mapping[str, float]:
+        """What is known of a step's batch, counted from 0, for its row in metrics.jsonl; asked after `batch`."""
+
+    @abstractmethod
+    def over(self, step: int) -> str | None:
+        """Why nothing more is to be learned after a step, as a sentence; None where it goes on."""
+
+    @abstractmethod
+    def tensors(self, step: int) -> dict[str, Tensor]:
+        """What must be kept for the step to come, by names without a dot."""
+
+    @abstractmethod
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take back what `tensors` gave."""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What an objective that makes its own batches works with.
+
+    Attributes:
+        model: what learns.
+        started: gives it as it was before its first step; None where its weights were drawn.
+        dataset: the recipe's texts.
+        rows, accumulation: sequences of a batch, and batches of a step.
+    """
+
+    model: LanguageModel
+    started: Callable[[], LanguageModel] | None
+    dataset: Dataset
+    seed: int
+    rows: int
+    accumulation: int
+
+
 class Objective(ABC):
     """From a model and a batch to a loss.
 
     Attributes:
         unit: of the loss.
         metrics: what `evaluate` gives next to the loss. `loss` may give any.
+        learns_texts: whether a falling loss on the recipe's texts is what it is after.
     """
 
     unit: Unit = TEXT
+    learns_texts: bool = True
     metrics: tuple[Metric, ...] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether the model's logits are those of the next token, so that it can write."""
+        return self.unit.text
 
     @abstractmethod
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
@@ -114,11 +171,20 @@ class Objective(ABC):
         """
         return {}
 
+    def refuse(  # noqa: B027 - most take anything
+        self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int
+    ) -> None:
+        """Raise ConfigError or InputError, before a run begins, for what this objective cannot learn by."""
+
+    def own_batches(self, learning: Learning) -> OwnBatches | None:
+        """What is learned from in the place of the recipe's batches, where these only serve to evaluate."""
+        return None
+
 
 def logits_of(model: Model, batch: Batch[Tensor]) -> Tensor:
-    """What the model makes of a batch, (B, T, V); it is told of segments and a source where there are some."""
-    told = {"segments": batch.segments, "source": batch.source}
-    return model(batch.inputs, **{name: value for name, value in told.items() if value is not None})
+    """What the model makes of a batch, (B, T, V); it is told of what else a batch has for it."""
+    told = {name: value for name, value in batch.items() if name in TOLD}
+    return model(batch.inputs, **told)
 
 
 def at_least_float32(logits: Tensor) -> Tensor:
@@ -133,18 +199,35 @@ def counts(batch: Batch[Tensor]) -> Tensor:
 
 
 class NextToken(Objective):
-    """Cross-entropy with the token that follows."""
+    """Cross-entropy with the token that follows.
+
+    Args:
+        label_smoothing: share of each target that is learned as any token (Szegedy et al. 2016). What is reported, in
+            training and evaluation, is the cross-entropy without it.
+    """
 
     metrics = (Metric("accuracy", "accuracy", "of next tokens guessed first", "{:.1%}"),)
+
+    def __init__(self, *, label_smoothing: float = 0.0) -> None:
+        self.label_smoothing = label_smoothing
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
         """See the base class."""
         logits = at_least_float32(logits_of(model, batch)).flatten(0, 1)  # (B·T, V)
         targets = batch.targets.flatten()
+        if self.label_smoothing:
+            return self.smoothed(logits, targets, counts(batch).flatten())
         if batch.weights is None:
             return Loss(F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum"))
         each = F.cross_entropy(logits, targets, ignore_index=-1, reduction="none")
         return Loss((each * batch.weights.flatten()).sum())
+
+    def smoothed(self, logits: Tensor, targets: Tensor, counts: Tensor) -> Loss:
+        """Of logits (N, V) and targets (N,), of which each counts so much."""
+        logs = logits.log_softmax(dim=-1)
+        right = -logs.gather(-1, targets.clamp(min=0)[:, None])[:, 0] * counts
+        total = (1 - self.label_smoothing) * right - self.label_smoothing * logs.mean(dim=-1) * counts
+        return Loss(total.sum(), reported=right.sum())
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
         """See the base class."""
@@ -158,8 +241,37 @@ class NextToken(Objective):
 NEXT_TOKEN = NextToken()
 
 
+class Answers(NextToken):
+    """The same where only the assistant's words are predicted, after what a user said: no probability of a text."""
+
+    unit = Unit(name="nats", per="token of the answers", text=False)
+
+    @property
+    def writes(self) -> bool:
+        """See the base class."""
+        return True
+
+    def baselines(
+        self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int
+    ) -> Mapping[str, float]:
+        """See the base class."""
+        return {"uniform": math.log(vocab_size)}
+
+
 class ObjectiveConfig(PartConfig):
-    """Base of the kinds; each has `build() -> Objective`."""
+    """Base of the kinds; each has `build() -> Objective`.
+
+    Attributes:
+        reads: what the documents are that it learns from (see `corpus.records`).
+    """
+
+    reads: ClassVar[str] = "text"
+
+    takes_vectors: ClassVar[bool] = False
+    """Whether it is about rows of numbers, not tokens."""
+
+    tunes: ClassVar[bool] = False
+    """Whether it goes on with a run's model, so that a recipe leaves the model to that run."""
 
     def build(self) -> Objective:
         """The objective."""
@@ -171,7 +283,41 @@ class NextTokenConfig(ObjectiveConfig):
     """Predict the token that follows: cross-entropy, in nats per token."""
 
     kind: Literal["next-token"] = "next-token"
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Share of each target that is learned as any token; what is reported is the loss without it."""
 
     def build(self) -> Objective:
         """The objective."""
-        return NEXT_TOKEN
+        return NextToken(label_smoothing=self.label_smoothing)
+
+
+class GivenSource(NextToken):
+    """Cross-entropy with the target's next token, given the source, which is a part of the text and not predicted."""
+
+    unit = Unit(name="nats", per="target token", text=False)
+
+
+@register("objective")
+class GivenSourceConfig(NextTokenConfig):
+    """Predict a target, given its source: cross-entropy, in nats per token of the target. For pairs."""
+
+    kind: Literal["given-source"] = "given-source"  # pyrefly: ignore  # not the next token's
+
+    def build(self) -> Objective:
+        """The objective."""
+        return GivenSource(label_smoothing=self.label_smoothing)
+
+
+@register("objective")
+class AnswersConfig(ObjectiveConfig):
+    """Predict what the assistant says in conversations (supervised fine-tuning): cross-entropy, in nats per token of
+    its answers, their ends included."""
+
+    kind: Literal["answers"] = "answers"
+    tunes: ClassVar[bool] = True
+
+    reads: ClassVar[str] = "conversations"
+
+    def build(self) -> Objective:
+        """The objective."""
+        return Answers()

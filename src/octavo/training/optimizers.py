@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from octavo.config.parts import LARGEST, PartConfig, Strict, register
-from octavo.model.tables import sparse_parameters
+from octavo.model.kind import block_matrices
+from octavo.model.tables import gate_parameters, sparse_parameters
 from octavo.training.precision import fast_bfloat16
 from octavo.training.sharding import held, part_of, whole
 
@@ -128,16 +129,16 @@ def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def tables_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """(tables that are looked up row by row, everything else), each parameter once."""
+    """(tables that are looked up row by row, everything else but gates), each parameter once."""
     tables = sparse_parameters(model)
-    inside = {id(p) for p in tables}
+    inside = {id(p) for p in (*tables, *gate_parameters(model))}
     return tables, [p for p in model.parameters() if id(p) not in inside]
 
 
 def matrices_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """(matrices inside the blocks, everything else but tables), each parameter once."""
     _, dense = tables_and_rest(model)
-    inside = {id(p) for name, p in model.named_parameters() if name.startswith("blocks.") and p.ndim == 2}
+    inside = {id(p) for p in block_matrices(model)}
     return [p for p in dense if id(p) in inside], [p for p in dense if id(p) not in inside]
 
 
@@ -160,16 +161,20 @@ def with_base_rates(optimizers: list[Optimizer]) -> list[Optimizer]:
 
 
 class OptimizerConfig(PartConfig):
-    """Base of the optimizers: what they do not know how to update goes to row-wise Adagrad."""
+    """Base of the optimizers: tables go to row-wise Adagrad, and a gate over counts to an AdamW of its own."""
 
     table_rate: float = Field(0.05, gt=0, le=LARGEST)
     """Step size of tables that are looked up row by row, such as those of n-grams, where the model has any."""
 
+    gate_rate: float = Field(0.003, gt=0, le=LARGEST)
+    """Step size of the gate that mixes counts with the network, where the model has one."""
+
     def build(self, model: nn.Module) -> list[Optimizer]:
         """The optimizers; the first is the main one."""
-        tables, _ = tables_and_rest(model)
+        tables, gates = sparse_parameters(model), gate_parameters(model)
         rows = [RowAdagrad(tables, lr=self.table_rate)] if tables else []
-        return with_base_rates([*self.dense(model), *rows])
+        mixing = AdamSettings(learning_rate=self.gate_rate, weight_decay=0.0)
+        return with_base_rates([*self.dense(model), *rows, *([mixing.over(gates)] if gates else [])])
 
     @abstractmethod
     def dense(self, model: nn.Module) -> list[Optimizer]:

@@ -188,7 +188,8 @@ def device_check(
         here = probe.to(place)
         logits = logits_of(module, here)
         (objective.loss(module, here).total / here.targets.numel()).backward()
-        greedy, one = here.inputs[:1, :1], dataclasses.replace(here.rows_at(slice(1)), segments=None)
+        one = dataclasses.replace(here.rows_at(slice(1)), segments=None, prefix=None)
+        greedy = here.inputs[:1, :1]
         with torch.no_grad():
             for _ in range(min(20, here.inputs.size(1) - 1)):
                 logits_after = logits_of(module, dataclasses.replace(one, inputs=greedy))

@@ -35,6 +35,11 @@ def stable_decay(step: int, *, steps: int, decay: float, floor: float) -> float:
     return linear(max(0, step - (steps - falling)), steps=falling, floor=floor)
 
 
+def inverse_root(step: int, *, scale: int) -> float:
+    """1 at first, and then down with the root of the steps: √(scale / (scale + step)) (Vaswani et al. 2017)."""
+    return math.sqrt(scale / (scale + step))
+
+
 def warmed(schedule: Schedule, *, warmup: int) -> Schedule:
     """From near 0 straight up over the first `warmup` steps, then `schedule`, counted from there."""
     return lambda step: (step + 1) / (warmup + 1) if step < warmup else schedule(step - warmup)
@@ -87,6 +92,19 @@ class LinearConfig(DecayConfig):
         """The function."""
         falling = steps - self.warmup
         return warmed(lambda step: linear(step, steps=falling, floor=self.floor), warmup=self.warmup)
+
+
+@register("schedule")
+class InverseRootConfig(ScheduleConfig):
+    """Up over the warm-up, then down with the root of the steps, however many there are (Vaswani et al. 2017)."""
+
+    kind: Literal["inverse-root"] = "inverse-root"
+    scale: int = Field(1000, ge=1, le=MOST)
+    """Steps after the warm-up in which the rate falls by a third, to 1/√2; in the paper as many as the warm-up has."""
+
+    def build(self, *, steps: int) -> Schedule:
+        """The function."""
+        return warmed(lambda step: inverse_root(step, scale=self.scale), warmup=self.warmup)
 
 
 @register("schedule")

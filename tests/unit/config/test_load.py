@@ -181,7 +181,7 @@ def test_one_problem_is_one() -> None:
         ),
         (
             {"training": {"optimizer": {"kind": "muon", "rest": {"beta": 1}}}},
-            "training.optimizer.rest.beta is not an option; did you mean training.optimizer.rest.betas?",
+            "training.optimizer.rest.beta is not an option; did you mean training.optimizer.rest.betas or ",
         ),
         (
             {"model": {"norm": "rsm"}},

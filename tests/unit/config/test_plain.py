@@ -128,7 +128,11 @@ def number_fields(
             if inner not in seen:
                 yield from number_fields(inner, seen)
         elif PartOf.of(field) is None:
-            yield f"{config.__name__}.{name}", config.model_json_schema()["properties"][name]
+            schema = config.model_json_schema()
+            own = (
+                schema if "properties" in schema else schema["$defs"][config.__name__]
+            )  # it holds parts like itself
+            yield f"{config.__name__}.{name}", own["properties"][name]
 
 
 def unbounded(schema: Any) -> Iterator[str]:

@@ -103,6 +103,20 @@ def test_blank_lines(tmp_path: Path) -> None:
     assert Read(path, documents="blank_lines").texts == ["one\nmore", "two"]
 
 
+def test_lines_are_named_by_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "games.txt").write_text("e4 e5\n\n  \n d4 d5 \r\nc4", encoding="utf-8")
+    (tmp_path / "more.txt").write_text("Nf3\n", encoding="utf-8")
+    source = FilesSource(paths=(str(tmp_path),), documents="lines").build()
+    found = [(document.name, "".join(document.pieces)) for document in source.documents()]
+    assert [text for _, text in found] == ["e4 e5", "d4 d5", "c4", "Nf3"]
+    assert [name.rpartition("/")[2] for name, _ in found] == [
+        "games.txt, line 1",
+        "games.txt, line 4",
+        "games.txt, line 5",
+        "more.txt, line 1",
+    ]
+
+
 def test_auto_looks_only_near_the_beginning(tmp_path: Path) -> None:
     path = tmp_path / "stories.txt"
     path.write_text("word\n" * 400_000 + "<|endoftext|>\n")

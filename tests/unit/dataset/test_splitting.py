@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_repeats_across_a_contiguous_split_are_said(split: Split) -> None:
     texts = [f"text{number}" for number in range(9)]
     train, validation, removed, said = split([*texts, "text 3"])
     assert (train, validation, removed) == (texts, ["text 3"], 0)
-    assert said[0].startswith("1 of 1 validation documents stand in the training part too")
+    assert said[0].startswith("1 of 1 held-out documents stand in the training part too")
 
 
 @given(numbers=st.lists(st.integers(0, 60), min_size=20), spaces=st.lists(st.integers(1, 3), min_size=20))
@@ -187,3 +188,63 @@ def test_an_empty_part_is_an_error(texts: list[str], how: str, share: float, par
     with pytest.raises(CorpusError, match=f"the {part} part would be empty") as caught:
         split(texts, how, share)
     assert caught.value.remedy and f"split={how}" not in caught.value.remedy
+
+
+def three_ways(
+    texts: list[str],
+    folder: Path,
+    how: str,
+    validation: float,
+    test: float,
+    files: Sequence[str] = (),
+) -> list[list[str]]:
+    text = ingest(Given(*texts, files=files), folder / "all.txt")
+    parts, _ = split_text(text, how, validation, folder, lambda said: None, test=test)
+    return [documents_of(parts[name]) for name in ("train", "validation", "test")]
+
+
+def test_one_document_is_cut_in_three(tmp_path: Path) -> None:
+    assert three_ways(["0123456789" * 10], tmp_path, "contiguous", 0.2, 0.1) == [
+        ["0123456789" * 7],
+        ["0123456789" * 2],
+        ["0123456789"],
+    ]
+
+
+def test_a_test_share_comes_after_validation(tmp_path: Path) -> None:
+    texts = [f"text{number}" for number in range(10)]
+    assert three_ways(texts, tmp_path, "contiguous", 0.2, 0.1) == [texts[:7], texts[7:9], texts[9:]]
+
+
+def test_each_file_has_all_three_parts(tmp_path: Path) -> None:
+    """A file's last document that is all that is held out is cut again, so that neither part is empty."""
+    texts = ["a" * 80, "b" * 19, "é" * 100]
+    found = three_ways(texts, tmp_path, "files", 0.1, 0.1, files=["one", "one", "two"])
+    assert found == [["a" * 80, "é" * 80], ["b" * 10, "é" * 10], ["b" * 9, "é" * 10]]
+
+
+@given(
+    numbers=st.lists(st.integers(0, 90), min_size=40, unique=True),
+    how=st.sampled_from(["contiguous", "documents", "files"]),
+)
+def test_three_parts_are_the_whole_text(
+    numbers: list[int], how: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    texts, files = [f"text{number}" for number in numbers], ["ab"[number % 2] for number in numbers]
+    parts = three_ways(texts, tmp_path_factory.mktemp("split"), how, 0.25, 0.25, files)
+    if how == "documents":
+        assert sorted(chain(*parts)) == sorted(texts)
+    else:  # documents may be cut
+        assert sorted("".join(chain(*parts))) == sorted("".join(texts))
+
+
+def test_by_hash_validation_is_the_same_with_and_without_a_test_share(tmp_path: Path, split: Split) -> None:
+    texts = [f"text{number}" for number in range(60)]
+    assert three_ways(texts, tmp_path, "documents", 0.3, 0.2)[1] == split(texts, "documents", 0.3)[1]
+
+
+@pytest.mark.parametrize("how", ["contiguous", "files", "documents"])
+def test_a_text_too_short_for_three_parts_says_what_helps(how: str, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"test=0\.05.*part would be empty") as error:
+        three_ways(["too short"], tmp_path, how, 0.05, 0.05)
+    assert "test=0" in str(error.value.remedy)

@@ -19,6 +19,7 @@ from octavo.evaluation import units as module
 from octavo.evaluation.score import score
 from octavo.evaluation.units import byte_offsets, unit_scores, units_of
 from octavo.model.build import build_model
+from octavo.runs.data import evaluated_on
 from octavo.tokenizers import with_special
 
 STORIES = [
@@ -57,7 +58,7 @@ def test_sums_are_the_score_of_the_split(tmp_path: Path, tokenizer: Any, batches
     split, tokenizer = data.validation, data.tokenizer
     torch.set_num_threads(1)
     model = build_model(recipe.model, vocab_size=tokenizer.vocab_size, seed=1)
-    found = unit_scores(model, split, tokenizer, recipe.batches, context=12, batch=7)
+    found = unit_scores(model, split, tokenizer, evaluated_on(split, recipe, tokenizer, rows=7))
     scored = recipe.batches.evaluation(
         split.tokens, split.starts, context=12, batch=64, start_id=tokenizer.start, end_id=tokenizer.end
     )
@@ -158,6 +159,7 @@ def test_scoring_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     data, recipe = dataset(tmp_path, STORIES)
     model = build_model(recipe.model, vocab_size=data.tokenizer.vocab_size, seed=1).train()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    unit_scores(model, data.validation, data.tokenizer, recipe.batches, context=12, batch=7)
+    batches = evaluated_on(data.validation, recipe, data.tokenizer, rows=7)
+    unit_scores(model, data.validation, data.tokenizer, batches)
     assert model.training
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())

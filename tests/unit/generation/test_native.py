@@ -111,6 +111,7 @@ def feed(decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("shape", SHAPES)
+@TWO_THREADS_SLOWLY
 def test_like_torch_through_prompt_tokens_and_sliding_window(
     processor: None, shape: str, batch: int, threads: int
 ) -> None:

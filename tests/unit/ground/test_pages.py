@@ -9,4 +9,11 @@ def test_the_frame_of_a_page_is_written_once() -> None:
     pages = {path.name: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.html")}
     assert [name for name, page in pages.items() if "<!DOCTYPE" in page or "<footer" in page] == ["base.html"]
     framed = sorted(name for name, page in pages.items() if page.startswith('{% extends "base.html" %}'))
-    assert framed == ["comparison.html", "corpus.html", "page.html", "study.html", "template.html"]
+    assert framed == [
+        "comparison.html",
+        "corpus.html",
+        "page.html",
+        "study.html",
+        "template.html",
+        "tuning.html",
+    ]

@@ -15,6 +15,7 @@ from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
 from octavo.model.ngrams import HashedNGramsConfig, NGrams, NGramsConfig
+from octavo.model.positions import Positions, in_segments
 from octavo.training.recompute import recompute_blocks
 
 V, T = 11, 12
@@ -60,14 +61,44 @@ def test_each_document_as_if_alone(shape: str, explicit: bool) -> None:
         torch.testing.assert_close(found[own], expected[own], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("shape", ["rotary", "grouped"])
-def test_turned_positions_know_no_place_in_the_row(shape: str) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_positions_count_from_the_beginning_of_each_document(shape: str) -> None:
     gpt, (tokens, segments) = model(shape), packed()
     found, at = gpt(tokens, segments=segments), 0
     for length in LENGTHS:
         expected = gpt(tokens[:, at : at + length])
         torch.testing.assert_close(found[:, at : at + length], expected, atol=1e-5, rtol=0)
         at += length
+
+
+@pytest.mark.parametrize("shape", ["default", "rotary", "positions sinusoidal", "n-grams"])
+def test_packed_rows_and_single_ones_give_the_same_gradient(shape: str) -> None:
+    tokens, segments = packed()
+    together, apart = model(shape), model(shape)
+    together(tokens, segments=segments).square().sum().backward()
+    at = 0
+    for length in LENGTHS:
+        apart(tokens[:, at : at + length]).square().sum().backward()
+        at += length
+    for one, other in zip(together.parameters(), apart.parameters(), strict=True):
+        assert one.grad is not None and other.grad is not None
+        # Tables that are looked up have sparse gradients.
+        torch.testing.assert_close(one.grad.to_dense(), other.grad.to_dense(), atol=2e-4, rtol=1e-4)
+
+
+def test_a_kind_of_positions_that_knows_no_segments_is_asked_one_by_one() -> None:
+    class Own(Positions):
+        def forward(self, x: Tensor, start: int) -> Tensor:
+            return x + torch.arange(start, start + x.size(1))[:, None]
+
+    x, places = torch.zeros(2, 4, 3), torch.tensor([[0, 1, 0, 1], [0, 0, 1, 2]])
+    assert torch.equal(Own().at(x, places), places[..., None].expand(2, 4, 3).float())
+    assert torch.equal(Positions().at(x, places), x)
+
+
+def test_places_in_segments() -> None:
+    segments = torch.tensor([[0, 0, 1, 1, 1, -1], [0, 1, 2, -1, -1, -1]])
+    assert in_segments(segments).tolist() == [[0, 1, 0, 1, 2, 0], [0, 0, 0, 0, 1, 2]]
 
 
 def test_ngrams_that_know_no_segments_are_refused_when_the_config_is_checked(

@@ -249,9 +249,16 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
     assert recipe.training.text_rows == 3
     text = dataset(place)
     plain = octavo.runs.data.build_batches(recipe, text, QUIET)
-    path = place / "half.safetensors"
+    folder = octavo.runs.folder.RunFolder(place / "half")
+    folder.path.mkdir()
     mixed = teachers.with_written(
-        plain, [octavo.Run.open(place / "teacher-1")], recipe, text, path, QUIET, octavo.training.world.ALONE
+        plain,
+        [octavo.Run.open(place / "teacher-1")],
+        recipe,
+        text,
+        folder,
+        QUIET,
+        octavo.training.world.ALONE,
     )
     for step in range(3):
         batch = mixed.batch(step)
@@ -259,7 +266,7 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
         assert inputs.shape == targets.shape == (5, 16)
         assert np.array_equal(inputs[:3], plain.batch(step).inputs)
         assert np.array_equal(targets[:, :-1], inputs[:, 1:])
-    texts = load_file(path)["tokens"].reshape(-1, 17)
+    texts = load_file(folder.written)["tokens"].reshape(-1, 17)
     assert {tuple(row) for row in np.concatenate((inputs, targets[:, -1:]), axis=1)[3:]} <= {
         tuple(row) for row in texts
     }

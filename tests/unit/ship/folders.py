@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+from octavo.ship.tokenizer_gguf import CUTS
+
 transformers = pytest.importorskip("transformers")
 library = pytest.importorskip("tokenizers")
 
@@ -19,10 +22,12 @@ T = 24
 TEXT = "the brown fox jumps over the lazy dog. a dog runs from the old cat!\n" * 4
 
 
-def encoder() -> Any:
-    """A byte-level tokenizer with one special token."""
-    found = library.Tokenizer(library.models.BPE())
-    found.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+def encoder(cut: str = "gpt-2") -> Any:
+    """A byte-level tokenizer with one special token, which cuts words as one of llama.cpp's kinds does."""
+    told = CUTS[cut]
+    found = library.Tokenizer(library.models.BPE(ignore_merges=told.whole_words))
+    frame = json.loads(found.to_str()) | {"pre_tokenizer": told.pre_tokenizer, "normalizer": told.normalizer}
+    found = library.Tokenizer.from_str(json.dumps(frame))
     found.decoder = library.decoders.ByteLevel()
     trainer = library.trainers.BpeTrainer(
         vocab_size=280,

@@ -44,7 +44,10 @@ def asked(folder: Path, ids: list[int], prompt: list[int], count: int) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+FIRST, *OTHERS = OPTIONS
+
+
+@pytest.mark.parametrize("name", [FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_the_same_logits_and_the_same_200_tokens(name: str, tmp_path: Path) -> None:
     model, config = model_of(name)
     write_folder(sayable(weights_of(model, config)), tmp_path, dtype=torch.float32, start=None, end=3)

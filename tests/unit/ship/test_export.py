@@ -14,7 +14,9 @@ import pytest
 import octavo
 from guards.snippets import blocks
 from octavo.errors import InputError, OctavoError
+from octavo.runs.run import Run
 from octavo.ship.export import CERTIFICATE, NOT_PROVEN, export, verify
+from octavo.ship.reference import stepwise
 from octavo.ship.targets.base import Parcel
 from octavo.ship.targets.hf import HuggingFace
 from octavo.ship.weights import Weights
@@ -51,22 +53,17 @@ def test_it_is_proven_and_verified(exported: Path) -> None:
     assert measured["largest_logit_difference"] <= 1e-4 and measured["positions"] >= 1024
     assert measured["first_greedy_difference"] == [None] * 5 and measured["greedy_tokens"] == 200
     assert abs(measured["loss"] - measured["loss_of_the_run"]) < 1e-5
+    assert measured["loss_tokens"] == measured["of_tokens"] > 1024  # all of the validation split
+    assert abs(measured["loss"] - certificate["loss_of_the_evaluation"]) < 1e-3
     assert "model.safetensors" in certificate["files"] and "proof/strings.json" in certificate["files"]
     assert verify(exported).missed == []
     assert not list(exported.parent.glob(".tmp-*"))
 
 
 def test_the_lines_of_the_card_run(exported: Path) -> None:
-    (lines,) = [
-        one.text
-        for one in blocks((exported / "README.md").read_text(encoding="utf-8"))
-        if one.language == "python"
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", lines], cwd=exported, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("The ") and len(done.stdout) > 10
+    (lines,) = lines_of_the_card(exported)
+    said = run_alone(lines, exported)
+    assert said.startswith("The ") and len(said) > 10
 
 
 def test_nothing_in_it_names_a_folder_of_this_machine(exported: Path, run: Path) -> None:
@@ -77,11 +74,12 @@ def test_nothing_in_it_names_a_folder_of_this_machine(exported: Path, run: Path)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_an_altered_file_is_found(exported: Path, tmp_path: Path, name: str) -> None:
+def test_a_bit_that_flipped_is_found(exported: Path, tmp_path: Path, name: str) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
-    with (copy / name).open("ab") as file:
-        file.write(b" ")
+    content = bytearray((copy / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / name).write_bytes(content)
     try:
         missed = verify(copy).missed
     except OctavoError as error:  # the library does not open it
@@ -134,17 +132,38 @@ def test_bad_input_is_a_sentence(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no export"):
         verify(tmp_path / "there")
     promised = {"model": "exact", "tokenizer": "exact"}
-    wrong = {"target": "hf", "dtype": "float7", "promised": promised, "files": {}}
+    good = {"target": "hf", "dtype": "float32", "promised": promised, "architecture": "x", "files": {}}
     for content in (
         [],
         {},
-        wrong,
-        {**wrong, "dtype": "float32", "promised": {"model": 1, "tokenizer": "exact"}},
+        {**good, "dtype": "float7"},
+        {**good, "promised": {"model": 1, "tokenizer": "exact"}},
+        {**good, "promised": {"model": "perfect", "tokenizer": "exact"}},
+        {**good, "files": ["config.json"]},
+        {name: value for name, value in good.items() if name != "architecture"},
     ):
         (tmp_path / "there" / CERTIFICATE).write_text(json.dumps(content))
-        with pytest.raises(InputError, match="is no certificate"):
+        with pytest.raises(InputError, match="the export is damaged"):
             verify(tmp_path / "there")
+    (tmp_path / "there" / CERTIFICATE).write_text("[" * 10**5)
+    with pytest.raises(InputError, match="the export is damaged"):
+        verify(tmp_path / "there")
+    (tmp_path / "there" / CERTIFICATE).write_text(json.dumps({**good, "target": "keras"}))
+    with pytest.raises(InputError, match="no target 'keras'"):
+        verify(tmp_path / "there")
     assert not (tmp_path / "out").exists()
+
+
+def test_any_name_of_a_run_will_do(run: Path, tmp_path: Path) -> None:
+    odd = tmp_path / 'a\n#| `b` "c" \x1b[31m'
+    try:
+        shutil.copytree(run, odd, symlinks=True)
+    except OSError as error:
+        pytest.skip(f"no file can have such a name here: {error}")
+    (found,) = export(odd, ["torch"], tmp_path / "out")
+    assert found.missed == [] and verify(found.folder).missed == []
+    assert "\x1b" not in found.certificate["run"]["name"]
+    assert (found.folder / "README.md").read_text(encoding="utf-8").count("\n# ") == 1
 
 
 def test_a_damaged_checkpoint_is_a_sentence(run: Path, tmp_path: Path) -> None:
@@ -156,16 +175,65 @@ def test_a_damaged_checkpoint_is_a_sentence(run: Path, tmp_path: Path) -> None:
         export(copy, ["hf"], tmp_path / "out")
 
 
+ALONE = "import sys; sys.modules['octavo'] = None\nfolder, prompt = sys.argv[1:]\n"
+WRITERS = {
+    "hf": """
+from transformers import AutoModelForCausalLM, AutoTokenizer
+model, tokenizer = (kind.from_pretrained(folder) for kind in (AutoModelForCausalLM, AutoTokenizer))
+ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False)
+print(tokenizer.decode(model.generate(**ids, max_new_tokens=200, do_sample=False)[0]), end="")
+""",
+    "gguf": """
+import llama_cpp
+kept = {"n_ctx": 256, "type_k": 0, "type_v": 0}  # keys and values in float32
+usual = llama_cpp.llama_model_default_params
+def plain():
+    options = usual()
+    options.use_extra_bufts = False
+    return options
+llama_cpp.llama_cpp.llama_model_default_params = plain
+model = llama_cpp.Llama(folder + "/model.gguf", verbose=False, **kept)
+asked = {"max_tokens": 200, "temperature": 0, "repeat_penalty": 1.0}
+print(prompt + model(prompt, **asked)["choices"][0]["text"], end="")
+""",
+    "onnx": """
+import numpy, onnxruntime, tokenizers
+tokenizer = tokenizers.Tokenizer.from_file(folder + "/tokenizer.json")
+model = onnxruntime.InferenceSession(folder + "/model.onnx")
+past = {one.name: numpy.zeros((1, one.shape[1], 0, one.shape[3]), "f4") for one in model.get_inputs()[1:]}
+names = [one.name for one in model.get_outputs()]
+ids = new = tokenizer.encode(prompt, add_special_tokens=False).ids
+for _ in range(200):
+    given = dict(zip(names, model.run(None, {"input_ids": numpy.array([new])} | past)))
+    past = {name: given[name.replace("past_key_values", "present")] for name in past}
+    new = [int(given["logits"][0, -1].argmax())]
+    ids = ids + new
+print(tokenizer.decode(ids), end="")
+""",
+}
+
+
+def run_alone(code: str, folder: Path, prompt: str = "") -> str:
+    """What lines of Python print that run in a folder, without Octavo."""
+    words = [sys.executable, "-c", ALONE + code, str(folder), prompt]
+    done = subprocess.run(words, cwd=folder, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.slow
 def test_shakespeare_writes_the_same_everywhere(test_data: Path, tmp_path: Path) -> None:
     """Three libraries that have never heard of Octavo write the run's 200 greedy characters."""
     for package in ("gguf", "llama_cpp", "onnxruntime"):
         pytest.importorskip(package, reason=f"{package} is not installed: pip install 'octavo[ship]'")
-    words = ["training.steps=30", "training.threads=1", "evaluation.tokens=20000"]
+    words = ["training.steps=60", "training.threads=1", "evaluation.tokens=20000", "model.context=256"]
     text = test_data / "tinyshakespeare.txt"
     octavo.train("shakespeare-char-modern", text=text, out=tmp_path / "bard", overrides=words, quiet=True)
-    found = export(tmp_path / "bard", ["hf", "gguf", "onnx"], tmp_path / "out")
-    assert [one.target for one in found] == ["hf", "gguf", "onnx"]
+    found = export(tmp_path / "bard", ["hf", "gguf", "onnx", "torch"], tmp_path / "out")
+    assert [one.target for one in found] == ["hf", "gguf", "onnx", "torch"]
+    run = Run.open(tmp_path / "bard")
+    prompt = "ROMEO:\nWhat light"
+    own = prompt + run.tokenizer.decode(stepwise(run.model)(run.tokenizer.encode(prompt).tolist(), 200))
     for one in found:
         assert one.missed == [] and one.folder == tmp_path / "out" / one.target
         measured = one.certificate["measured"]
@@ -173,3 +241,13 @@ def test_shakespeare_writes_the_same_everywhere(test_data: Path, tmp_path: Path)
         assert measured["largest_logit_difference"] <= 1e-4
         assert measured["strings"]["other_ids"] == measured["strings"]["other_text"] == 0
         assert measured["strings"]["taken_still"] == 0
+        if one.target in WRITERS:
+            assert run_alone(WRITERS[one.target], one.folder, prompt) == own
+        (lines,) = lines_of_the_card(one.folder)
+        assert len(run_alone(lines, one.folder)) > 5
+
+
+def lines_of_the_card(folder: Path) -> list[str]:
+    """Its Python."""
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    return [one.text for one in blocks(page) if one.language == "python"]

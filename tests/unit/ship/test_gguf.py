@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from octavo.config import recipe_names
 from octavo.errors import InputError
 from octavo.ship.targets import targets
+from unit.ship import folders
 from unit.ship.made import TEXT, parcel_of, proven
-from unit.ship.test_hf import overrides
 
 pytest.importorskip("gguf")
 llama = pytest.importorskip(
@@ -21,25 +20,12 @@ pytestmark = pytest.mark.slow
 ASCII = TEXT.encode("ascii", "ignore").decode()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "q8_0", "q4_0"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "q8_0", "q4_1", "q4_0"])
 def test_the_main_case(tmp_path: Path, dtype: str) -> None:
     parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=2", dtype=dtype, text=ASCII)
     seen = proven("gguf", parcel, kept, tmp_path / "out")
     assert seen["strings"]["taken_still"] == 0
     assert (tmp_path / "out" / "Modelfile").read_text().startswith("FROM ./model.gguf\n")
-
-
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe(tmp_path: Path, name: str, test_data: Path) -> None:
-    parcel, kept = parcel_of(name, *overrides(name, test_data), text=ASCII)
-    target = targets()["gguf"]
-    words = target.tokenizer(parcel.tokenizer.kind, parcel.tokenizer)
-    if "impossible" in (target.model(parcel.weights.shape).status, words.status):
-        with pytest.raises(InputError, match=r"cannot say this (model|tokenizer)"):
-            target.refuse(parcel.weights.shape, parcel.tokenizer, "float32")
-        return
-    seen = proven("gguf", parcel, kept, tmp_path / "out")
-    assert seen["strings"]["other_ids"] == 0
 
 
 TOKENIZERS = {
@@ -65,4 +51,29 @@ def test_tokenizers(tmp_path: Path, case: str) -> None:
 def test_without_an_end_it_is_refused_where_llama_cpp_would_invent_one() -> None:
     parcel, _ = parcel_of("shakespeare-char-modern", "model.layers=1")
     with pytest.raises(InputError, match="takes token 11 for the end of text"):
+        targets()["gguf"].refuse(parcel.weights.shape, parcel.tokenizer, "float32")
+
+
+@pytest.mark.parametrize(
+    ("cut", "status"), [("gpt-2", "exact"), ("llama-bpe", "exact"), ("qwen2", "approximate")]
+)
+def test_tokenizers_of_others(tmp_path: Path, cut: str, status: str) -> None:
+    theirs = folders.encoder(cut)
+    theirs.add_tokens([folders.library.AddedToken("<tool>", normalized=False)])
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    words = f"tokenizer={{kind: huggingface, file: {tmp_path / 'tokenizer.json'}}}"
+    text = TEXT + "\n<tool> 1234567 it's  \r\n\n we'LL see\t…" * 20
+    parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=1", words, text=text)
+    assert targets()["gguf"].tokenizer("huggingface", parcel.tokenizer).status == status
+    seen = proven("gguf", parcel, kept, tmp_path / "out")["strings"]
+    assert seen["compared"] > 900 and seen["other_ids"] <= (0 if status == "exact" else 20)
+
+
+def test_other_tokenizers_of_others_are_refused(tmp_path: Path) -> None:
+    theirs = folders.encoder()
+    theirs.normalizer = folders.library.normalizers.Lowercase()
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    words = f"tokenizer={{kind: huggingface, file: {tmp_path / 'tokenizer.json'}}}"
+    parcel, _ = parcel_of("shakespeare-char-modern", "model.layers=1", words)
+    with pytest.raises(InputError, match="byte-level and cuts words as GPT-2"):
         targets()["gguf"].refuse(parcel.weights.shape, parcel.tokenizer, "float32")

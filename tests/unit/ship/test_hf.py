@@ -9,26 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from octavo.config import recipe_names
 from octavo.errors import InputError
 from octavo.ship.targets import targets
 from octavo.ship.targets.hf import save_sharded
 from unit.ship.made import parcel_of, proven
 
 pytest.importorskip("transformers")
-
-SMALL = {
-    "tinystories-gpt2": ("model.layers=2", "model.width=96"),
-    "shakespeare-gpt2": ("model.layers=2",),
-}
-
-
-def overrides(name: str, data: Path) -> list[str]:
-    """A recipe small enough for a test, with GPT-2's file from the test data."""
-    found = list(SMALL.get(name, ()))
-    if "gpt2" in name and not name.endswith("tinystories-gpt2-cpu"):
-        found.append(f"tokenizer.files={data / 'gpt2'}")
-    return found
 
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
@@ -42,25 +28,6 @@ def test_the_main_case(tmp_path: Path, dtype: str) -> None:
     assert seen["strings"]["taken_still"] == 0
     (tensor, *_) = load_file(tmp_path / "out" / "model.safetensors").values()
     assert tensor.dtype == getattr(torch, dtype)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe(tmp_path: Path, name: str, test_data: Path) -> None:
-    words = (
-        [*overrides(name, test_data), "tokenizer.unknown=token"]
-        if "pidgin" in name
-        else overrides(name, test_data)
-    )
-    parcel, kept = parcel_of(name, *words)
-    target = targets()["hf"]
-    if target.model(parcel.weights.shape).status == "impossible":
-        with pytest.raises(InputError, match=r"cannot say this model: .*which comes nearest"):
-            target.refuse(parcel.weights.shape, parcel.tokenizer, "float32")
-        assert name in ("quick", "shakespeare-char-quick", "tensors-only", "tensors-only-cpu")
-        return
-    seen = proven("hf", parcel, kept, tmp_path / "out")
-    assert seen["strings"]["other_ids"] == 0
 
 
 PLAIN = "positions=rotary norm=rms head_bias=false output_bias=false"

@@ -76,6 +76,25 @@ def test_tokenizers_come_back(kind: str, tmp_path: Path) -> None:
     assert (found.end, found.vocab_size) == (own.end, own.vocab_size)
 
 
+@pytest.mark.parametrize("cut", ["gpt-2", "llama-bpe", "qwen2"])
+def test_tokenizers_of_others_come_back(cut: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from unit.ship import folders
+
+    theirs = folders.encoder(cut)
+    theirs.add_tokens([folders.library.AddedToken("<tool>", normalized=False)])
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    words = f"{{kind: huggingface, file: {tmp_path / 'tokenizer.json'}}}"
+    _, own, file = written(tmp_path, "llama", words, "float32")
+    import_model(file, tmp_path / "run")
+    found = Run.open(tmp_path / "run").tokenizer
+    text = f"{TEXT}{folders.TEXT} 1234567 a<tool>b\r\n\n  e\u0301"
+    assert found.encode(text).tolist() == own.encode(text).tolist()
+    assert own.token_text(int(own.encode("<tool>")[0])) == "<tool>"
+    assert found.decode(own.encode(text)) == own.decode(own.encode(text))
+    assert (found.end, found.vocab_size) == (own.end, own.vocab_size)
+
+
 def test_what_is_no_model(tmp_path: Path) -> None:
     _, _, file = written(tmp_path, "llama", "bpe", "float32")
     whole = file.read_bytes()

@@ -39,6 +39,7 @@ def test_what_nobody_else_can_say_is_proven_too(tmp_path: Path, target: str, nam
     assert seen["positions"] >= 1024 and seen["strings"]["other_ids"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["onnx", "torch"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_in_short_numbers(tmp_path: Path, target: str, dtype: str) -> None:

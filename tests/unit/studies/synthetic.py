@@ -49,6 +49,7 @@ def make(
         "baseline": "shakespeare-char-cpu",
         "text": ["play.txt"],
         "budget": {"steps": 500},
+        "seeds": 3,
         "changes": [
             {
                 "name": name,

@@ -82,6 +82,7 @@ def test_question_first_answer_next_and_each_statistic_explained_before_it_is_ta
         "bits per byte",
         "noise between seeds",
         "difference",
+        "seed by seed",
         "95 % interval",
         "p",
         "correction",

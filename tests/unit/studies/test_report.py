@@ -77,9 +77,14 @@ def test_no_colour_of_a_plot_is_fixed_in_the_page(page: str) -> None:
 
 def test_markdown_refers_to_plots_that_are_there(study: StudyResults, told: str) -> None:
     named = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", told)
-    assert {"verdicts.svg", "curves.svg", "improvement.svg", "cost-seconds.svg", "cost-flops.svg"} == set(
-        named
-    )
+    assert {
+        "verdicts.svg",
+        "curves.svg",
+        "difference.svg",
+        "improvement.svg",
+        "cost-seconds.svg",
+        "cost-flops.svg",
+    } == set(named)
     assert all((study.folder / "report" / name).read_text("utf-8").startswith("<?xml") for name in named)
 
 

@@ -9,16 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from octavo.studies.statistics import (
-    DRAWS,
-    Arm,
-    compare,
-    default_noise,
-    f_tail,
-    noise_floor,
-    resample,
-    smallest_visible,
-)
+from octavo.studies.chance import DRAWS, Shape, chance, pooled_floor, worlds
+from octavo.studies.documents import resample
+from octavo.studies.statistics import Arm, compare, default_noise, noise_floor, smallest_visible
 
 
 def arm(*values: float, steady: bool = True) -> Arm:
@@ -31,31 +24,136 @@ def spread(count: int, sd: float, mean: float = 0.0) -> Arm:
     return Arm(mean + sd * values / values.std(ddof=1))
 
 
-# Student's t, two-sided 5 %, from any table: degrees of freedom → critical value.
-T_TABLE = {7: 2.365, 9: 2.262, 13: 2.160, 22: 2.074}
-
 # Dunnett's two-sided 5 % values for equal groups (1964 table II): changes, degrees of freedom → critical value.
-DUNNETT = {(2, 12): 2.50, (3, 16): 2.59, (4, 20): 2.65}
-
-
-@pytest.mark.parametrize(("freedom", "critical"), T_TABLE.items())
-def test_one_change_is_student(freedom: int, critical: float) -> None:
-    base, change = spread(freedom - 1, 1.0), spread(3, 1.0)
-    noise, (contrast,) = compare(base, [change])
-    error = noise.sd * math.sqrt(1 / base.count + 1 / change.count)
-    assert noise.freedom == freedom
-    assert contrast.high / error == pytest.approx(critical, rel=0.02)
+DUNNETT = {(1, 8): 2.31, (2, 12): 2.50, (3, 16): 2.59, (4, 20): 2.65}
 
 
 @pytest.mark.parametrize(("changes", "freedom"), DUNNETT)
-def test_several_changes_are_dunnett(changes: int, freedom: int) -> None:
-    count = freedom // (changes + 1) + 1
-    noise, contrasts = compare(spread(count, 1.0), [spread(count, 1.0)] * changes)
+def test_unequal_noise_costs_a_fifth_to_a_quarter_of_dunnetts_interval(changes: int, freedom: int) -> None:
+    """Dunnett's test holds where all arms are equally noisy; with five runs each the price of not needing that is
+    bounded.
+    """
+    noise, contrasts = compare(spread(5, 1.0), [spread(5, 1.0)] * changes)
     assert noise.freedom == freedom
-    error = noise.sd * math.sqrt(2 / count)
-    mean = sum(contrast.high for contrast in contrasts) / changes / error
-    # On the safe side of the table by what the draws themselves leave to chance.
-    assert DUNNETT[changes, freedom] <= mean <= 1.035 * DUNNETT[changes, freedom]
+    critical = contrasts[0].high / (noise.sd * math.sqrt(2 / 5))
+    assert 1.05 * DUNNETT[changes, freedom] <= critical <= 1.27 * DUNNETT[changes, freedom]
+
+
+@pytest.mark.parametrize(("changes", "seeds", "noisy"), [(1, 3, 1), (3, 5, 2), (3, 3, 1), (8, 5, 4)])
+@pytest.mark.parametrize("ratio", [1.0, 5.0])
+def test_false_alarms_stay_rare_where_changes_are_noisier(
+    changes: int, seeds: int, noisy: int, ratio: float
+) -> None:
+    """20,000 studies without a difference at once, drawn here; benchmarks/study_noise.py has the whole table."""
+    shape = Shape((seeds + 3, *[seeds] * changes), (True,) * (changes + 1), (0,) * changes)
+    random, counts = np.random.default_rng(17), np.array(shape.counts)
+    spreads = np.where((np.arange(changes + 1) > 0) & (np.arange(changes + 1) <= noisy), ratio, 1.0)
+    runs = [s * random.standard_normal((20_000, n)) for n, s in zip(shape.counts, spreads, strict=True)]
+    means, variances = np.stack([r.mean(1) for r in runs], 1), np.stack([r.var(1, ddof=1) for r in runs], 1)
+    used = np.maximum(variances, pooled_floor(variances, counts - 1.0)[0][:, None]) / counts
+    ratios = np.abs(means[:, 1:] - means[:, :1]) / np.sqrt(used[:, 1:] + used[:, :1])
+    found = chance(shape, [None] * changes)
+    seen = ratios > np.array([found.critical(change) for change in range(changes)])
+    assert seen.any(1).mean() <= 0.06
+    if ratio == 1.0:  # and `compare` says the same of each
+        for study in range(40):
+            base, *arms = (Arm(run[study]) for run in runs)
+            contrasts = compare(base, arms)[1]
+            assert [contrast.seen for contrast in contrasts] == seen[study].tolist()
+
+
+def slow_floor(variances: list[float], freedoms: list[int]) -> tuple[float, list[bool]]:
+    """`pooled_floor` in words of one study."""
+    inside = [freedom > 0 for freedom in freedoms]
+
+    def mean(chosen: list[int]) -> float:
+        return sum(variances[i] * freedoms[i] for i in chosen) / sum(freedoms[i] for i in chosen)
+
+    while changes := [i for i in range(1, len(variances)) if inside[i]]:
+        worst = max(changes, key=lambda i: variances[i])
+        rest = [i for i in range(len(variances)) if inside[i] and i != worst]
+        if not rest or variances[worst] <= 9 * mean(rest):
+            break
+        inside[worst] = False
+    kept = [i for i in range(len(variances)) if inside[i]]
+    return (mean(kept) if kept else 0.0), inside
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-6, 1e6), st.integers(0, 4)), min_size=2, max_size=6).filter(
+        lambda arms: arms[0][1] > 0
+    )
+)
+def test_the_floor_of_many_studies_is_that_of_one(arms: list[tuple[float, int]]) -> None:
+    variances, freedoms = [variance for variance, _ in arms], [freedom for _, freedom in arms]
+    found, inside = pooled_floor(np.array([variances] * 2), np.array(freedoms, float))
+    expected, kept = slow_floor(variances, freedoms)
+    assert found == pytest.approx(expected, rel=1e-6) and inside.tolist() == [kept] * 2
+
+
+def test_worlds_are_the_studies_that_they_say() -> None:
+    shape = Shape((6, 3, 3, 3), (True,) * 4, (0,) * 3)
+    equal, *others = worlds(shape)
+    assert equal.noisy == () and {(world.noisy, world.ratio) for world in others} == {
+        (who, ratio) for who in ((1,), (1, 2), (1, 2, 3)) for ratio in (3.0, 5.0)
+    }
+    assert equal.deviation.std(axis=0) == pytest.approx(math.sqrt(1 / 3 + 1 / 6), rel=0.02)
+    loud = next(world for world in others if (world.noisy, world.ratio) == ((1,), 5.0))
+    assert loud.deviation.std(axis=0) == pytest.approx(
+        [math.sqrt(25 / 3 + 1 / 6), *[math.sqrt(1 / 2)] * 2], rel=0.02
+    )
+
+
+def in_pairs(change: np.ndarray, base: np.ndarray, extra: int = 2) -> tuple[Arm, Arm]:
+    seeds = tuple(range(len(base)))
+    return Arm(base, seeds=seeds), Arm(change, seeds=seeds[: len(base) - extra])
+
+
+def test_seeds_that_agree_are_compared_in_pairs() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    random = np.random.default_rng(4)
+    base = random.standard_normal(7)
+    change = base[:5] + 0.2 + 0.1 * random.standard_normal(5)
+    baseline, arm = in_pairs(change, base)
+    (paired,) = compare(baseline, [arm])[1]
+    (apart,) = compare(Arm(baseline.values), [Arm(arm.values)])[1]
+    assert paired.pairs is not None and paired.pairs.decide and paired.pairs.count == 5
+    assert paired.pairs.correlation == pytest.approx(np.corrcoef(change, base[:5])[0, 1])
+    assert paired.seen and not apart.seen and apart.pairs is None
+    assert paired.difference == pytest.approx(float((change - base[:5]).mean()))
+    expected = stats.ttest_1samp(change - base[:5], 0.0)
+    assert paired.p == pytest.approx(float(expected.pvalue), abs=0.002)
+    low, high = expected.confidence_interval(0.95)
+    assert (paired.low, paired.high) == (pytest.approx(low, rel=0.25), pytest.approx(high, rel=0.05))
+
+
+@pytest.mark.parametrize("kept", [slice(0, 3), slice(0, 4)])
+def test_few_pairs_stand_beside_and_do_not_decide(kept: slice) -> None:
+    base = np.arange(6.0)
+    seeds = tuple(range(6))
+    (found,) = compare(Arm(base, seeds=seeds), [Arm(base[kept] + 0.01, seeds=seeds[kept])])[1]
+    assert (
+        found.pairs is not None and not found.pairs.decide and found.pairs.difference == pytest.approx(0.01)
+    )
+    assert not found.seen
+
+
+def test_seeds_that_do_not_agree_are_not_paired() -> None:
+    base, change = np.arange(7.0), np.array([3.0, 1.0, 4.0, 1.5, 2.0])
+    baseline, arm = in_pairs(change, base)
+    (found,) = compare(baseline, [arm])[1]
+    (apart,) = compare(Arm(base), [Arm(change)])[1]
+    assert found.pairs is not None and not found.pairs.decide
+    assert (found.low, found.high, found.p) == (apart.low, apart.high, apart.p)
+
+
+def test_too_few_seeds_are_told_from_no_difference() -> None:
+    few = compare(spread(6, 1.0), [spread(3, 1.0, 2.3)])[1][0]
+    more = compare(spread(8, 1.0), [spread(8, 1.0, 2.3)])[1][0]
+    none = compare(spread(6, 1.0), [spread(3, 1.0, 0.5)])[1][0]
+    assert (few.seen, few.too_few) == (False, True)
+    assert (more.seen, more.too_few) == (True, False)
+    assert (none.seen, none.too_few) == (False, False)
 
 
 def test_p_and_interval_agree() -> None:
@@ -68,9 +166,9 @@ def test_p_and_interval_agree() -> None:
 
 
 ARMS = st.lists(
-    st.lists(st.floats(-4, 4).map(lambda value: round(value, 3)), min_size=2, max_size=5),
+    st.lists(st.floats(-4, 4).map(lambda value: round(value, 3)), min_size=3, max_size=3),
     min_size=2,
-    max_size=5,
+    max_size=4,
 )
 
 
@@ -99,23 +197,11 @@ def test_neither_level_nor_unit_decides(values: list[list[float]], level: float,
         assert other.low == pytest.approx(unit * one.low, rel=1e-6, abs=1e-6 * unit)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_p_value_of_one_change_is_students(seed: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
-    random = np.random.default_rng(seed)
-    base, change = random.standard_normal(2 + seed % 5), random.standard_normal(2 + seed % 3) + seed % 4 - 1.5
-    expected = float(stats.ttest_ind(base, change).pvalue)
-    found = compare(Arm(base), [Arm(change)])[1][0]
-    chance = 4 * math.sqrt(expected * (1 - expected) / DRAWS) + 1 / DRAWS
-    assert found.p == pytest.approx(expected, abs=chance)
-    assert expected <= found.p_adjusted + chance
-
-
 def test_more_changes_need_more_evidence() -> None:
-    change = spread(3, 1.0, 2.5)
+    change = spread(5, 1.0, 1.6)
     few = compare(spread(9, 1.0), [change])[1][0]
-    many = compare(spread(9, 1.0), [change, *[spread(3, 1.0)] * 7])[1][0]
-    assert few.seen and few.p_adjusted < many.p_adjusted
+    many = compare(spread(9, 1.0), [change, *[spread(5, 1.0)] * 7])[1][0]
+    assert few.seen and not many.seen and few.p_adjusted < many.p_adjusted
 
 
 def test_an_arm_that_lost_a_run_does_not_speak_for_the_noise() -> None:
@@ -128,7 +214,7 @@ def test_an_arm_that_lost_a_run_does_not_speak_for_the_noise() -> None:
 
 def test_a_visibly_noisier_arm_is_judged_with_its_own_noise() -> None:
     base, wild = spread(9, 1.0), spread(3, 30.0, 20.0)
-    noise, (calm, loud) = compare(base, [spread(3, 1.0, 3.0), wild])
+    noise, (calm, loud) = compare(base, [spread(3, 1.0, 5.0), wild])
     assert noise.noisier == (1,) and noise.sd == pytest.approx(1.0)
     assert loud.noise == pytest.approx(30.0) and not loud.seen
     assert calm.seen  # and the other change does not suffer
@@ -141,9 +227,9 @@ def test_a_noisier_arm_has_the_freedom_of_its_own_runs(count: int) -> None:
     noise, (loud,) = compare(spread(12, 1e-3), [spread(count, 1.0, 1.5)])
     assert noise.noisier == (0,) and noise.freedom == 11
     error = 1 / math.sqrt(count)
-    assert (loud.high - loud.difference) / error == pytest.approx(stats.t.ppf(0.975, count - 1), rel=0.05)
+    assert (loud.high - loud.difference) / error == pytest.approx(stats.t.ppf(0.975, count - 1), rel=0.08)
     expected = float(stats.ttest_1samp(spread(count, 1.0, 1.5).values, 0.0).pvalue)
-    assert loud.p == pytest.approx(expected, abs=4 * math.sqrt(expected / DRAWS))
+    assert loud.p == pytest.approx(expected, rel=0.05, abs=4 * math.sqrt(expected / DRAWS))
 
 
 def test_a_little_more_noise_stays_in_the_pool() -> None:
@@ -152,7 +238,7 @@ def test_a_little_more_noise_stays_in_the_pool() -> None:
 
 
 def test_one_run_of_a_change_can_be_judged() -> None:
-    _, (far, near) = compare(spread(8, 1.0), [arm(9.0), arm(0.5)])
+    _, (far, near) = compare(spread(8, 1.0), [arm(15.0), arm(2.0)])
     assert far.seen and not near.seen
 
 
@@ -185,12 +271,16 @@ def test_no_effect_is_rarely_seen() -> None:
     assert alarms / 250 <= 0.092  # 0.05 and three standard errors
 
 
-def test_default_noise_reaches_three_deviations_and_is_the_least() -> None:
-    for seeds, changes in ((3, 1), (3, 3), (4, 2), (5, 8)):
-        extra = default_noise(seeds, changes)
-        assert smallest_visible(changes, seeds, seeds + extra) <= 3
-        assert extra == 0 or smallest_visible(changes, seeds, seeds + extra - 1) > 2.9
-    assert default_noise(1, 5) > 0
+@pytest.mark.parametrize(
+    ("seeds", "changes", "extra"), [(5, 1, 0), (5, 3, 4), (5, 8, 10), (3, 1, 0), (1, 1, 2), (2, 1, 1)]
+)
+def test_the_baseline_has_root_k_times_the_runs_of_a_change(seeds: int, changes: int, extra: int) -> None:
+    assert default_noise(seeds, changes) == extra
+
+
+@pytest.mark.parametrize("changes", [1, 3, 8])
+def test_five_seeds_see_what_is_a_little_above_three_noise_deviations(changes: int) -> None:
+    assert smallest_visible(changes, 5, 5 + default_noise(5, changes)) <= 3.2
 
 
 def units(
@@ -211,7 +301,7 @@ def test_documents_widen_an_interval_where_the_change_depends_on_them() -> None:
     plain = compare(of(base), [of(even)])[1][0]
     wide = compare(of(base), [of(odd)])[1][0]
     without = compare(Arm(base.mean(axis=1)), [Arm(even.mean(axis=1))])[1][0]
-    assert wide.high - wide.low > 3 * (plain.high - plain.low)
+    assert wide.high - wide.low > 2.5 * (plain.high - plain.low)
     # What is chance between runs is in the noise floor already, and is not counted again.
     assert plain.high - plain.low < 1.15 * (without.high - without.low)
 
@@ -219,8 +309,8 @@ def test_documents_widen_an_interval_where_the_change_depends_on_them() -> None:
 def test_what_runs_do_alike_on_documents_is_not_counted_twice() -> None:
     """Runs that differ in chance alone: over many studies, documents add next to nothing to the interval."""
     random, sizes, wider = np.random.default_rng(9), np.full(60, 1000.0), []
-    others = [spread(3, 0.1 / math.sqrt(60))] * 8  # so that the noise floor is known well
-    for _ in range(15):
+    others = [spread(3, 0.1 / math.sqrt(60))] * 4  # so that the noise floor is known well
+    for _ in range(7):
         nats = 2.0 + 0.1 * random.standard_normal((4, 60))
         base, change = (
             Arm(part.mean(axis=1), True, resample(part * sizes, sizes)) for part in (nats[:2], nats[2:])
@@ -243,17 +333,6 @@ def test_resampling_matches_the_textbook_variance_of_a_mean() -> None:
 def test_many_units_are_grouped_without_losing_any() -> None:
     nats = np.arange(2 * 1003, dtype=float).reshape(2, 1003)
     assert resample(nats, np.ones(1003)).mean(axis=0) == pytest.approx(nats.mean(axis=1), rel=0.02)
-
-
-@given(st.floats(0.01, 50), st.integers(1, 12), st.integers(1, 40))
-def test_f_tail_is_the_f_distribution(ratio: float, upper: int, lower: int) -> None:
-    stats = pytest.importorskip("scipy.stats")
-    assert f_tail(ratio, upper, lower) == pytest.approx(stats.f.sf(ratio, upper, lower), rel=1e-9, abs=1e-14)
-
-
-def test_f_tail_of_two_degrees_has_a_closed_form() -> None:
-    assert f_tail(4.0, 2, 10) == pytest.approx((1 + 2 * 4 / 10) ** -5)
-    assert f_tail(math.inf, 2, 10) == 0 and f_tail(0.0, 2, 10) == 1
 
 
 def test_the_same_numbers_give_the_same_answer() -> None:

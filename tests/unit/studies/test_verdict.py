@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from octavo.errors import ConfigError
+from octavo.studies.report import write_study_report
 from octavo.studies.results import StudyResults, collect
+from octavo.studies.table import control_table
 from octavo.studies.verdict import ChangeVerdict, analyse_study
 from unit.studies.synthetic import NOISE, Truth, make
 
@@ -44,7 +47,7 @@ def test_each_verdict_and_whether_the_hypothesis_held(mixed: StudyResults) -> No
     assert {name: (verdict.verdict, verdict.held) for name, verdict in found.items()} == {
         "worse": ("worse", False),
         "better": ("better", True),
-        "same": ("no difference seen", True),
+        "same": ("no difference seen", None),  # not seen is not shown to be equal
         "flat": ("failed to train", True),
         "nan": ("failed to train", True),
         "one lost": ("worse", None),
@@ -57,12 +60,15 @@ def test_a_sentence_for_people(mixed: StudyResults) -> None:
     pattern = rf"worse by {number} bits per byte \(95 % interval {number} to {number}; noise between seeds {number}\)"
     end = "; the hypothesis “It is as the report says about worse” did not hold"
     assert re_full(pattern, found["worse"].statement)
-    assert found["worse"].sentence == found["worse"].statement + end
+    curve = found["worse"].curve
+    assert curve is not None and curve.sentence.startswith("judged at step 500, where the baseline has 2.3")
+    assert found["worse"].sentence == f"{found['worse'].statement}; {curve.sentence}{end}"
     assert "would have been seen 19 times out of 20" in found["same"].statement
-    assert found["same"].sentence.endswith("held, as far as this study can see")
+    assert found["same"].sentence.endswith("is not decided by it")
     assert "no better than counting how often each token occurs (4.700)" in found["flat"].statement
     assert found["nan"].statement.startswith("failed to train: 2 of 3 runs; seed 1337: The loss was nan")
-    assert "1 of 3 runs failed to train and is left out" in found["one lost"].statement
+    assert "; 1 of 3 runs failed to train (seed 1338: The run needs more" in found["one lost"].statement
+    assert found["one lost"].statement.endswith("and what failed is left out")
     assert found["one lost"].sentence.endswith("was left open")
 
 
@@ -126,8 +132,10 @@ def test_another_text_is_said(tmp_path: Path) -> None:
 def test_what_is_too_small_to_matter(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"change": Truth(shift=6)}, smallest_interesting=0.2)
     (verdict,) = analyse_study(results).verdicts
-    assert verdict.verdict == "no difference seen"
-    assert verdict.statement.startswith("no difference that matters")
+    assert verdict.verdict == "no difference that matters"
+    assert (
+        verdict.statement.startswith("no difference that matters") and "all of it within" in verdict.statement
+    )
 
 
 def test_stopped_as_hopeless_is_worse_without_numbers(tmp_path: Path) -> None:
@@ -174,3 +182,94 @@ def test_a_baseline_that_learned_nothing_is_said_and_still_compared(tmp_path: Pa
 def test_the_verdict_is_the_same_each_time(mixed: StudyResults) -> None:
     assert analyse_study(mixed) == analyse_study(collect(mixed.folder))
     json.dumps([dataclasses.asdict(verdict) for verdict in analyse_study(mixed).verdicts])
+
+
+def test_equal_is_more_than_not_seen(tmp_path: Path) -> None:
+    """A seen difference whose interval crosses what matters was once called none that matters."""
+    truths = {"change": Truth(shift=6)}  # seen; the interval reaches from below 0.03 to above it
+    expect = {"change": "same"}
+    held = {}
+    for limit in (0.002, 0.03, 0.2, None):
+        results = make(tmp_path / str(limit), truths, expect=expect, smallest_interesting=limit)
+        (verdict,) = analyse_study(results).verdicts
+        held[limit] = (verdict.verdict, verdict.held)
+    assert held == {
+        0.002: ("worse", False),
+        0.03: ("worse", None),
+        0.2: ("no difference that matters", True),
+        None: ("worse", False),
+    }
+    (verdict,) = analyse_study(make(tmp_path / "x", truths, smallest_interesting=0.03)).verdicts
+    assert "it may be less than the 0.03" in verdict.statement
+
+
+@pytest.mark.parametrize(
+    ("size", "held"),
+    [
+        ({"bits": [0.001, 0.1]}, True),
+        ({"bits": [0.1, 0.3]}, False),
+        ({"bits": [-0.3, -0.01]}, False),
+        ({"bits": [0.031, 0.1]}, None),
+        ({"nats": [0.001, 0.1]}, True),  # a token is a byte here
+        ({"points": [0.1, 0.3]}, None),  # not this study's metric
+    ],
+)
+def test_a_hypothesis_with_a_size(size: dict[str, list[float]], held: bool | None, tmp_path: Path) -> None:
+    results = make(tmp_path / "s", {"change": Truth(shift=6)}, expect={"change": size})
+    (verdict,) = analyse_study(results).verdicts
+    assert verdict.held is held
+    (again,) = analyse_study(collect(tmp_path / "s")).verdicts
+    assert again == verdict and dict(verdict.expect or {}) == {key: tuple(ends) for key, ends in size.items()}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "size", [{"bits": [0.2, 0.1]}, {"bits": [0.1]}, {"feet": [1, 2]}, {}, {"bits": [0, "x"]}]
+)
+def test_a_size_that_is_none_is_refused(size: dict[str, list[float]], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expect"):
+        make(tmp_path / "s", {"change": Truth()}, expect={"change": size})
+
+
+def test_what_survives_is_not_the_whole_change(tmp_path: Path) -> None:
+    """A change that loses a run is no improvement, whatever the others reach, unless the baseline loses as many."""
+    lost = {1338: "The loss was nan."}
+    results = make(tmp_path / "s", {"change": Truth(shift=-20, failed=lost)}, expect={"change": "better"})
+    (verdict,) = analyse_study(results).verdicts
+    assert (verdict.verdict, verdict.held) == ("unreliable", False)
+    assert "of the baseline 0 of 3" in verdict.statement and "better by" in verdict.statement
+    both = make(
+        tmp_path / "t",
+        {"baseline": Truth(failed=lost), "change": Truth(shift=-60, failed=lost)},
+        expect={"change": "better"},
+    )
+    (verdict,) = analyse_study(both).verdicts
+    assert (verdict.verdict, verdict.held) == ("better", True)
+
+
+def counted(results: StudyResults, trigram: float) -> StudyResults:
+    """The study whose runs say what counting trigrams reaches."""
+    row = {"loss": trigram * math.log(2), "bits_per_byte": trigram, "order": 3}
+    for path in results.folder.glob("runs/*/*/evaluation.json"):
+        found = json.loads(path.read_text())
+        found["baselines"] |= {"trigram": row, "ngram": row | {"order": 5, "bits_per_byte": trigram - 0.5}}
+        path.write_text(json.dumps(found))
+    return collect(results.folder)
+
+
+def test_below_the_trigram_nothing_holds(tmp_path: Path) -> None:
+    expect = {"a": "worse", "b": "fails"}
+    made = make(tmp_path / "s", {"a": Truth(shift=9), "b": Truth(flat=True)}, expect=expect)
+    good, bad = analyse_study(counted(made, 2.5)), analyse_study(counted(made, 2.2))
+    assert good.nothing_learned is None and [one.held for one in good.verdicts] == [True, True]
+    assert bad.nothing_learned is not None and [one.held for one in bad.verdicts] == [None, None]
+    assert bad.nothing_learned.startswith("Nothing has been learned yet: not a test of the claim.")
+    assert "counting 3-grams has 2.200" in bad.nothing_learned
+    page = write_study_report(tmp_path / "s").read_text()
+    first = page[page.index("<h1>") : page.index("</p>", page.index("<h1>"))]
+    assert "Nothing has been learned yet" in first
+    assert "counting 5-grams" in page and "1.700" in page
+    assert [row[0] for row in control_table(collect(tmp_path / "s"))[1:]] == [
+        "baseline",
+        "counting 3-grams",
+        "counting 5-grams",
+    ]

@@ -47,7 +47,10 @@ def batch(*, weights: bool = False) -> Batch[Tensor]:
     return Batch(inputs, targets, weights=torch.rand(3, 7, generator=random) if weights else None)
 
 
-@pytest.mark.parametrize("kind", parts("objective"))
+OF_TOKENS = [kind for kind, config in parts("objective").items() if not config.takes_vectors]
+
+
+@pytest.mark.parametrize("kind", OF_TOKENS)
 @pytest.mark.parametrize("weights", [False, True])
 def test_what_is_judged_is_what_is_learned(kind: str, weights: bool) -> None:
     objective = parts("objective")[kind]().build()  # pyrefly: ignore
@@ -74,6 +77,28 @@ def test_next_token_by_hand() -> None:
                 assert judged.metrics["accuracy"][row, place] == (known.argmax() == target)
                 total -= float(given.weights[row, place]) * known[target].item()
     assert NEXT_TOKEN.loss(model, given).total.item() == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["next-token", "given-source"])
+def test_smoothed_labels_are_learned_and_not_reported(kind: str) -> None:
+    model, given = Table(), batch(weights=True)
+    objective = parts("objective")[kind](label_smoothing=0.2).build()  # pyrefly: ignore
+    loss = objective.loss(model, given)
+    scored = given.targets >= 0
+    logits, targets = model(given.inputs)[scored], given.targets[scored]
+    each = F.cross_entropy(logits, targets, label_smoothing=0.2, reduction="none")
+    assert loss.total.item() == pytest.approx((each * given.weights[scored]).sum().item(), rel=1e-5)
+    plain = NEXT_TOKEN.loss(model, given).total.item()
+    assert loss.reported is not None and loss.reported.item() == pytest.approx(plain, rel=1e-5)
+    judged = objective.evaluate(model, given)
+    assert (judged.losses * counts(given)).sum().item() == pytest.approx(plain, rel=1e-5)
+    arrays = Batch(**{name: value.numpy() for name, value in given.items()})
+    still = SGD(model.parameters(), lr=0.0)
+    still.param_groups[0]["base_lr"] = 0.0
+    steps = training_steps(
+        model, [still], lambda *_: arrays, steps=range(1), seed=0, schedule=lambda _: 1.0, objective=objective
+    )
+    assert next(steps).loss == pytest.approx(plain / given.weight, rel=1e-5)
 
 
 def test_a_loss_is_summed_in_float32_or_wider() -> None:

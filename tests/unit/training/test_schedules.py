@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.config.parts import parts
-from octavo.training.schedules import constant, cosine, linear, stable_decay, warmed
+from octavo.training.schedules import constant, cosine, inverse_root, linear, stable_decay, warmed
 
 floors = st.floats(0, 1)
 
@@ -33,6 +33,14 @@ def test_cosine_by_hand() -> None:
 def test_stable_decay_by_hand() -> None:
     found = [stable_decay(step, steps=10, decay=0.5, floor=0.0) for step in range(10)]
     assert found == pytest.approx([1, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25, 0])
+
+
+def test_inverse_root_by_hand() -> None:
+    found = [inverse_root(step, scale=4) for step in (0, 4, 12, 32)]
+    assert found == pytest.approx([1, math.sqrt(0.5), 0.5, 1 / 3])
+    by_warmup = parts("schedule")["inverse-root"](warmup=3, scale=4).build(steps=100)  # pyrefly: ignore
+    # The paper's min(step^-½, step · warmup^-1.5), each in terms of its highest value.
+    assert [by_warmup(step) for step in (0, 3, 15)] == pytest.approx([0.25, 1, 0.5])
 
 
 def test_warm_up_by_hand() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import Any, BinaryIO, ClassVar
+from typing import Annotated, Any, BinaryIO, ClassVar
 
 from pydantic import Field
 
-from octavo.config.parts import PartConfig, Strict
+from octavo.config.parts import PartConfig, PartOf, Strict
 from octavo.corpus.decoding import encoding_of, read_text
 from octavo.corpus.documents import Document, Report
+from octavo.corpus.records.base import RecordConfig
 from octavo.corpus.sandbox import Job, NeedsPassword, extract
 from octavo.corpus.secrets import Passwords
 from octavo.errors import MissingExtra
@@ -25,6 +26,11 @@ class ReaderOptions(Strict):
     name such as windows-1252."""
     field: str = Field("text", min_length=1)
     """Name of the field that holds the text in records (.jsonl, .json), or of the column (.csv, .parquet, hf:)."""
+    records: Annotated[RecordConfig, PartOf("record", "text")] = Field(
+        {"kind": "text"}, validate_default=True
+    )
+    """What a record of a .jsonl or .json file is: text, or what a model is tuned on: conversations, preferences,
+    prompts."""
     strip_gutenberg: bool = True
     """Cut off Project Gutenberg's header and licence."""
     password_variable: str = Field("OCTAVO_PASSWORD", min_length=1)

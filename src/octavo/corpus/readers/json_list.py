@@ -10,7 +10,8 @@ from typing import BinaryIO, ClassVar, Literal
 from octavo.config.parts import register
 from octavo.corpus.documents import Document, Report
 from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
-from octavo.corpus.readers.jsonl import JsonLines, file_in, sound, text_in
+from octavo.corpus.readers.jsonl import JsonLines, file_in
+from octavo.corpus.records.base import LeftOut, RecordConfig
 from octavo.errors import CorpusError
 
 LARGEST = 256 << 20  # bytes; such a file is read whole
@@ -21,9 +22,10 @@ class JsonList(Reader):
 
     gives_records = True
 
-    def __init__(self, *, encoding: str, field: str, report: Report) -> None:
+    def __init__(self, *, encoding: str, field: str, records: RecordConfig, report: Report) -> None:
         self._encoding = encoding
         self._field = field
+        self._records = records
         self._report = report
 
     def read(self, file: BinaryIO, name: str) -> Iterator[Document]:
@@ -47,7 +49,11 @@ class JsonList(Reader):
         records = found if isinstance(found, list) else [found]
         for number, record in enumerate(records, start=1):
             place = f"{name}, record {number}"
-            text = sound(record, place) if isinstance(record, str) else text_in(record, self._field, place)
+            try:
+                text = self._records.text(record, place, self._field)
+            except LeftOut as error:
+                self._report(f"left out: {error.what}")
+                continue
             if text:
                 yield Document(place, iter([text]), file_in(record, place))
 
@@ -62,7 +68,10 @@ class JsonList(Reader):
             whole = False
         if not whole or not second.strip():
             return None
-        return JsonLines(encoding=self._encoding, field=self._field, report=self._report).read(file, name)
+        lines = JsonLines(
+            encoding=self._encoding, field=self._field, records=self._records, report=self._report
+        )
+        return lines.read(file, name)
 
 
 @register("reader")
@@ -75,4 +84,6 @@ class JsonListConfig(ReaderConfig):
 
     def build(self, options: ReaderOptions, report: Report) -> JsonList:
         """Make the reader."""
-        return JsonList(encoding=options.encoding, field=options.field, report=report)
+        return JsonList(
+            encoding=options.encoding, field=options.field, records=options.records, report=report
+        )

@@ -6,6 +6,7 @@ theirs as ours.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,16 +44,16 @@ NOTHING = object()
 """Not given; None is a value."""
 
 
-class Setting:
+class Setting(ABC):
     """Something that an architecture's settings say."""
 
+    @abstractmethod
     def write(self, shape: Shape) -> dict[str, Any]:
         """Their keys and values."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, theirs: Mapping[str, Any], fields: dict[str, Any]) -> None:
         """Put what their settings say into the fields of a `Shape`. Raises InputError for what ours cannot say."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

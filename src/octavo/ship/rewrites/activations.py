@@ -95,13 +95,14 @@ def _from_table(shape: Shape, allowed: Allowed) -> Shape | None:
     return _turns("gelu", "gelu_table")(shape, allowed) or _turns("gelu_tanh", "gelu_table")(shape, allowed)
 
 
+# No architecture of llama.cpp has another GELU: its library asks for no exact one.
 HALF = Rewrite(
     name="GELU from a table",
     mends=frozenset({"activation"}),
     shape=_from_table,
     tensors=lambda weights, after: dict(weights.tensors),
     says=lambda before, after: (
-        "GELU comes from a table of 16-bit numbers, by its tanh form, 2e-3 off at most below 4"
+        "GELU comes from a table of 16-bit numbers, by its tanh form, 2.5e-3 off at most below 8 and 4e-3 beyond"
     ),
-    error=2e-3,
+    error=4e-3,
 )

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from octavo.errors import InputError, MissingExtra
+from octavo.ship.solver import Solution, because
 from octavo.ship.weights import Shape, Weights
 from octavo.tokenizers import Tokenizer
 
@@ -33,6 +34,16 @@ class Said:
     how: str
     steps: tuple[str, ...] = ()
     why: str = ""
+
+
+def in_words(found: Solution) -> Said:
+    """What the solver found for an architecture."""
+    title, steps = found.architecture.title, tuple(map(str, found.steps))
+    if found.conflicts:
+        return Said("impossible", title, steps, because(found))
+    if found.near:
+        return Said("approximate", title, steps, "; ".join(map(str, found.near)))
+    return Said("exact", title, steps)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 from torch import Tensor
 
 from octavo.ship.architectures import architectures
-from octavo.ship.solver import because, solve
-from octavo.ship.targets.base import Opened, Parcel, Said, Target
+from octavo.ship.solver import solve
+from octavo.ship.targets.base import Opened, Parcel, Said, Target, in_words
 from octavo.ship.targets.hf import prompt_of
 from octavo.ship.tokenizer_gguf import said, vocabulary
 from octavo.ship.weights import Shape
@@ -30,16 +30,10 @@ class GGUF(Target):
     title = "llama.cpp"
     rank = 1
     packages: ClassVar[dict[str, str]] = {"gguf": "gguf", "llama_cpp": "llama-cpp-python"}
-    types: ClassVar[tuple[str, ...]] = ("float32", "float16", "bfloat16", "q8_0", "q4_0")
+    types: ClassVar[tuple[str, ...]] = ("float32", "float16", "bfloat16", "q8_0", "q4_1", "q4_0")
 
     def model(self, shape: Shape) -> Said:
-        found = solve(shape, architectures("gguf").values())
-        title, steps = found.architecture.title, tuple(map(str, found.steps))
-        if found.conflicts:
-            return Said("impossible", title, steps, because(found))
-        if found.near:
-            return Said("approximate", title, steps, "; ".join(map(str, found.near)))
-        return Said("exact", title, steps)
+        return in_words(solve(shape, architectures("gguf").values()))
 
     def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Said:
         return said(kind, made)
@@ -105,9 +99,12 @@ _FILE_TYPES = {
     "float16": "MOSTLY_F16",
     "bfloat16": "MOSTLY_BF16",
     "q8_0": "MOSTLY_Q8_0",
+    "q4_1": "MOSTLY_Q4_1",
     "q4_0": "MOSTLY_Q4_0",
 }
-_TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "q8_0": "Q8_0", "q4_0": "Q4_0"}
+_TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"} | {
+    each: each.upper() for each in ("q8_0", "q4_1", "q4_0")
+}
 LONGEST = 4096  # bytes of a token, as room for it
 BLOCK = 32  # numbers of a row that are rounded together
 
@@ -127,7 +124,7 @@ def _write_tokenizer(writer: Any, tokenizer: Tokenizer) -> None:
     writer.add_tokenizer_model(found.model)
     if found.model == "no_vocab":
         return
-    writer.add_tokenizer_pre("gpt-2" if found.model == "gpt2" else "default")
+    writer.add_tokenizer_pre(found.pre if found.model == "gpt2" else "default")
     writer.add_token_list(found.tokens)
     writer.add_token_types(found.types)
     if found.merges:
@@ -152,8 +149,12 @@ def modelfile(parcel: Parcel) -> str:
     ]
     lines.append(f"PARAMETER temperature {parcel.temperature:g}")
     end = parcel.tokenizer.end
-    if end is not None:
-        lines.append(f'PARAMETER stop "{parcel.tokenizer.token_text(end)}"')
+    if end is None:  # nothing else would stop it
+        lines.append(f"PARAMETER num_predict {parcel.weights.shape.context}")
+    else:
+        text = parcel.tokenizer.token_text(end)
+        mark = '"' * (3 if '"' in text else 1)
+        lines.append(f"PARAMETER stop {mark}{text}{mark}")
     return "\n".join(lines) + "\n"
 
 

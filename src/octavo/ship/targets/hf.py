@@ -15,11 +15,12 @@ from torch import Tensor
 
 from octavo.errors import InputError
 from octavo.ship.architectures import architectures
-from octavo.ship.solver import because, solve
-from octavo.ship.targets.base import Opened, Parcel, Said, Target
-from octavo.ship.tokenizer_json import EXACT, named, tokenizer_json
+from octavo.ship.solver import solve
+from octavo.ship.targets.base import Opened, Parcel, Said, Target, in_words
+from octavo.ship.tokenizer_json import KINDS, named, tokenizer_json, why_near
 from octavo.ship.weights import Shape
 from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.chat import JINJA, has_chat
 
 SHARD = 2 * 2**30
 """Bytes of one file of weights at most; a larger tensor has a file of its own."""
@@ -33,20 +34,12 @@ class HuggingFace(Target):
     packages: ClassVar[dict[str, str]] = {"transformers": "transformers", "tokenizers": "tokenizers"}
 
     def model(self, shape: Shape) -> Said:
-        found = solve(shape, architectures("hf").values())
-        title, steps = found.architecture.title, tuple(map(str, found.steps))
-        if found.conflicts:
-            return Said("impossible", title, steps, because(found))
-        if found.near:
-            return Said("approximate", title, steps, "; ".join(map(str, found.near)))
-        return Said("exact", title, steps)
+        return in_words(solve(shape, architectures("hf").values()))
 
     def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Said:
-        if kind in EXACT:
-            return Said("exact", "tokenizer.json")
-        if kind == "word":
-            why = "the ids are the run's, but the text of ids is spaced by simpler rules"
-            return Said("approximate", "tokenizer.json", (), why)
+        if kind in KINDS:
+            why = why_near(made)
+            return Said("approximate" if why else "exact", "tokenizer.json", (), why)
         return Said("impossible", "tokenizer.json", (), f"it has no tokenizers of kind '{kind}'")
 
     def write(self, parcel: Parcel, folder: Path) -> None:
@@ -67,7 +60,8 @@ class HuggingFace(Target):
         sampling = {"do_sample": parcel.temperature > 0, "max_length": found.shape.context}
         if parcel.temperature > 0:
             sampling |= {"temperature": parcel.temperature, "top_k": 0, "top_p": 1.0}
-        _json(folder / "generation_config.json", {**ids, **sampling})
+        ends = {"eos_token_id": sorted(tokenizer.ends)} if has_chat(tokenizer) else {}
+        _json(folder / "generation_config.json", {**ids, **ends, **sampling})
         write_tokenizer(tokenizer, folder, context=found.shape.context)
 
     def how_to_run(self, parcel: Parcel) -> str:
@@ -111,10 +105,11 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, *, context: int) -> None
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": context,
             "clean_up_tokenization_spaces": False,
-            "split_special_tokens": True,
+            "split_special_tokens": not has_chat(tokenizer),  # the template's own are text to that library
             "add_bos_token": False,
             **special,
             **({"pad_token": special["eos_token"]} if "eos_token" in special else {}),
+            **({"chat_template": JINJA} if has_chat(tokenizer) else {}),
         },
     )
 
@@ -172,7 +167,7 @@ class OpenedFolder(Opened):
 
     def encode(self, text: str) -> list[int] | None:
         try:
-            return self.tokenizer.encode(text, add_special_tokens=False)
+            return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
         except Exception:  # the library raises nothing more special for a character that it lacks
             return None
 

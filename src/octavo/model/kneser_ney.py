@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from octavo.model.counting import rank_pairs
+
 CHUNK = 1 << 20
 """Tokens that are scored at once, which bounds the memory."""
 
@@ -42,6 +44,8 @@ class Level:
 
     keys: np.ndarray
     """Sorted; key = (place of the context in the level beneath) · V + (last token)."""
+    counts: np.ndarray
+    """How often each occurs."""
     occurrences: Estimate
     """For the order that is asked for."""
     predecessors: Estimate | None
@@ -116,21 +120,22 @@ class Match:
 
 def count_levels(tokens: np.ndarray, *, vocab_size: int, highest: int) -> Iterator[Level]:
     """The levels 1 to `highest` (or n) of (n ≥ 1,) token ids, one after the other."""
-    tokens = tokens.astype(np.int64)
-    places = np.zeros(len(tokens) + 1, np.int64)  # of the (k − 1)-gram that starts at each position
+    tokens = np.ascontiguousarray(tokens, np.int32)
+    places = np.zeros(len(tokens) + 1, np.int32)  # of the (k − 1)-gram that starts at each position
     size = 1  # how many different ones there are
     held: _Counted | None = None  # order k − 1, until its predecessors are known
     for k in range(1, min(highest, len(tokens)) + 1):
-        grams = places[: len(tokens) - k + 1] * vocab_size + tokens[k - 1 :]
-        keys, here, counts = np.unique(grams, return_inverse=True, return_counts=True)
+        before, last = places[: len(tokens) - k + 1], tokens[k - 1 :]
+        here, first = rank_pairs(before, last, size, vocab_size)
         if held is not None:
-            suffixes = np.empty(len(keys), np.int64)  # each k-gram without its first token
-            suffixes[here] = places[1:]
-            predecessors = np.bincount(suffixes, minlength=size)
+            predecessors = np.bincount(
+                places[1:][first], minlength=size
+            )  # each k-gram without its first token
             predecessors[places[0]] += 1  # the start of the text counts as one too
             yield _level(held, predecessors, vocab_size)
-        held = _Counted(keys, counts, size)
-        places, size = here, len(keys)
+        keys = before[first].astype(np.int64) * vocab_size + last[first]
+        held = _Counted(keys, np.bincount(here, minlength=len(first)), size)
+        places, size = here, len(first)
     assert held is not None, "a text of at least one token"
     yield _level(held, None, vocab_size)
 
@@ -139,6 +144,7 @@ def _level(counted: _Counted, predecessors: np.ndarray | None, vocab_size: int) 
     contexts = counted.keys // vocab_size
     return Level(
         counted.keys,
+        counted.counts,
         estimate(counted.counts, contexts, counted.contexts),
         None if predecessors is None else estimate(predecessors, contexts, counted.contexts),
     )

@@ -1,0 +1,108 @@
+"""octavo chat: a conversation with a trained model, in the terminal or through a pipe."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from octavo.cli.common import RunPath, Which, complain, show, show_text
+from octavo.cli.generate import PLAIN, Drawing
+from octavo.errors import InputError
+
+if TYPE_CHECKING:
+    from octavo.tuning.talk import Talk
+
+COMMANDS = "/reset begins anew, /save FILE keeps the conversation, /quit ends (so does Ctrl-D)"
+
+
+def chat_command(
+    run: RunPath,
+    *,
+    system: Annotated[str, Parameter(help="What the system says first.", allow_leading_hyphen=True)] = "",
+    drawing: Drawing = PLAIN,
+    checkpoint: Which = "best",
+) -> int:
+    """Talk with a tuned model; a model that was not tuned goes on from each line.
+
+    Each line is a question. The history stays within the model's context, and what falls out of it is said. Lines that
+    begin with a slash are commands: /reset, /save FILE, /quit, /help.
+
+    For example:
+
+    octavo chat runs/chat
+
+    octavo chat runs/chat --system "Tell short stories." --temperature 0.5
+
+    echo "tell of snail. in forest. end happy." | octavo chat runs/wishes
+    """
+    from octavo.runs.run import Run
+    from octavo.tuning.talk import Talk
+
+    how = drawing.as_options()
+    talk = Talk(Run.open(run, checkpoint=checkpoint), system=system, **how)
+    if not talk.answers:
+        complain(
+            f"{run} was not tuned for conversations: it goes on from each line, and sees nothing before it."
+        )
+    complain(f"seed {how['seed']}; {COMMANDS}")
+    terminal = sys.stdin.isatty()
+    while (line := _line(terminal)) is not None:
+        if not line.strip():
+            continue
+        try:
+            if line.startswith("/"):
+                if _obeyed(talk, line):
+                    return 0
+            else:
+                _answer(talk, line)
+        except InputError as error:  # a question that cannot be asked ends nothing
+            complain(f"error: {error}")
+    return 0
+
+
+def _line(terminal: bool) -> str | None:
+    """The next line without its end; None where there is none."""
+    if terminal:
+        show_text("> ", end="")
+        sys.stdout.flush()
+    raw = sys.stdin.buffer.readline()
+    if not raw:
+        return None
+    try:
+        return raw.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InputError("The line is not UTF-8 text.") from error
+
+
+def _answer(talk: Talk, line: str) -> None:
+    """Print the answer as it is written, and say what fell out of the context."""
+    before, pieces = talk.forgotten, talk.ask(line)
+    first = next(pieces, "")  # before anything is printed, so that an error stands alone
+    if gone := talk.forgotten - before:
+        complain(f"the {gone} oldest messages no longer fit into the context; the model does not see them")
+    show_text(first, end="")
+    for piece in pieces:
+        show_text(piece, end="")
+        sys.stdout.flush()
+    show()
+
+
+def _obeyed(talk: Talk, line: str) -> bool:
+    """Do what a command says; whether it ends the talk. Raises InputError for one that there is not."""
+    command, _, rest = line.partition(" ")
+    if command == "/quit":
+        return True
+    if command == "/reset":
+        talk.reset()
+        complain("begun anew")
+    elif command == "/save" and rest.strip():
+        talk.save(Path(rest.strip()).expanduser())
+        complain(f"saved in {rest.strip()}")
+    elif command == "/help":
+        complain(COMMANDS)
+    else:
+        raise InputError(f"There is no command '{line.strip()}'.", remedy=COMMANDS)
+    return False

@@ -1,0 +1,87 @@
+"""octavo forecast: sample paths of the rows that follow, and their quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter, validators
+
+from octavo.cli.common import Force, Json, RunPath, Text, Which, complain, print_json, print_table, show
+
+Positive = validators.Number(gte=1)
+
+
+def forecast_command(
+    run: RunPath,
+    *,
+    text: Text = None,
+    steps: Annotated[
+        int | None,
+        Parameter(
+            help="Rows to forecast; default: those at the file's end that have no channels.",
+            validator=Positive,
+        ),
+    ] = None,
+    samples: Annotated[
+        int, Parameter(help="Paths that are drawn.", validator=validators.Number(gte=2))
+    ] = 200,
+    seed: Annotated[
+        int, Parameter(help="The same one draws the same paths.", validator=validators.Number(gte=0))
+    ] = 0,
+    out: Annotated[
+        Path | None, Parameter(help="A file for all paths and quantiles: .csv, .json or .parquet.")
+    ] = None,
+    plot: Annotated[Path | None, Parameter(help="A file for a plot with fans: .svg or .png.")] = None,
+    force: Force = False,
+    checkpoint: Which = "best",
+    json: Json = False,
+) -> int:
+    """Forecast what follows each series of a table.
+
+    Rows at a file's end without channels are those to come: they say the covariates, and how many steps.
+
+    For example:
+
+    octavo forecast runs/forces --text runner.txt --steps 60 --samples 500 --out paths.csv --plot fan.svg
+    """
+    from octavo.errors import InputError
+    from octavo.ground.console import Console
+    from octavo.runs.forecast_files import check_targets, plot_forecast, write_forecast
+    from octavo.runs.forecasts import summary
+    from octavo.runs.run import Run
+
+    check_targets(out, plot, force=force)
+    loaded = Run.open(run, checkpoint=checkpoint)
+    if not text and loaded.config.model.takes_vectors:
+        raise InputError(
+            "Forecast what?", remedy="--text FILE, a table with the columns that the run learned from"
+        )
+    found = loaded.forecast(text or (), steps=steps, samples=samples, seed=seed, console=Console(quiet=json))
+    complain(f"seed {seed}")
+    if out is not None:
+        write_forecast(found, out)
+    if plot is not None:
+        plot_forecast(found[0], plot)
+    if json:
+        print_json([summary(one) for one in found])
+        return 0
+    show_quantiles([summary(one) for one in found])
+    for path in (out, plot):
+        if path is not None:
+            show(f"wrote {path}")
+    return 0
+
+
+def show_quantiles(found: Sequence[Mapping[str, Any]]) -> None:
+    """Of each series and channel, the quantiles of some steps."""
+    for one in found:
+        show(one["name"])
+        for name, channel in one["channels"].items():
+            levels = channel["quantiles"]
+            last = len(levels["50"])
+            places = sorted({1, max(1, last // 4), max(1, last // 2), last})
+            rows = [[f"+{step}", *(f"{levels[q][step - 1]:.4g}" for q in levels)] for step in places]
+            print_table(rows, head=[name, *(f"{q} %" for q in levels)])
+        show()

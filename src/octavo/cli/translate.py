@@ -1,0 +1,211 @@
+"""octavo translate: a model of pairs translates lines, scores given pairs, and is judged."""
+
+from __future__ import annotations
+
+import json as json_
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter, validators
+
+from octavo.cli.common import Json, RunPath, Which, complain, show_text
+from octavo.errors import InputError
+
+if TYPE_CHECKING:
+    from octavo.generation.beam import Search
+    from octavo.generation.translator import Translator
+    from octavo.runs.run import Run
+
+Positive = validators.Number(gte=1)
+Pairs = list[Path] | None
+
+File = Annotated[
+    Path | None, Parameter(help="A file with a source on each line; without it, standard input.")
+]
+Prompt = Annotated[
+    list[str] | None,
+    Parameter(
+        help="A source, in place of a file.", negative="", consume_multiple=False, allow_leading_hyphen=True
+    ),
+]
+Beams = Annotated[
+    int, Parameter(help="Hypotheses that are followed at the same time; 1 is greedy.", validator=Positive)
+]
+Penalty = Annotated[
+    float,
+    Parameter(
+        help="α: scores are log p / ((5 + tokens) / 6)^α. 0 favours short translations.",
+        validator=validators.Number(gte=0, lte=10),
+    ),
+]
+Best = Annotated[int, Parameter(help="The best N of each source, with their scores.", validator=Positive)]
+Average = Annotated[
+    int, Parameter(help="Use the mean of the last N checkpoints' weights.", validator=Positive)
+]
+Score = Annotated[
+    Pairs,
+    Parameter(
+        help="Score given pairs instead: two parallel files, a .tsv or a .jsonl.",
+        consume_multiple=True,
+        negative="",
+    ),
+]
+
+
+Judge = Annotated[
+    Pairs,
+    Parameter(
+        help="Judge it on given pairs: BLEU and chrF (extra: translate), beside copying and IBM model 1.",
+        consume_multiple=True,
+        negative="",
+    ),
+]
+Against = Annotated[
+    Path | None,
+    Parameter(help="With --judge: another run, compared on the same pairs by a paired bootstrap."),
+]
+
+
+def translate_command(
+    run: RunPath,
+    *,
+    text: File = None,
+    prompt: Prompt = None,
+    beams: Beams = 5,
+    length_penalty: Penalty = 0.6,
+    best: Best = 1,
+    average: Average = 1,
+    score: Score = None,
+    judge: Judge = None,
+    against: Against = None,
+    checkpoint: Which = "best",
+    json: Json = False,
+) -> int:
+    """Translate with a model that was trained on pairs: a line in, a line out, as they come.
+
+    --json prints one document on each line. A score is that by which translations are ranked; log_probability is that
+    of the whole translation, its end included, in nats.
+
+    For example:
+
+    octavo translate runs/translate-demo --prompt "ha you see my kite?"
+
+    octavo translate runs/de --text new.en --beams 5 --average 5
+
+    octavo translate runs/de --score test.en test.de --json
+
+    octavo translate runs/de --judge test.en test.de --against runs/de-wide
+
+    cat new.en | octavo translate runs/de --beams 1
+    """
+    from octavo.generation.beam import Search
+    from octavo.runs.run import Run
+
+    if best > beams:
+        raise InputError(f"{best} translations of {beams} beams cannot be given.", remedy=f"--beams {best}")
+    given = {"--text": text, "--prompt": prompt, "--score": score, "--judge": judge}
+    if len(named := [name for name, value in given.items() if value]) > 1:
+        raise InputError(f"{' and '.join(named)} exclude each other.", remedy=f"leave {named[0]} out")
+    if against is not None and not judge:
+        raise InputError("--against has nothing to do here.", remedy="it goes with --judge")
+    loaded = Run.open(run, checkpoint=checkpoint)
+    translator = loaded.translator()
+    if average > 1:
+        from octavo.translation.average import average as averaged
+
+        steps = averaged(loaded, average)
+        complain(f"the mean of the checkpoints of steps {', '.join(map(str, steps))}")
+    if score:
+        show_scores(translator, score, json)
+    elif judge:
+        show_judged(loaded, given_pairs(judge), Search(beams, length_penalty), against, json)
+    else:
+        show_lines(translator, text, prompt, Search(beams, length_penalty), best, json)
+    return 0
+
+
+def show_lines(
+    translator: Translator, text: Path | None, prompt: list[str] | None, search: Search, best: int, json: bool
+) -> None:
+    """Translations as they come: one a line, or for the best N the score before each, or JSON."""
+    from octavo.translation.lines import lines_of, translated
+
+    most = {"most": 1} if text is None and prompt is None and sys.stdin.isatty() else {}
+    try:
+        opened = text.open("rb") if text is not None else nullcontext(sys.stdin.buffer)
+    except OSError as error:
+        raise InputError(f"{text} cannot be read: {error.strerror}.") from error
+    with opened as file:
+        name = "--prompt" if prompt else str(text or "standard input")
+        lines = prompt or lines_of(file, name)
+        for source, found in translated(translator, lines, search, name=name, **most):
+            if json:
+                put({"source": source, "translations": [one.as_dict() for one in found[:best]]})
+            elif best == 1:
+                show_text(found[0].text if found else "")
+            else:
+                show_text("".join(f"{one.found.score:.4f}\t{one.text}\n" for one in found[:best]))
+            sys.stdout.flush()
+
+
+def show_scores(translator: Translator, paths: list[Path], json: bool) -> None:
+    """log p(target | source) of each pair, and of all."""
+    pairs = given_pairs(paths)
+    scores = translator.scores(pairs)
+    for (source, target), (total, tokens) in zip(pairs, scores, strict=True):
+        if json:
+            put({"source": source, "target": target, "log_probability": total, "tokens": tokens})
+        else:
+            show_text(f"{total:.4f}\t{tokens}\t{source}\t{target}")
+    whole, count = sum(total for total, _ in scores), sum(tokens for _, tokens in scores)
+    complain(f"{len(pairs):,} pairs, {-whole / count:.4f} nats per target token")
+
+
+def given_pairs(paths: list[Path]) -> list[tuple[str, str]]:
+    """The pairs in files. Raises InputError where there are none."""
+    from octavo.corpus.files import Spool, find_files
+    from octavo.corpus.pairs import FIELDS, read_pairs
+
+    files = find_files([str(path) for path in paths], lambda _: True, Spool(), complain)
+    pairs = [(pair.source, pair.target) for pair in read_pairs(files, FIELDS, "auto", complain)]
+    if not pairs:
+        raise InputError(f"{paths[0]} holds no pairs.")
+    return pairs
+
+
+def show_judged(
+    run: Run, pairs: list[tuple[str, str]], search: Search, against: Path | None, json: bool
+) -> None:
+    """BLEU and chrF of the run and of the baselines, and how two runs differ."""
+    from octavo.cli.common import print_json, print_table, show
+    from octavo.runs.run import Run
+    from octavo.translation.systems import compared
+
+    other = None if against is None else Run.open(against)
+    found = compared(run, other, pairs, search, report=complain)
+    if json:
+        print_json(found)
+        return
+    rows = [
+        [
+            name,
+            f"{one['bleu']['score']:.2f}",
+            f"{one['chrf']['score']:.2f}",
+            f"{one['tokenized_bleu']['score']:.2f}",
+        ]
+        for name, one in found["systems"].items()
+    ]
+    print_table(rows, head=["system", "BLEU", "chrF", "BLEU of tokens, lower case"])
+    scored = next(iter(found["systems"].values()))
+    for name in ("bleu", "chrf", "tokenized_bleu"):
+        show(f"{name}: {scored[name]['signature']}")
+    if difference := found.get("difference"):
+        low, high = difference["interval"]
+        show(f"BLEU differs by {difference['difference']:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}")
+
+
+def put(data: dict[str, Any]) -> None:
+    """A document on one line."""
+    show_text(json_.dumps(data, ensure_ascii=False))

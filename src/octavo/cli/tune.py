@@ -1,0 +1,22 @@
+"""octavo tune: from a model that continues texts to one that does what is wanted; one file per sub-verb."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+from octavo.cli.tune_ceiling import ceiling_command
+from octavo.cli.tune_rl import judge_command, rl_command
+from octavo.cli.tune_sft import sft_command
+
+tune_command = App(
+    name="tune",
+    help="From a model that continues texts to one that does what is wanted, with the ceiling drawn in.",
+    help_format="plaintext",
+)
+for name, command in (
+    ("sft", sft_command),
+    ("rl", rl_command),
+    ("judge", judge_command),
+    ("ceiling", ceiling_command),
+):
+    tune_command.command(command, name=name)

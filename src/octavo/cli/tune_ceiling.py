@@ -1,0 +1,143 @@
+"""octavo tune ceiling: the best that any tuning could reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter, validators
+
+from octavo.cli.common import Force, Json, Which, complain, print_json, print_table, show
+
+if TYPE_CHECKING:
+    from octavo.tuning.measured import Ceiling
+
+Base = Annotated[
+    str,
+    Parameter(help="A run folder or checkpoint folder, or storyteller: the built-in one, counted exactly."),
+]
+RewardName = Annotated[
+    str,
+    Parameter(
+        help="pidgin, ends-happily, question, length, words, arithmetic or sum; with options "
+        "'{kind: words, must: [snail]}'; or a Python file with a function reward(prompt, text), which is run."
+    ),
+]
+Prompts = Annotated[
+    Path | None,
+    Parameter(help="A file of prompts: one a line, or a YAML or JSON list. Without it: the document start."),
+]
+Count = Annotated[int, Parameter(help="Texts to write for each prompt.", validator=validators.Number(gte=2))]
+Tokens = Annotated[
+    int | None,
+    Parameter(help="Tokens of a text at most; default: the run's.", validator=validators.Number(gte=1)),
+]
+SHOWN = 9
+"""Points in the table."""
+
+
+def ceiling_command(
+    base: Base,
+    *,
+    reward: RewardName,
+    prompts: Prompts = None,
+    samples: Count = 512,
+    tokens: Tokens = None,
+    seed: Annotated[int, Parameter(help="The same seed writes the same texts.")] = 0,
+    plot: Annotated[Path | None, Parameter(help="Draw it, as SVG, into this file.")] = None,
+    checkpoint: Which = "best",
+    force: Force = False,
+    json: Json = False,
+) -> int:
+    """Say how much reward a model could get at each distance from what it is, whatever tunes it.
+
+    The best policy at each KL is the base's own probability times exp(reward/β). Its reward follows from how the
+    reward is distributed over the base's texts: no tuning is needed to know it. Best-of-n stands beside it.
+
+    For example:
+
+    octavo tune ceiling storyteller --reward ends-happily
+
+    octavo tune ceiling runs/pidgin-demo --reward '{kind: words, must: [snail, forest]}' --plot ceiling.svg
+    """
+    from octavo.ground.console import Console
+    from octavo.ground.output import Output
+    from octavo.tuning.measured import STORYTELLER, sampled_ceiling, storyteller_ceiling
+    from octavo.tuning.plots import frontier_plot
+    from octavo.tuning.rewards.named import named_reward
+
+    config, said = named_reward(reward)
+    for sentence in said:
+        complain(sentence)
+    output = None if plot is None else Output(plot, inputs=(base,), force=force)
+    if base == STORYTELLER:
+        found = storyteller_ceiling(config)
+    else:
+        from octavo.generation.prompts import read_prompts
+        from octavo.runs.run import Run
+
+        run = Run.open(base, checkpoint=checkpoint)
+        found = sampled_ceiling(
+            run.model,
+            run.tokenizer,
+            config,
+            prompts=read_prompts(prompts) if prompts else ("",),
+            samples=samples,
+            tokens=tokens or run.config.sampling.tokens,
+            seed=seed,
+            console=Console(quiet=json),
+        )
+    if output is not None:
+        with output.writing() as file:
+            file.write(frontier_plot(found.curve, found.best_of_n, name=config.kind).svg())
+    print_json(found.as_dict()) if json else _show(found, plot)
+    return 0
+
+
+def _show(found: Ceiling, plot: Path | None) -> None:
+    how = "exactly" if found.exact else f"from {found.samples:,} texts after {found.prompts:,} prompts"
+    show(f"The ceiling for {found.reward.kind}, {how}. KL in nats for a text.")
+    for why, count in found.failed.items():
+        complain(f"warning: the reward {why}: {count} of {found.samples:,} texts have none")
+    curve, best = found.curve, found.best_of_n
+    step = max(1, (len(curve.kl) - 1) // (SHOWN - 1))
+    chosen = sorted({*range(0, len(curve.kl), step), len(curve.kl) - 1})
+    show()
+    print_table(
+        [(_beta(curve.labels[i]), f"{curve.kl[i]:.3f}", *_reward(curve, i, found.exact)) for i in chosen],
+        head=("β", "KL", "reward", *(() if found.exact else ("90 %",))),
+    )
+    show(curve.ends)
+    show()
+    print_table(
+        [
+            (
+                f"best of {int(best.labels[i])}",
+                f"{best.kl[i]:.3f}",
+                *_reward(best, i, found.exact),
+                _spare(found, i),
+            )
+            for i in range(len(best.kl))
+        ],
+        head=("", "KL", "reward", *(() if found.exact else ("90 %",)), "nats above the ceiling's"),
+    )
+    show(best.ends)
+    if plot is not None:
+        show(f"plot: {plot}")
+
+
+def _beta(beta: float) -> str:
+    return {float("inf"): "∞", 0.0: "0"}.get(float(beta), f"{beta:.3g}")
+
+
+def _reward(curve: object, i: int, exact: bool) -> tuple[str, ...]:
+    from octavo.tuning.ceiling import Curve
+
+    assert isinstance(curve, Curve)
+    value = f"{curve.reward[i]:.4f}"
+    return (value,) if exact else (value, f"{curve.low[i]:.4f} to {curve.high[i]:.4f}")
+
+
+def _spare(found: Ceiling, i: int) -> str:
+    needed = found.curve.kl_at(float(found.best_of_n.reward[i]))
+    return "–" if needed is None else f"{max(0.0, found.best_of_n.kl[i] - needed):.3f}"

@@ -1,0 +1,153 @@
+"""octavo tune rl: reinforcement learning on a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter, validators
+
+from octavo.cli.common import (
+    Json,
+    Overrides,
+    RunPath,
+    complain,
+    print_json,
+    show,
+    show_text,
+    split_recipe,
+)
+from octavo.cli.tune_ceiling import RewardName
+from octavo.errors import InputError
+
+if TYPE_CHECKING:
+    from octavo.tuning.yardstick import Verdict
+
+Texts = Annotated[
+    int,
+    Parameter(
+        help="Texts of each model that are judged in the end, over all prompts.",
+        validator=validators.Number(gte=16),
+    ),
+]
+
+
+def rl_command(
+    base: Annotated[str | None, Parameter(help="The run to tune; with --resume, leave it out.")] = None,
+    *overrides: Overrides,
+    reward: RewardName | None = None,
+    prompts: Annotated[
+        Path | None, Parameter(help="A file of prompts: one a line, or a YAML or JSON list.")
+    ] = None,
+    recipe: Annotated[str, Parameter(help="A recipe of this kind: shipped, or a YAML file.")] = "tune-rl",
+    out: Annotated[Path | None, Parameter(help="The run folder; default: the next free runs/RECIPE.")] = None,
+    texts: Texts = 1024,
+    resume: Annotated[bool, Parameter(help="Resume the run in --out.", negative="")] = False,
+    overwrite: Annotated[bool, Parameter(help="Replace the run in --out by a new one.", negative="")] = False,
+    dry_run: Annotated[bool, Parameter(help="Print the resolved settings and stop.", negative="")] = False,
+    quiet: Annotated[bool, Parameter(help="No progress, only the pages' paths.", negative="")] = False,
+) -> int:
+    """Let a trained model write, judge what it wrote, and make better texts more probable.
+
+    In the end it is judged on prompts of its own: reward against the distance from where it started, with the ceiling
+    and best-of-n beside it, and what the tuning cost.
+
+    For example:
+
+    octavo tune rl runs/pidgin-demo --reward ends-happily --out runs/happy
+
+    octavo tune rl runs/pidgin-demo --reward '{kind: words, must: [snail]}' training.steps=40 objective.beta=0.1
+
+    octavo tune rl --out runs/happy --resume
+    """
+    from octavo.ground.console import Console
+    from octavo.runs.folder import free_name
+    from octavo.runs.train import train
+
+    base, overrides = split_recipe(base, overrides)
+    if resume:
+        if base is not None or reward is not None or prompts is not None:
+            raise InputError(
+                "--resume goes on with the run's own base, reward and prompts.", remedy="leave them out"
+            )
+        run = train(None, None, out, overrides=overrides, resume=True, quiet=quiet)
+    else:
+        tree = _tree(base, overrides, reward=reward, prompts=prompts, recipe=recipe)
+        if dry_run:
+            from octavo.config import to_yaml
+            from octavo.runs.settings import resolve
+
+            show_text(to_yaml(resolve(tree)), end="")
+            return 0
+        run = train(tree, None, out or free_name(Path(recipe).stem), overwrite=overwrite, quiet=quiet)
+    show_text(f"report: {run.report}")
+    return _judged(run.path, None, texts, Console(quiet=quiet), json=False)
+
+
+def _tree(
+    base: str | None, overrides: tuple[str, ...], *, reward: str | None, prompts: Path | None, recipe: str
+) -> dict[str, Any]:
+    """The recipe as plain data, with what was asked for on top."""
+    from octavo.config import apply_override, apply_value
+    from octavo.tuning.recipe import tuning_tree
+    from octavo.tuning.rewards.named import named_reward
+
+    if base is None:
+        raise InputError("Which model is to be tuned?", remedy="octavo tune rl RUN --reward KIND")
+    tree = tuning_tree(Path(base), recipe)
+    if reward is not None:
+        config, said = named_reward(reward)
+        for sentence in said:
+            complain(sentence)
+        apply_value(tree, "objective.reward", config.model_dump(mode="json"))
+    if prompts is not None:
+        apply_value(tree, "objective.prompts", str(prompts))
+    for override in overrides:
+        apply_override(tree, override)
+    return tree
+
+
+def judge_command(
+    run: RunPath,
+    *,
+    reward: RewardName | None = None,
+    texts: Texts = 1024,
+    json: Json = False,
+) -> int:
+    """Measure again what a tuned run reached and cost, also by another reward than the one that taught it.
+
+    For example:
+
+    octavo tune judge runs/happy
+
+    octavo tune judge runs/happy --reward pidgin --json
+    """
+    from octavo.ground.console import Console
+
+    return _judged(run, reward, texts, Console(quiet=json), json=json)
+
+
+def _judged(path: Path, reward: str | None, texts: int, console: object, *, json: bool) -> int:
+    from octavo.ground.console import Console
+    from octavo.runs.run import Run
+    from octavo.tuning.page import write_page
+    from octavo.tuning.rewards.named import named_reward
+    from octavo.tuning.yardstick import measure
+
+    assert isinstance(console, Console)
+    config, said = named_reward(reward) if reward is not None else (None, [])
+    for sentence in said:
+        complain(sentence)
+    run = Run.open(path)
+    verdict = measure(run, gold=config, texts=texts, console=console)
+    page = write_page(run, verdict)
+    print_json(verdict.figures) if json else _show(verdict, page)
+    return 0
+
+
+def _show(verdict: Verdict, page: Path) -> None:
+    for why, count in verdict.figures["failed_rewards"].items():
+        complain(f"warning: the reward {why}: {count} texts have none")
+    for sentence in verdict.sentences:
+        show(sentence)
+    show_text(f"tuning: {page}")

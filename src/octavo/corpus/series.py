@@ -1,0 +1,258 @@
+"""Series of numbers as a source: tables become rows of channels, and of covariates that are known in advance."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import AfterValidator, Field, field_validator
+
+from octavo.config.parts import PartConfig, register
+from octavo.corpus.documents import Report
+from octavo.corpus.tables import Table, find_tables, read_table
+from octavo.errors import CorpusError
+
+LONGEST_GAP = 10_000
+"""Rows that are filled in where times jump; across a longer jump a series is cut in two."""
+
+_DESCRIBED = 100  # files that a manifest lists
+
+
+@dataclass(frozen=True)
+class Series:
+    """Rows at even times.
+
+    Attributes:
+        name: what messages call it.
+        person: whose it is: nobody's series are split between training and validation.
+        rows: float32 (N, D), channels first, then covariates; NaN where a number is missing.
+    """
+
+    name: str
+    person: str
+    rows: np.ndarray
+
+
+class SeriesSource(ABC):
+    """Where series come from.
+
+    Attributes:
+        channels: names of what is predicted.
+        covariates: names of what is known in advance, the last columns of the rows.
+        rate: rows a second, if that is known.
+    """
+
+    channels: tuple[str, ...]
+    covariates: tuple[str, ...] = ()
+    rate: float | None = None
+
+    @abstractmethod
+    def series(self) -> Iterator[Series]:
+        """All series, in an order that never changes. Raises CorpusError."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What a run's manifest says about the source, as JSON values."""
+
+    def log_density(self, rows: np.ndarray) -> np.ndarray | None:
+        """Log of the true density of each row of a series (N, D) given those before it, (N,); None if nobody knows."""
+        return None
+
+
+class TableSeries(SeriesSource):
+    """Files of tables, each one series or several."""
+
+    def __init__(self, config: SeriesConfig, report: Report) -> None:
+        self._config, self._report = config, report
+        self._files = find_tables(config.paths)
+        self.covariates, self.rate = config.covariates, config.rate
+        self.channels = config.channels or self._all_columns(read_table(self._files[0]))
+
+    def _all_columns(self, table: Table) -> tuple[str, ...]:
+        others = {*self.covariates, self._config.person, self._config.time}
+        found = tuple(name for name in table.names if name not in others)
+        if not found:
+            raise CorpusError(f"{table.path} has no column left to predict.")
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": "series",
+            "paths": list(self._config.paths),
+            "files": [path.name for path in self._files[:_DESCRIBED]],
+            "more_files": max(0, len(self._files) - _DESCRIBED),
+        }
+
+    def series(self) -> Iterator[Series]:
+        for path in self._files:
+            table = read_table(path)
+            named = self._from_name(path)
+            columns = [table.numbers(name) for name in self.channels]
+            for name in self.covariates:
+                inside = name in table.names
+                columns.append(
+                    table.numbers(name) if inside else np.full(table.rows, self._number(path, named, name))
+                )
+            rows = np.stack(columns, axis=1).astype(np.float32)
+            for begin, end, person in self._pieces(table, named):
+                name = (
+                    path.name if (begin, end) == (0, table.rows) else f"{path.name} from {table.place(begin)}"
+                )
+                yield from self._even(table, Series(name, person, rows[begin:end]), begin)
+
+    def _from_name(self, path: Path) -> dict[str, str]:
+        if self._config.pattern is None:
+            return {}
+        match = re.search(self._config.pattern, path.name)
+        if match is None:
+            raise CorpusError(
+                f"The name of {path} does not fit corpus.pattern={self._config.pattern!r}.",
+                remedy="leave the file out, or another pattern",
+            )
+        return match.groupdict()
+
+    def _number(self, path: Path, named: dict[str, str], name: str) -> float:
+        try:
+            return float(named[name])
+        except KeyError:
+            raise CorpusError(
+                f"{path} has no column {name!r}, and corpus.pattern finds none in its name."
+            ) from None
+        except (TypeError, ValueError):
+            raise CorpusError(
+                f"{path}: corpus.pattern finds {name}={named[name]!r}, which is no number."
+            ) from None
+
+    def _pieces(self, table: Table, named: dict[str, str]) -> Iterator[tuple[int, int, str]]:
+        """Where each person's rows begin and end, and who that is."""
+        if self._config.person is None:
+            yield 0, table.rows, named.get("person") or table.path.stem
+            return
+        people = table.words(self._config.person)
+        begin = 0
+        for row in range(1, len(people) + 1):
+            if row == len(people) or people[row] != people[begin]:
+                if not people[begin]:
+                    raise CorpusError(
+                        f"{table.path}, {table.place(begin)}: nobody stands in {self._config.person!r}."
+                    )
+                yield begin, row, people[begin]
+                begin = row
+
+    def _even(self, table: Table, found: Series, begin: int) -> Iterator[Series]:
+        """The series with rows of NaN where its times jump."""
+        if self._config.time is None or len(found.rows) < 3:
+            yield found
+            return
+        times = table.numbers(self._config.time)[begin : begin + len(found.rows)]
+        steps = np.diff(times)
+        wrong = np.flatnonzero(~(steps > 0))
+        if len(wrong):
+            place = table.place(begin + int(wrong[0]) + 1)
+            raise CorpusError(
+                f"{table.path}, {place}: the time {self._config.time!r} is missing, or does not increase.",
+                remedy="sort the rows, or leave corpus.time out",
+            )
+        missing = np.round(steps / np.median(steps)).astype(np.int64) - 1
+        yield from _filled(found, missing)
+        if (missing > 0).any():
+            at = begin + int(np.flatnonzero(missing > 0)[0]) + 1
+            self._report(
+                f"{found.name}: {int((missing > 0).sum()):,} gaps in time, {int(missing.clip(0).sum()):,} rows long "
+                f"in all, the first before {table.place(at)}; nothing is predicted there"
+            )
+
+
+def _filled(found: Series, missing: np.ndarray) -> Iterator[Series]:
+    """The series with so many rows of NaN after each row; cut where a gap is too long."""
+    pieces, first = [found.rows[:1]], 1
+    part = 1
+    for row, gap in enumerate(missing.tolist(), 1):
+        if gap > 0:
+            pieces.append(found.rows[first:row])
+            first = row
+            if gap > LONGEST_GAP:
+                yield Series(f"{found.name}, part {part}", found.person, np.concatenate(pieces))
+                pieces, part = [], part + 1
+            else:
+                pieces.append(np.full((gap, found.rows.shape[1]), np.nan, np.float32))
+    pieces.append(found.rows[first:])
+    name = found.name if part == 1 else f"{found.name}, part {part}"
+    yield Series(name, found.person, np.concatenate(pieces))
+
+
+def _compiles(pattern: str | None) -> str | None:
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+    return pattern
+
+
+class SeriesSourceConfig(PartConfig):
+    """Base of the sources of numbers."""
+
+    numbers: ClassVar[bool] = True
+
+    held_out: tuple[str, ...] = ()
+    """Persons who are kept for validation. Empty: as many as `validation` says, chosen by the hash of their names."""
+
+    @field_validator("held_out", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+@register("source")
+class SeriesConfig(SeriesSourceConfig):
+    """Series of numbers in tables: CSV, TSV, columns parted by white space, Parquet, NPZ; each file one series, or as
+    many as persons follow one another in it."""
+
+    kind: Literal["series"] = "series"
+    paths: tuple[str, ...] = ()
+    """Files and folders."""
+    channels: tuple[str, ...] = ()
+    """Columns that are predicted, in the order in which chained channels see one another. Empty: all that are nothing
+    else."""
+    covariates: tuple[str, ...] = ()
+    """What is known in advance, such as speed or body mass: columns, or groups of `pattern`."""
+    time: str | None = None
+    """The column with the times: where it jumps, rows are missing. Empty: rows stand at even times."""
+    person: str | None = None
+    """The column that says whose a row is. Empty: `pattern` finds it in the file's name, and without one each file is
+    somebody else's."""
+    pattern: Annotated[str | None, AfterValidator(_compiles)] = Field(None, max_length=1000)
+    """A regular expression with named groups for the file's name: (?P<person>…), and a group for each covariate that is
+    no column."""
+    rate: float | None = Field(None, gt=0, le=1e9)
+    """Rows a second, so that horizons can be told in milliseconds."""
+
+    @field_validator("channels", "covariates")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError("a column is named twice")
+        return value
+
+    def build(self, report: Report | None = None) -> TableSeries:
+        """The source. Raises CorpusError."""
+        both = sorted({*self.channels} & {*self.covariates})
+        if both:
+            raise CorpusError(f"{both[0]!r} is a channel and a covariate; it can be one of them.")
+        return TableSeries(self, report or _silent)
+
+
+def _silent(sentence: str) -> None:
+    """Report to nobody."""
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Some names, and how many more."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

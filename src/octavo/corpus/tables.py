@@ -1,0 +1,217 @@
+"""Tables of numbers from files: CSV, TSV, columns parted by white space, Parquet, NPZ. Errors name file and line."""
+
+from __future__ import annotations
+
+import csv
+import math
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from octavo.errors import CorpusError, MissingExtra
+
+TEXT = (".csv", ".tsv", ".txt", ".dat", ".tab")
+SUFFIXES = (*TEXT, ".parquet", ".npz")
+MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
+"""Cells, in lower case, that say that a number is missing."""
+
+_SHOWN = 40  # characters of a wrong cell
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a file.
+
+    Attributes:
+        names: of the columns.
+        cells: a column by its place: numbers, or text as the file has it.
+        place: what messages call a row: "line 7".
+    """
+
+    path: Path
+    names: list[str]
+    cells: Callable[[int], Any]
+    place: Callable[[int], str]
+    rows: int
+
+    def find(self, name: str) -> int:
+        """The place of a column. CorpusError where there is none."""
+        if name not in self.names:
+            raise CorpusError(f"{self.path} has no column {name!r}; it has {_listed(self.names)}.")
+        return self.names.index(name)
+
+    def numbers(self, name: str) -> np.ndarray:
+        """A column as numbers (N,), NaN where one is missing. CorpusError where a cell holds none, or no finite one."""
+        column = self.cells(self.find(name))
+        if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
+            found = column.astype(np.float64)
+        else:
+            found = np.array([self._number(cell, name, row) for row, cell in enumerate(column)], np.float64)
+        infinite = np.flatnonzero(np.isinf(found) | (np.abs(found) > np.finfo(np.float32).max))
+        if len(infinite):
+            raise CorpusError(
+                f"{self.path}, {self.place(int(infinite[0]))}: column {name!r} is infinite, or too large for 32 bits.",
+                remedy="leave the cell empty where there is no number",
+            )
+        return found
+
+    def _number(self, cell: Any, name: str, row: int) -> float:
+        text = "" if cell is None else str(cell).strip()
+        if text.lower() in MISSING:
+            return math.nan
+        try:
+            if "_" not in text:  # which Python reads as a part of a number
+                return float(text)
+        except ValueError:
+            pass
+        hint = " (with a decimal comma?)" if text.replace(",", "", 1).lstrip("+-").isdigit() else ""
+        raise CorpusError(
+            f"{self.path}, {self.place(row)}: column {name!r} holds {text[:_SHOWN]!r}, which is no number{hint}.",
+            remedy="name the columns that are numbers: 'corpus.channels=[…]'; an empty cell or NaN is a missing number",
+        )
+
+    def words(self, name: str) -> list[str]:
+        """A column as text."""
+        return [str(cell).strip() for cell in self.cells(self.find(name))]
+
+
+def read_table(path: Path) -> Table:
+    """A file's table. Raises CorpusError (what is wrong, and in which line) or MissingExtra."""
+    try:
+        if path.suffix.lower() == ".parquet":
+            return _parquet(path)
+        if path.suffix.lower() == ".npz":
+            return _npz(path)
+        return _text(path)
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def find_tables(paths: Iterable[str]) -> list[Path]:
+    """The tables that paths name: files, and what folders hold of known kinds, by name. CorpusError where none is."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            found += sorted(p for p in path.rglob("*") if p.is_file() and p.suffix.lower() in SUFFIXES)
+        elif path.is_file():
+            if path.suffix.lower() not in SUFFIXES:
+                raise CorpusError(
+                    f"{path} is no table that Octavo reads; those end with {', '.join(SUFFIXES)}."
+                )
+            found.append(path)
+        else:
+            raise CorpusError(f"There is no file or folder {path}.")
+    if not found:
+        raise CorpusError(f"There is no table in {_listed([str(path) for path in paths])}.")
+    return list(dict.fromkeys(found))
+
+
+def _text(path: Path) -> Table:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise CorpusError(f"{path} is no text in UTF-8 (byte {error.start:,}).") from error
+    kept = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#"]
+    if not kept:
+        raise CorpusError(f"{path} is empty.")
+    rows = list(_cells(path, kept))
+    head = [cell.strip() for cell in rows[0]]
+    titled = not all(_is_number(cell) for cell in head)
+    names = head if titled else [f"c{number}" for number in range(1, len(head) + 1)]
+    _refuse_twice(path, names)
+    body, numbers = rows[titled:], [number for number, _ in kept[titled:]]
+    for row, number in zip(body, numbers, strict=True):
+        if len(row) != len(names):
+            raise CorpusError(
+                f"{path}, line {number}: {len(row)} cells, where the first line has {len(names)} "
+                f"({_listed(names)}).",
+                remedy="as many cells in every line, parted by tabs, commas, semicolons or spaces",
+            )
+    if not body:
+        raise CorpusError(f"{path} has a line of names and nothing under it.")
+    columns = list(zip(*body, strict=True))
+    return Table(path, names, columns.__getitem__, lambda row: f"line {numbers[row]}", len(body))
+
+
+def _cells(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
+    """The cells of each line, parted by what the first line is parted by."""
+    first = lines[0][1]
+    marks = "\t,;" if path.suffix.lower() != ".tsv" else "\t"
+    mark = max(marks, key=first.count)
+    if not first.count(mark):
+        return (line.split() for _, line in lines)
+    return csv.reader((line for _, line in lines), delimiter=mark)
+
+
+def _parquet(path: Path) -> Table:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "data", "Reading Parquet") from error
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise CorpusError(f"{path} is no Parquet file that can be read: {error}") from error
+
+    def cells(place: int) -> Sequence[Any]:
+        column = table.column(place)
+        plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if plain and not column.null_count:
+            return column.to_numpy()
+        return column.to_pylist()
+
+    return Table(path, list(table.column_names), cells, lambda row: f"row {row + 1}", table.num_rows)
+
+
+def _npz(path: Path) -> Table:
+    """One-dimensional arrays of one length are columns by their names; one of two dimensions is a table, whose columns
+    an array of text `columns` may name."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise CorpusError(f"{path} is no NPZ file of plain arrays: {error}") from error
+    named = arrays.pop("columns", None)
+    columns: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if array.ndim == 1:
+            columns[name] = array
+        elif array.ndim == 2:
+            own = [f"{name}{number}" for number in range(1, array.shape[1] + 1)]
+            titles = own if named is None or len(arrays) > 1 else [str(title) for title in named]
+            if len(titles) != array.shape[1]:
+                raise CorpusError(f"{path}: 'columns' has {len(titles)} names for {array.shape[1]} columns.")
+            columns |= {title: array[:, place] for place, title in enumerate(titles)}
+        else:
+            raise CorpusError(
+                f"{path}: the array {name!r} has {array.ndim} dimensions; a column has 1, a table 2."
+            )
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) != 1:
+        raise CorpusError(f"{path}: its columns are not of one length: {lengths or 'there are none'}.")
+    held = list(columns.values())
+    return Table(path, list(columns), lambda place: held[place], lambda row: f"row {row + 1}", len(held[0]))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell.lower() in MISSING
+    return True
+
+
+def _refuse_twice(path: Path, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise CorpusError(f"{path}, line 1: two columns are called {twice[0]!r}.")
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more

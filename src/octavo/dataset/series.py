@@ -1,0 +1,167 @@
+"""Series of numbers on disk, beside datasets of tokens: the same folder, with rows of float32 in the shards.
+
+After each series stands a row of NaN, so that no difference or window that is taken of the whole crosses its end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from octavo.corpus import Report
+from octavo.corpus.series import Series, SeriesSource, listed
+from octavo.dataset.shards import starts_path, tokens_path
+from octavo.dataset.store import FORMAT, TOKENIZER, Dataset, Split, aside, open_dataset, publish
+from octavo.errors import CorpusError
+from octavo.ground.cache import default_cache
+from octavo.tokenizers.columns import Columns
+
+DTYPE = "<f4"
+
+
+def prepare_series(
+    source: SeriesSource,
+    *,
+    validation: float,
+    held_out: Sequence[str] = (),
+    cache: Path | None = None,
+    report: Report,
+) -> Dataset:
+    """Make the dataset of a source of series, or find the one that was made of the same numbers.
+
+    Args:
+        validation, held_out: see `split_by_person`.
+
+    Raises:
+        CorpusError: no numbers, a constant channel, or nobody to hold out.
+        StorageError: the disk is full or the cache cannot be written.
+    """
+    found = list(source.series())
+    columns = Columns(channels=source.channels, covariates=source.covariates, rate=source.rate)
+    refuse_constant(found, columns)
+    sides = dict(
+        zip(("train", "validation"), split_by_person(found, validation, held_out, report), strict=True)
+    )
+    numbers = sum(series.rows.size for series in found)
+    missing = int(sum(np.isnan(series.rows).sum() for series in found))
+    if missing:
+        report(f"{missing:,} of {numbers:,} numbers are missing; nothing is predicted there")
+    return _dataset(sides, columns, {"split": "persons"}, cache, report)
+
+
+def prepare_new(
+    source: SeriesSource, columns: Columns, *, cache: Path | None = None, report: Report
+) -> Dataset:
+    """All series of a source as one part (`text`), to evaluate a model on. CorpusError where its columns are others."""
+    if (source.channels, source.covariates) != (columns.channels, columns.covariates):
+        raise CorpusError(
+            f"The model knows the columns {listed([*columns.channels, *columns.covariates])}; "
+            f"this has {listed([*source.channels, *source.covariates])}."
+        )
+    return _dataset({"text": list(source.series())}, columns, {"split": "none"}, cache, report)
+
+
+def _dataset(
+    sides: dict[str, list[Series]],
+    columns: Columns,
+    settings: dict[str, Any],
+    cache: Path | None,
+    report: Report,
+) -> Dataset:
+    blocks = {name: np.concatenate([_ended(series.rows) for series in part]) for name, part in sides.items()}
+    digest = hashlib.sha256(json.dumps(columns._data()).encode())
+    for name, part in sides.items():
+        digest.update(json.dumps([name, [[s.name, s.person, len(s.rows)] for s in part]]).encode())
+        digest.update(blocks[name].tobytes())
+    settings = {"text": digest.hexdigest(), **settings}
+    key = hashlib.sha256(json.dumps({"format": FORMAT, **settings}, sort_keys=True).encode()).hexdigest()[:32]
+    cache = cache or default_cache()
+    with aside(cache) as folder:
+        final = cache / "datasets" / key
+        if final.exists():
+            report(f"dataset: reused {key[:8]} (same numbers)")
+            return open_dataset(final)
+        columns.save(folder / TOKENIZER)
+        for name, part in sides.items():
+            blocks[name].tofile(tokens_path(folder, name))
+            lengths = np.array([len(series.rows) + 1 for series in part], np.int64)
+            (np.cumsum(lengths) - lengths).astype("<u8").tofile(starts_path(folder, name))
+        manifest = {
+            **settings,
+            "vocab_size": columns.vocab_size,
+            "tokenizer_fingerprint": columns.fingerprint(),
+            "dtype": DTYPE,
+            "columns": columns._data(),
+            "series": {name: [series.name for series in part] for name, part in sides.items()},
+            "persons": {name: sorted({series.person for series in part}) for name, part in sides.items()},
+            "splits": {
+                name: {
+                    "tokens": len(blocks[name]),
+                    "bytes": blocks[name].nbytes,
+                    "characters": blocks[name].size,
+                    "documents": len(part),
+                }
+                for name, part in sides.items()
+            },
+        }
+        return publish(folder, manifest, final, {})
+
+
+def _ended(rows: np.ndarray) -> np.ndarray:
+    return np.concatenate([rows, np.full((1, rows.shape[1]), np.nan, np.float32)]).astype(DTYPE)
+
+
+def series_in(split: Split | tuple[np.ndarray, np.ndarray]) -> list[tuple[int, int]]:
+    """Where each series of a split begins and ends in its rows, without the row of NaN after it."""
+    tokens, starts = split if isinstance(split, tuple) else (split.tokens, split.starts)
+    edges = [*starts.astype(np.int64).tolist(), len(tokens)]
+    return [(begin, end - 1) for begin, end in pairwise(edges)]
+
+
+def refuse_constant(found: Sequence[Series], columns: Columns) -> None:
+    """Raise CorpusError for a channel that never changes, or has no numbers."""
+    if not found:
+        raise CorpusError("There is no series.")
+    for place, name in enumerate(columns.channels):
+        held = np.concatenate([series.rows[:, place] for series in found])
+        held = held[~np.isnan(held)]
+        if not len(held) or held.min() == held.max():
+            what = f"is {held[0]:g} in all {len(held):,} rows" if len(held) else "has no numbers"
+            raise CorpusError(
+                f"Channel {name!r} {what} ({listed([series.name for series in found], 3)}): there is nothing to "
+                "predict.",
+                remedy="leave it out of corpus.channels",
+            )
+
+
+def split_by_person(
+    found: list[Series], validation: float, held_out: Sequence[str], report: Report
+) -> tuple[list[Series], list[Series]]:
+    """Series to learn from, and series of other persons to evaluate on: those `held_out`, or a share of all persons by
+    the hash of their names. Of one person alone, the end of each series."""
+    persons = sorted({series.person for series in found})
+    strangers = [name for name in held_out if name not in persons]
+    if strangers:
+        raise CorpusError(f"Nobody is called {strangers[0]!r}; there are {listed(persons)}.")
+    if len(persons) == 1:
+        report(f"all series are of one person ({persons[0]}): their ends, {validation:.0%}, are held out")
+        cuts = [round((1 - validation) * len(series.rows)) for series in found]
+        pairs = list(zip(found, cuts, strict=True))
+        return (
+            [Series(s.name, s.person, s.rows[:cut]) for s, cut in pairs],
+            [Series(f"{s.name}, its end", s.person, s.rows[cut:]) for s, cut in pairs],
+        )
+    chosen = set(held_out)
+    if not chosen:
+        by_hash = sorted(persons, key=lambda name: hashlib.sha256(name.encode()).digest())
+        chosen = set(by_hash[: min(max(1, round(validation * len(persons))), len(persons) - 1)])
+    if len(chosen) == len(persons):
+        raise CorpusError("Everybody is held out, so nobody is left to learn from.")
+    report(f"held out: {listed(sorted(chosen))}; learned from: {listed(sorted(set(persons) - chosen))}")
+    return [s for s in found if s.person not in chosen], [s for s in found if s.person in chosen]

@@ -1,0 +1,85 @@
+"""How good a distribution of numbers is, from draws of it, in the numbers' own units.
+
+M draws of each of N numbers (or rows of C numbers) beside the truth. The estimates are fair: their mean does not depend
+on M.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+LEVELS = (50, 80, 95)
+"""Central intervals whose coverage is told, in per cent."""
+
+
+def crps(drawn: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Continuous ranked probability score of each number, from draws (M, …) beside the truth (…): E|X − y| less
+    ½ E|X − X'| (Gneiting and Raftery 2007), where X and X' are never the same draw."""
+    count = len(drawn)
+    ordered = np.sort(drawn, axis=0)
+    weights = (2 * np.arange(1, count + 1) - count - 1).reshape(-1, *[1] * truth.ndim)
+    spread = (weights * ordered).sum(axis=0) / (count * (count - 1))  # ½ E|X − X'|
+    return np.abs(drawn - truth).mean(axis=0) - spread
+
+
+def energy_score(drawn: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The same for rows: draws (M, N, C) beside the truth (N, C), by Euclidean distance; (N,)."""
+    count = len(drawn)
+    apart = np.zeros(drawn.shape[1])
+    for shift in range(1, count):  # each pair once in either order
+        apart += np.linalg.norm(drawn - np.roll(drawn, shift, axis=0), axis=-1).sum(axis=0)
+    near = np.linalg.norm(drawn - truth, axis=-1).mean(axis=0)
+    return near - 0.5 * apart / (count * (count - 1))
+
+
+def covered(drawn: np.ndarray, truth: np.ndarray, level: float) -> np.ndarray:
+    """Whether each number lies in the central interval that holds `level` per cent of its draws (M, …)."""
+    edge = (100 - level) / 2
+    low, high = np.percentile(drawn, [edge, 100 - edge], axis=0)
+    return (truth >= low) & (truth <= high)
+
+
+def ranks(drawn: np.ndarray, truth: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Probability integral transform of each number, between 0 and 1: where it stands among its draws (M, …), at random
+    among equal ones. Even, if the distribution is right."""
+    below, equal = (drawn < truth).sum(axis=0), (drawn == truth).sum(axis=0)
+    return (below + random.random(truth.shape) * (equal + 1)) / (len(drawn) + 1)
+
+
+def mean_density(log_densities: np.ndarray) -> np.ndarray:
+    """Log of the mean density (…) over M paths, from its logs (M, …): what is said of a number several steps ahead,
+    where each path says what comes after it."""
+    most = log_densities.max(axis=0)
+    return most + np.log(np.exp(log_densities - most).mean(axis=0))
+
+
+def scores(
+    drawn: np.ndarray,
+    truth: np.ndarray,
+    log_density: np.ndarray,
+    scale: np.ndarray,
+    random: np.random.Generator,
+) -> dict[str, object]:
+    """All scores of one horizon, as plain data.
+
+    Args:
+        drawn, truth: (M, N, C) and (N, C); rows with a missing number are left out.
+        log_density: of each row, (N,).
+        scale: mean absolute step of each channel in the training split, (C,), for MASE (Hyndman and Koehler 2006).
+    """
+    whole = ~np.isnan(truth).any(axis=1)
+    drawn, truth, log_density = drawn[:, whole], truth[whole], log_density[whole]
+    middle = np.median(drawn, axis=0)
+    each = crps(drawn, truth)
+    pit = ranks(drawn, truth, random)
+    return {
+        "nll": float(-log_density.mean()),
+        "crps": float(each.mean()),
+        "crps_by_channel": each.mean(axis=0).tolist(),
+        "energy": float(energy_score(drawn, truth).mean()),
+        "rmse": float(np.sqrt(((drawn.mean(axis=0) - truth) ** 2).mean())),
+        "mase": float((np.abs(middle - truth) / scale).mean()),
+        "coverage": {str(level): float(covered(drawn, truth, level).mean()) for level in LEVELS},
+        "pit": (np.histogram(pit, bins=10, range=(0, 1))[0] / pit.size).tolist(),
+        "rows": len(truth),
+    }

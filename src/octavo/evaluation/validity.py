@@ -1,0 +1,100 @@
+"""How many records of a model are valid, and where and why the others go wrong; and records of n-grams, its control."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from octavo.corpus.validators.base import Validator, Verdict
+from octavo.model.kneser_ney import KneserNey
+
+Z = 1.959964  # of 95 %
+
+
+@dataclass(frozen=True)
+class Validity:
+    """Of some records.
+
+    Attributes:
+        records, valid: how many, and how many of them are.
+        typical: of the others, the one whose first wrong symbol stands at the median place; None where there is none.
+    """
+
+    records: int
+    valid: int
+    typical: Verdict | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For evaluation.json."""
+        wrong = None if self.typical is None else {"symbol": self.typical.wrong, "why": self.typical.why}
+        return {
+            "records": self.records,
+            "valid": self.valid,
+            "interval": wilson(self.valid, self.records),
+            "typical": wrong,
+        }
+
+
+def wilson(hits: int, trials: int) -> tuple[float, float]:
+    """95 % interval of a share (Wilson 1927), which holds for shares near 0 and 1 too."""
+    share, square = hits / trials, Z * Z / trials
+    middle = (share + square / 2) / (1 + square)
+    half = Z * math.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def judged(validator: Validator, records: Iterable[tuple[Sequence[str], bool]]) -> Validity:
+    """Check records, each with whether it came to its end; one that did not is not valid."""
+    verdicts = []
+    for record, ended in records:
+        verdict = validator.check(record)
+        late = verdict.valid or verdict.wrong == len(record) + 1  # nothing was wrong so far
+        if not ended and late:
+            verdict = Verdict(False, len(record) + 1, f"it has no end after {len(record)} symbols")
+        verdicts.append(verdict)
+    wrong = sorted((one for one in verdicts if not one.valid), key=lambda one: one.wrong or 0)
+    typical = wrong[(len(wrong) - 1) // 2] if wrong else None
+    return Validity(len(verdicts), len(verdicts) - len(wrong), typical)
+
+
+def following(model: KneserNey, contexts: np.ndarray, *, order: int) -> np.ndarray:
+    """(S, V) probabilities of the token after each of contexts (S, ≤ order − 1)."""
+    count, size = len(contexts), model.vocab_size
+    each = np.repeat(contexts, size, axis=0)
+    tried = np.column_stack((each, np.tile(np.arange(size), count)))
+    found = model.probabilities(tried.ravel())[
+        order - 1
+    ]  # the last of a chunk looks back no further than the chunk
+    return found.reshape(count, size, -1)[:, :, -1]
+
+
+def written_by_ngrams(
+    train: np.ndarray, *, vocab_size: int, order: int, end: int, count: int, length: int, seed: int
+) -> list[tuple[list[int], bool]]:
+    """Records drawn from n-grams, the control of a model's: ids without the end, and whether they came to it. Each
+    begins where a record of the training text does."""
+    model = KneserNey(train, vocab_size=vocab_size, highest=order)
+    order = model.highest
+    begins = np.flatnonzero(train == end)[order:]
+    random = np.random.Generator(np.random.Philox(key=seed))
+    if not len(begins):
+        return []
+    text = np.stack([train[at - order + 2 : at + 1] for at in random.choice(begins, count)])  # (S, order − 1)
+    written: list[list[int]] = [[] for _ in range(count)]
+    going = np.arange(count)
+    for _ in range(length):
+        total = following(model, text[going], order=order).cumsum(axis=1)
+        chosen = (random.random(len(going))[:, None] * total[:, -1:] >= total).sum(axis=1)
+        chosen = np.minimum(chosen, vocab_size - 1)
+        if order > 1:
+            text[going] = np.column_stack((text[going, 1:], chosen))
+        for row, token in zip(going.tolist(), chosen.tolist(), strict=True):
+            written[row].append(token)
+        going = going[chosen != end]
+        if not len(going):
+            break
+    return [(ids[:-1], True) if ids[-1] == end else (ids, False) for ids in written]

@@ -1,0 +1,167 @@
+"""A model of pairs with its tokenizer: it writes the targets of sources, and judges targets that are given.
+
+The model is an encoder–decoder, or a decoder alone that has the source before the target (`dataset.pairs`).
+B sources, S positions of the longest, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from octavo.config.parts import PartConfig
+from octavo.dataset.batches import Stream
+from octavo.dataset.pairs import find_pairs
+from octavo.errors import InputError
+from octavo.generation.beam import CachedState, Found, FullState, Search, State, beam_search
+from octavo.model.kind import LanguageModel
+from octavo.tokenizers import Tokenizer
+from octavo.training.objective import NEXT_TOKEN
+
+ROWS = 256
+"""Hypotheses that are computed together, at most."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A target that was found: its text, and how probable it is."""
+
+    text: str
+    found: Found
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found = self.found
+        return {
+            "text": self.text,
+            "score": found.score,
+            "log_probability": found.log_probability,
+            "tokens": found.tokens,
+        }
+
+
+class Translator:
+    """Writes targets.
+
+    Args:
+        batches: of the recipe; they say how the model was given sources.
+        cached: False is the slow twin, which reads everything again for each token.
+    """
+
+    def __init__(
+        self, model: LanguageModel, tokenizer: Tokenizer, batches: PartConfig, *, cached: bool = True
+    ) -> None:
+        assert batches.pairs and tokenizer.line is not None and tokenizer.end is not None
+        self.model, self.tokenizer, self.batches, self.cached = model.eval(), tokenizer, batches, cached
+        self.end, self.line = tokenizer.end, tokenizer.line
+        self.start = self.end if tokenizer.start is None else tokenizer.start
+        self.joined = not batches.example(1, 1).source is not None
+
+    def ids(self, source: str, place: str = "The source") -> np.ndarray:
+        """Of a source, which is one line.
+
+        Raises InputError where it has no tokens, or more than the model sees; `place` is what it is called.
+        """
+        ids = self.tokenizer.encode(" ".join(source.split()))
+        room = self.model.context - (
+            3 if self.joined else 0
+        )  # its start, the line break, a token of the target
+        if not 0 < len(ids) <= room:
+            what = "is empty" if not len(ids) else f"has {len(ids):,} tokens, and the model sees {room:,}"
+            raise InputError(f"{place} {what}.", remedy="Give a sentence, and a long one in parts.")
+        return ids
+
+    def longest(self, source: np.ndarray) -> int:
+        """The most tokens of a target, its end included: twice the source's and ten more, if the context has room."""
+        room = self.model.context - (len(source) + 1 if self.joined else 0)
+        return max(1, min(2 * len(source) + 10, room))
+
+    def translate(self, sources: Sequence[np.ndarray], search: Search) -> list[list[Translation]]:
+        """The best targets of each source, best first. What a source gets does not depend on the others, but for the
+        rounding of numbers that are computed together."""
+        found: list[list[Translation]] = [[] for _ in sources]
+        most = max(1, ROWS // search.beams)
+        for group in self._groups(sources, most):
+            chosen = [sources[number] for number in group]
+            state, logits = self.begin(chosen)
+            longest = [self.longest(one) for one in chosen]
+            for number, ones in zip(
+                group, beam_search(state, logits, end=self.end, longest=longest, search=search), strict=True
+            ):
+                found[number] = [Translation(self.text(one), one) for one in ones]
+        return found
+
+    def text(self, found: Found) -> str:
+        """What was written, as one line."""
+        return " ".join(self.tokenizer.decode(found.ids).split())
+
+    def _groups(self, sources: Sequence[np.ndarray], most: int) -> Iterator[list[int]]:
+        """Sources of about the same length; of exactly the same, where the target stands behind it."""
+        order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
+        alike = groupby(order, key=lambda number: len(sources[number])) if self.joined else [(0, order)]
+        for _, numbers in alike:
+            group = list(numbers)
+            yield from (group[at : at + most] for at in range(0, len(group), most))
+
+    @torch.no_grad()
+    def begin(self, sources: Sequence[np.ndarray]) -> tuple[State, Tensor]:
+        """What was read of the sources, and the logits (B, V) of each target's first token."""
+        model: Any = self.model
+        device = next(model.parameters()).device
+        rows = [torch.from_numpy(source.astype(np.int64)) for source in sources]
+        if not self.joined:
+            source = pad_sequence(rows, batch_first=True, padding_value=-1).to(device)
+            first = torch.full((len(rows), 1), self.start, device=device)
+            if not self.cached:
+                full = FullState(model, first, {"source": source})
+                return full, full.logits()
+            state = CachedState(model, model.remember(source, capacity=max(map(self.longest, sources))))
+            return state, state.read(first[:, 0])
+        ids = torch.stack(rows).to(device)
+        ends = (torch.full((len(rows), 1), one, device=device) for one in (self.start, self.line))
+        ids = torch.cat((next(ends), ids, next(ends)), dim=1)
+        told = {} if self.batches.attention == "causal" else {"prefix": torch.ones_like(ids)}
+        if not self.cached:
+            full = FullState(model, ids, told)
+            return full, full.logits()
+        cache = model.new_cache(len(rows))
+        return CachedState(model, cache), model(ids, cache, **told)[:, -1].float()
+
+    @torch.no_grad()
+    def scores(self, pairs: Sequence[tuple[str, str]], place: str = "Pair") -> list[tuple[float, int]]:
+        """log p(target | source) of each pair, its end included, in nats, and the target's tokens.
+
+        Raises InputError for a pair that has an empty side or more tokens than the model sees.
+        """
+        encode = self.tokenizer.encode
+        documents = []
+        for number, sides in enumerate(pairs, start=1):
+            source, target = (" ".join(side.split()) for side in sides)
+            ids = self.ids(source, f"{place} {number:,}: its source")
+            if not target:
+                raise InputError(f"{place} {number:,}: its target is empty.")
+            before, after = self.tokenizer.around_document()
+            documents.append(np.concatenate([before, ids, [self.line], encode(target), after]))
+        starts = np.cumsum([0, *map(len, documents)])
+        marks = {"start_id": self.tokenizer.start, "end_id": self.end, "line_id": self.line}
+        given = {"context": self.model.context, "batch": ROWS // 4, **marks}
+        tokens, begins = np.concatenate(documents), starts[:-1].astype(np.uint64)
+        kept = find_pairs(Stream(tokens, begins, **given), joined=self.joined)
+        if kept.long:
+            raise InputError(
+                f"{kept.long:,} of the pairs have more tokens than the model sees ({self.model.context:,}).",
+                remedy="Give shorter ones.",
+            )
+        device = next(self.model.parameters()).device
+        found: list[tuple[float, int]] = []
+        for batch in self.batches.evaluation(tokens, begins, **given):
+            losses = NEXT_TOKEN.evaluate(self.model, batch.to(device)).losses.double().sum(dim=1).tolist()
+            found += zip((-loss for loss in losses), (batch.targets >= 0).sum(axis=1).tolist(), strict=True)
+        return found

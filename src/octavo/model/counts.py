@@ -1,0 +1,301 @@
+"""Counting beside learning: n-grams of the training text, mixed with the network's predictions by a gate.
+
+The network learns alone. A gate weighs its prediction and those of all orders of an n-gram model for each token, from
+the network's last state and from how often each context was seen. It has to learn from text that is new to both: where
+counts or network know the text, the gate would learn to trust what has merely been seen. So a small part of the
+training text is held out from both, and the gate learns there. When training is over, all of the text is counted.
+
+Sources: Chen and Goodman 1999 (Kneser–Ney); Khandelwal et al. 2020 and Liu et al. 2024 (mixing in probability).
+B batch, T positions, C width, V vocabulary, K orders, H hidden units of the gate.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from octavo.config.parts import PartConfig, register
+from octavo.errors import CorpusError
+from octavo.model.counting import MOST_HIDDEN, Table, Tables
+from octavo.model.kneser_ney import KneserNey, predict
+
+NETWORK = 0.02
+"""The network's share before the gate has learned."""
+ROUNDS = 60
+"""Of expectation–maximization, for the orders' first weights."""
+
+
+class Counts(nn.Module):
+    """The network alone.
+
+    Attributes:
+        before: tokens before a position that its prediction depends on.
+    """
+
+    before: int = 0
+
+    def forward(
+        self,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        segments: Tensor | None = None,
+        alone: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (B, T, V) from the network's logits and its last state x (B, T, C), which were made of `tokens`
+        (B, T); `earlier` (B, ≤ before) stand before them.
+
+        With `segments` (B, T) nothing of another segment is looked at. The rows of `alone` (B, T) that are 1 stay as
+        they are.
+        """
+        return logits
+
+    def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
+        """See `LanguageModel.take_text`."""
+
+
+class KneserNeyCounts(Counts):
+    """Interpolated modified Kneser–Ney of all orders, and the gate.
+
+    Its predictions are logarithms of probabilities, which are logits that add up to one. They bring no gradient to the
+    network. While it trains (`train()`), what was held out is not counted.
+    """
+
+    def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int) -> None:
+        super().__init__()
+        self.orders, self.vocab_size, self.before = orders, vocab_size, orders - 1
+        self.from_state = nn.Linear(width, hidden, bias=False)
+        self.from_known = nn.Linear(2 * orders, hidden)
+        self.out = nn.Linear(hidden, orders + 1)
+        kind = torch.int32 if vocab_size > 2**16 else torch.uint16
+        self.register_buffer("tokens", torch.empty(0, dtype=kind))
+        self._learned: Tables | None = None  # of what was not held out
+        self.register_load_state_dict_pre_hook(self._make_room)
+
+    def gate_parameters(self) -> list[nn.Parameter]:
+        """See `model.tables`."""
+        return list(self.parameters())
+
+    def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
+        """See the base class. The orders' first weights are the best fixed ones on what is held out."""
+        if len(tokens) < 2 * self.orders:
+            raise CorpusError(
+                f"The text has {len(tokens)} tokens; counting {self.orders}-grams needs {2 * self.orders} at least.",
+                remedy="Give more text, or set model.counts=none.",
+            )
+        tokens = np.asarray(tokens)
+        self._count(torch.from_numpy(tokens.astype(np.int32)).to(self.tokens))
+        weights = np.full(self.orders, 1 / self.orders)
+        if held_out is not None:
+            counted = KneserNey(tokens[~held_out], vocab_size=self.vocab_size, highest=self.orders)
+            self._learned = tables_of(counted)
+            weights = first_weights(counted, tokens, held_out)
+        if not learned:
+            self._start(weights)
+
+    @torch.no_grad()
+    def _start(self, weights: np.ndarray) -> None:
+        shares = np.concatenate(([NETWORK], (1 - NETWORK) * weights))
+        self.out.weight.zero_()
+        self.out.bias.copy_(torch.from_numpy(np.log(np.maximum(shares, 1e-6))))
+
+    def _count(self, tokens: Tensor) -> None:
+        self.tokens = tokens
+        self._learned = None
+        self.__dict__.pop("_all", None)
+
+    @cached_property
+    def _all(self) -> Tables:
+        tokens = self.tokens.cpu().to(torch.int32).numpy()
+        return tables_of(KneserNey(tokens, vocab_size=self.vocab_size, highest=self.orders))
+
+    @property
+    def tables(self) -> Tables | None:
+        """The n-grams that count now; None before any text was taken."""
+        if not self.tokens.numel() or self.tokens.device.type == "meta":
+            return None
+        return self._learned if self.training and self._learned is not None else self._all
+
+    def forward(
+        self,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        segments: Tensor | None = None,
+        alone: Tensor | None = None,
+    ) -> Tensor:
+        tables = self.tables
+        rows = torch.arange(len(tokens)) if alone is None else (alone == 0).any(dim=1).nonzero()[:, 0].cpu()
+        if tables is None:
+            return logits
+        if not len(rows):  # of several processes, each has a gradient for every weight
+            return logits + 0 * sum(weight.sum() for weight in self.parameters())
+        here = rows.to(logits.device)
+        chosen = (None if each is None else each[here] for each in (earlier, segments))
+        places = self._places(tables, tokens[here], *chosen)
+        with torch.autocast(logits.device.type, enabled=False):
+            state = x[here].detach().to(self.out.bias.dtype).flatten(0, 1)  # (N, C)
+            network = logits[here].detach().float().flatten(0, 1).log_softmax(dim=-1)  # (N, V)
+            known = self._known(tables, places, network).to(state.dtype)
+            hidden = (self.from_state(state) + self.from_known(known)).relu()  # (N, H)
+            weights = self.out(hidden).softmax(dim=-1).float()  # (N, K + 1)
+            mixed = _Mixture.apply(weights, network.exp(), places, tables).log()
+        if alone is None:
+            return mixed.view(logits.shape)
+        return logits.float().index_copy(0, here, mixed.view(len(rows), *logits.shape[1:]))
+
+    def _known(self, tables: Tables, places: np.ndarray, network: Tensor) -> Tensor:
+        """(N, 2 K) what is known beside the state: how often each context was seen, and how sure the network is."""
+        seen = torch.from_numpy(tables.known(places)).to(network.device)
+        entropy = -(network.exp() * network).sum(dim=-1, keepdim=True)
+        return torch.cat((seen, entropy, network.amax(dim=-1, keepdim=True)), dim=1)
+
+    def _places(
+        self, tables: Tables, tokens: Tensor, earlier: Tensor | None, segments: Tensor | None
+    ) -> np.ndarray:
+        """(N, K) contexts."""
+        before, fresh = 0, None
+        if earlier is not None:
+            before, tokens = earlier.size(1), torch.cat((earlier, tokens), dim=1)
+        if segments is not None:
+            fresh = nn.functional.pad(segments[:, 1:] != segments[:, :-1], (1, 0), value=True).cpu().numpy()
+        found = tables.contexts(tokens.cpu().numpy(), fresh)[:, before:]
+        return np.ascontiguousarray(found.reshape(-1, self.orders))
+
+    def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
+        """Before weights are loaded: the text that comes with them may be another, of any length."""
+        tokens = weights.get(f"{prefix}tokens")
+        if tokens is not None and not torch.equal(tokens.cpu(), self.tokens.cpu()):
+            self._count(torch.empty_like(tokens, device=self.tokens.device))
+
+
+class _Mixture(torch.autograd.Function):
+    """Σ weights · predictions, (N, V), of the network's (N, V) and each order's; no gradient for the network's."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, network: Tensor, places: np.ndarray, tables: Tables) -> Tensor:
+        ctx.places, ctx.tables = places, tables
+        ctx.save_for_backward(network)
+        mixed = network.cpu().clone(memory_format=torch.contiguous_format)
+        tables.mix(places, weights.detach().cpu().contiguous().numpy(), mixed.numpy())
+        return mixed.to(weights.device)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None, None]:  # pyrefly: ignore
+        (network,) = ctx.saved_tensors
+        orders = ctx.tables.slopes(ctx.places, slope.cpu().contiguous().numpy())
+        own = (slope * network).sum(dim=-1, keepdim=True)
+        return torch.cat((own, torch.from_numpy(orders).to(own.device)), dim=1), None, None, None
+
+
+def tables_of(counted: KneserNey) -> Tables:
+    """An n-gram model's levels as tables."""
+    size, levels, contexts = counted.vocab_size, counted.levels, 1
+    found = []
+    for level in levels:
+        owners, token = np.divmod(level.keys, size)
+        kinds = np.bincount(owners, minlength=contexts)
+        seen = np.bincount(owners, weights=level.counts, minlength=contexts)
+        lower = level.predecessors
+        found.append(
+            Table(
+                start=np.concatenate(([0], np.cumsum(kinds))).astype(np.int32),
+                token=token.astype(np.int32),
+                share=level.occurrences.share.astype(np.float32),
+                left=level.occurrences.left.astype(np.float32),
+                lower_share=None if lower is None else lower.share.astype(np.float32),
+                lower_left=None if lower is None else lower.left.astype(np.float32),
+                known=np.log1p(np.stack((seen, kinds), axis=1)).astype(np.float32),
+            )
+        )
+        contexts = len(level.keys)
+    return Tables(found, vocab_size=size)
+
+
+def first_weights(counted: KneserNey, tokens: np.ndarray, held_out: np.ndarray) -> np.ndarray:
+    """(K,) the fixed weights of the orders under which the tokens that are held out are most probable."""
+    borders = np.flatnonzero(np.diff(held_out.astype(np.int8))) + 1
+    blocks = [part for part in np.split(np.arange(len(tokens)), borders) if held_out[part[0]]]
+    found = [
+        np.stack(list(predict(counted.levels, tokens[block], vocab_size=counted.vocab_size)))
+        for block in blocks
+    ]
+    p = np.concatenate(found, axis=1)  # (K, n)
+    weights = np.full(len(p), 1 / len(p))
+    for _ in range(ROUNDS):
+        shares = weights[:, None] * p
+        weights = (shares / shares.sum(axis=0)).mean(axis=1)
+    return weights
+
+
+class CountsConfig(PartConfig):
+    """Base of the kinds."""
+
+    @property
+    def before(self) -> int:
+        """See `ModelConfig.before`."""
+        return 0
+
+    @property
+    def held_out(self) -> float:
+        """See `ModelConfig.held_out`."""
+        return 0.0
+
+    def parameters(self, *, width: int) -> int:
+        """Trained numbers."""
+        return 0
+
+
+@register("counts")
+class NoCountsConfig(CountsConfig):
+    """The network alone."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, *, width: int, vocab_size: int) -> Counts:
+        """The module."""
+        return Counts()
+
+
+@register("counts")
+class KneserNeyCountsConfig(CountsConfig):
+    """Kneser–Ney n-grams of the training text beside the network, mixed by a gate: never worse than counting. The run
+    holds the training text, and recites more of it."""
+
+    kind: Literal["kneser-ney"] = "kneser-ney"
+    takes_segments: ClassVar[bool] = True
+    orders: int = Field(8, ge=2, le=20)
+    """The longest n-gram; every order from 1 on predicts."""
+    hidden: int = Field(32, ge=1, le=MOST_HIDDEN)
+    """Hidden units of the gate."""
+    share: float = Field(0.04, gt=0, lt=0.5)
+    """Share of the training text, and of each batch, that the gate learns from and the network does not."""
+
+    @property
+    def before(self) -> int:
+        """See the base class."""
+        return self.orders - 1
+
+    @property
+    def held_out(self) -> float:
+        """See the base class."""
+        return self.share
+
+    def parameters(self, *, width: int) -> int:
+        """See the base class."""
+        return self.hidden * (width + 2 * self.orders + 1) + (self.hidden + 1) * (self.orders + 1)
+
+    def build(self, *, width: int, vocab_size: int) -> Counts:
+        """The module."""
+        return KneserNeyCounts(orders=self.orders, hidden=self.hidden, width=width, vocab_size=vocab_size)

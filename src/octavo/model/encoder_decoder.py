@@ -1,0 +1,201 @@
+"""The encoder–decoder (Vaswani et al. 2017): an encoder reads a whole source, and a decoder that looks at what the
+encoder made of it writes the target. Which parts they are made of is decided in `encoder_decoder_config.py`.
+
+B batch, T positions of the target, S positions of the source, C width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from octavo.model.attention import CrossAttention, KeyValueCache, MemoryCache, padding_mask
+from octavo.model.dropout import Dropout
+from octavo.model.gpt import Block, Cache
+from octavo.model.kind import LanguageModel
+from octavo.model.ngrams import NGrams
+from octavo.model.positions import Positions, Rotation
+
+Memory = Tensor | MemoryCache
+"""What an encoder made of a source, (B, S, C), or a layer's keys and values of it."""
+
+
+class CrossBlock(Block):
+    """x + f(norm(x)) for attention, attention to a memory, and then feed-forward (pre-norm)."""
+
+    def __init__(self, *, cross: CrossAttention, cross_norm: nn.Module, **block: Any) -> None:
+        super().__init__(**block)
+        self.cross, self.cross_norm = cross, cross_norm
+
+    def forward(  # pyrefly: ignore  # it takes more than a block
+        self,
+        x: Tensor,
+        rotation: Rotation | None,
+        cache: KeyValueCache | None,
+        memory: Memory,
+        seen: Tensor,
+    ) -> Tensor:
+        """`memory` may be looked at where `seen` (B, 1, 1, S) is true."""
+        x = self.join(x, self.attention(self.attention_norm(x), rotation, cache))  # (B, T, C)
+        x = self.join(x, self.cross(self.cross_norm(x), memory, seen))  # (B, T, C)
+        if self.feed_forward is not None:
+            x = self.join(x, self.feed_forward(self.feed_forward_norm(x)))  # (B, T, C)
+        return x
+
+
+class PostNormCrossBlock(CrossBlock):
+    """norm(x + f(x)) for attention, attention to a memory, and then feed-forward."""
+
+    def forward(  # pyrefly: ignore
+        self,
+        x: Tensor,
+        rotation: Rotation | None,
+        cache: KeyValueCache | None,
+        memory: Memory,
+        seen: Tensor,
+    ) -> Tensor:
+        x = self.attention_norm(self.join(x, self.attention(x, rotation, cache)))  # (B, T, C)
+        x = self.cross_norm(self.join(x, self.cross(x, memory, seen)))  # (B, T, C)
+        if self.feed_forward is not None:
+            x = self.feed_forward_norm(self.join(x, self.feed_forward(x)))  # (B, T, C)
+        return x
+
+
+class Side(nn.Module):
+    """What encoder and decoder have alike: embedding, positions, blocks, and a norm at the end."""
+
+    def __init__(
+        self,
+        *,
+        embedding: nn.Embedding,
+        positions: Positions,
+        embedding_norm: nn.Module,
+        dropout: float,
+        blocks: Sequence[Block],
+        norm: nn.Module,
+    ) -> None:
+        super().__init__()
+        self.embedding, self.positions, self.embedding_norm = embedding, positions, embedding_norm
+        self.dropout = Dropout(dropout)
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm
+
+
+class SourceCache(Cache):
+    """What was written so far, and the source that it follows from: `memories` has keys and values of each layer, and
+    `seen` (B, 1, 1, S) says where they may be looked at. The source is read once, and does not grow.
+    """
+
+    def __init__(
+        self, layers: list[KeyValueCache], *, before: int, memories: Sequence[MemoryCache], seen: Tensor
+    ) -> None:
+        super().__init__(layers, before=before)
+        self.memories, self.seen = list(memories), seen
+
+    def select(self, rows: Tensor) -> None:
+        """See the base class."""
+        super().select(rows)
+        self.memories = [MemoryCache(one.keys[rows], one.values[rows]) for one in self.memories]
+        self.seen = self.seen[rows]
+
+
+class EncoderDecoder(LanguageModel):
+    """A source is read as a whole; the target is written left to right. Each may have `context` positions."""
+
+    def __init__(
+        self,
+        *,
+        encoder: Side,
+        writer: Side,
+        ngrams: NGrams,
+        lm_head: nn.Linear,
+        context: int,
+        logit_softcap: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.writer, self.ngrams, self.lm_head = encoder, writer, ngrams, lm_head
+        self.context, self.logit_softcap = context, logit_softcap
+        self.vocab_size = lm_head.out_features
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Those of the encoder, then those of the decoder."""
+        return [*self.encoder.blocks, *self.writer.blocks]  # pyrefly: ignore
+
+    @property
+    def embeddings(self) -> list[nn.Embedding]:
+        """That of the target and that of the source; one, where they are shared."""
+        both = (self.writer.embedding, self.encoder.embedding)
+        return list({id(one): one for one in both}.values())
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """The memory (B, S, C) of a source (B, S), −1 where there is none, and where it may be looked at."""
+        side = self.encoder
+        assert source.size(1) <= self.context, f"{source.size(1)} tokens, but {self.context} positions"
+        seen = padding_mask(source)  # (B, 1, 1, S)
+        x = side.positions(side.embedding(source.clamp(min=0)), 0)  # (B, S, C)
+        x = side.dropout(side.embedding_norm(x))
+        rotation = side.positions.rotation(0, source.size(1))
+        for block in side.blocks:
+            x = block(x, rotation, None, seen)  # (B, S, C)
+        return side.norm(x), seen
+
+    def forward(
+        self, tokens: Tensor, cache: SourceCache | None = None, *, source: Tensor | None = None
+    ) -> Tensor:
+        """Logits (B, T, V) of the token after each of `tokens` (B, T), given a `source` (B, S) or what a cache keeps of
+        one (see `remember`). With a cache the tokens follow what it holds, and are added to it.
+        """
+        side, start = self.writer, cache.length if cache else 0
+        assert start + tokens.size(1) <= self.context, (
+            f"{start + tokens.size(1)} tokens, but {self.context} positions"
+        )
+        if cache is None:
+            assert source is not None, "an encoder needs a source"
+            memory, seen = self.encode(source)
+            memories: Sequence[Memory] = [memory] * len(side.blocks)
+        else:
+            memories, seen = cache.memories, cache.seen
+        x = self.ngrams(side.embedding(tokens), tokens, cache.append(tokens) if cache else None)  # (B, T, C)
+        x = side.dropout(side.embedding_norm(side.positions(x, start)))
+        rotation = side.positions.rotation(start, tokens.size(1))
+        layers = cache.layers if cache else [None] * len(side.blocks)
+        for block, layer, memory in zip(side.blocks, layers, memories, strict=True):
+            x = block(x, rotation, layer, memory, seen)  # (B, T, C)
+        logits = self.lm_head(side.norm(x))  # (B, T, V)
+        if self.logit_softcap is not None:
+            logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
+        return logits
+
+    @torch.no_grad()
+    def remember(self, source: Tensor, *, capacity: int | None = None) -> SourceCache:
+        """A cache to write from sources (B, S), at most `capacity` tokens each (default: the context)."""
+        memory, seen = self.encode(source)
+        blocks: Any = self.writer.blocks
+        layers = [
+            KeyValueCache(
+                batch=len(source),
+                heads=block.attention.kv_heads,
+                capacity=capacity or self.context,
+                head_width=block.attention.head_width,
+                like=memory,
+            )
+            for block in blocks
+        ]
+        memories = [block.cross.remember(memory) for block in blocks]
+        return SourceCache(layers, before=self.ngrams.before, memories=memories, seen=seen)
+
+    def shorten(self, context: int) -> None:
+        """See the base class."""
+        for side in (self.encoder, self.writer):
+            side.positions.shorten(context)
+        self.context = min(context, self.context)
+
+    @property
+    def cache_numbers(self) -> int:
+        """See the base class: what is written, and the keys and values of a source as long."""
+        blocks: Any = self.writer.blocks
+        return sum(4 * block.attention.kv_heads * block.attention.head_width for block in blocks)

@@ -1,0 +1,152 @@
+"""How what stands at a position becomes a vector: a token by a table, a row of numbers by a matrix.
+
+B sequences, T positions, C width, D columns, V vocabulary (of rows, D).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from octavo.config.parts import PartConfig, register
+from octavo.model.ngrams import NGrams
+from octavo.model.vectors import Calibrated, differences, fill, spread_of
+
+LARGEST_INPUT = 20.0
+"""Spreads; what is farther away is read as this far."""
+
+FEATURES = 3
+"""Of each column: its number, whether it is missing, and whether it is exactly zero."""
+
+
+class VectorInput(nn.Linear, Calibrated):
+    """A matrix on each column's number, scaled by the training split, and on whether it is missing or exactly zero."""
+
+    center: Tensor
+    scale: Tensor
+
+    def __init__(self, *, columns: int, width: int) -> None:
+        super().__init__(FEATURES * columns, width)
+        self.num_embeddings = columns  # as a table of tokens calls its V
+        self.register_buffer("center", torch.zeros(columns))
+        self.register_buffer("scale", torch.ones(columns))
+
+    def calibrate(self, rows: np.ndarray) -> None:
+        """See the base class."""
+        for buffer, values in zip((self.center, self.scale), spread_of(rows), strict=True):
+            fill(buffer, values)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """From rows (B, T, D) to (B, T, C)."""
+        missing = input.isnan()
+        scaled = ((input - self.center) / self.scale).clamp(-LARGEST_INPUT, LARGEST_INPUT)
+        flags = [missing.to(input.dtype), (input == 0).to(input.dtype)]
+        return super().forward(torch.cat([scaled.masked_fill(missing, 0.0), *flags], dim=-1))
+
+
+class Steps(NGrams, Calibrated):
+    """A matrix on the last few steps, from each row to the next; a step that is not known is 0."""
+
+    scale: Tensor
+
+    def __init__(self, *, columns: int, width: int, lags: int) -> None:
+        super().__init__()
+        self.before = lags
+        self.proj = nn.Linear(columns * lags, width, bias=False)
+        self.register_buffer("scale", torch.ones(columns))
+
+    def sparse_parameters(self) -> list[nn.Parameter]:
+        """See the base class: a matrix is no table."""
+        return []
+
+    def calibrate(self, rows: np.ndarray) -> None:
+        """See the base class."""
+        fill(self.scale, spread_of(differences(rows))[1])
+
+    def forward(
+        self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
+        """See the base class; `tokens` are rows (B, T, D)."""
+        assert segments is None, "steps cross the borders of segments"
+        known = tokens if earlier is None else torch.cat([earlier.to(tokens.dtype), tokens], dim=1)
+        short = tokens.size(1) + self.before - known.size(1)
+        known = F.pad(known, (0, 0, short, 0), value=float("nan"))
+        steps = ((known[:, 1:] - known[:, :-1]) / self.scale).clamp(-LARGEST_INPUT, LARGEST_INPUT)
+        steps = steps.nan_to_num(0.0)  # (B, T + lags − 1, D)
+        windows = steps.unfold(1, self.before, 1)  # (B, T, D, lags)
+        return x + self.proj(windows.flatten(2))
+
+
+class InputConfig(PartConfig):
+    """Base of the kinds. `vectors`: whether a position holds a row of numbers, not a token."""
+
+    vectors: ClassVar[bool] = False
+
+    @abstractmethod
+    def build(self, *, vocab_size: int, width: int) -> nn.Module:
+        """From inputs, (B, T) or (B, T, D), to (B, T, C)."""
+
+    def recent(self, *, vocab_size: int, width: int) -> NGrams | None:
+        """What the last few inputs add to each one, where that is the input's own matter and not `model.ngrams`'."""
+        return None
+
+    @abstractmethod
+    def parameters(self, *, vocab_size: int, width: int) -> int:
+        """Trained numbers."""
+
+    @abstractmethod
+    def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
+        """Those of them that take part in matrix products."""
+
+
+@register("input")
+class TokenInputConfig(InputConfig):
+    """Tokens: a table with a vector for each."""
+
+    kind: Literal["tokens"] = "tokens"
+
+    def build(self, *, vocab_size: int, width: int) -> nn.Module:
+        """See the base class."""
+        return nn.Embedding(vocab_size, width)
+
+    def parameters(self, *, vocab_size: int, width: int) -> int:
+        """See the base class."""
+        return vocab_size * width
+
+    def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
+        """See the base class: a lookup is no product."""
+        return 0
+
+
+@register("input")
+class LinearInputConfig(InputConfig):
+    """Rows of numbers, each column scaled by its mean and spread in the training split: a matrix."""
+
+    kind: Literal["linear"] = "linear"
+    lags: int = Field(0, ge=0, le=1024)
+    """How many of the last steps (differences of one row to the next) a matrix reads besides: with a model without
+    `final_norm` it can then be an autoregression of this order by itself."""
+
+    vectors: ClassVar[bool] = True
+
+    def build(self, *, vocab_size: int, width: int) -> nn.Module:
+        """See the base class."""
+        return VectorInput(columns=vocab_size, width=width)
+
+    def recent(self, *, vocab_size: int, width: int) -> NGrams | None:
+        """See the base class."""
+        return Steps(columns=vocab_size, width=width, lags=self.lags) if self.lags else None
+
+    def parameters(self, *, vocab_size: int, width: int) -> int:
+        """See the base class."""
+        return self.matrix_parameters(vocab_size=vocab_size, width=width) + width
+
+    def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
+        """See the base class."""
+        return (FEATURES + self.lags) * vocab_size * width

@@ -1,0 +1,51 @@
+"""What a tuning cost: how well a model predicts the text that it was first trained on, before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from octavo.config import stored_recipe
+from octavo.errors import OctavoError
+from octavo.ground.console import Console
+from octavo.model.kind import LanguageModel
+from octavo.runs.data import build_dataset
+from octavo.runs.metrics import evaluate_split
+from octavo.runs.run import Run
+from octavo.runs.start import find_start
+from octavo.tokenizers import load_tokenizer
+from octavo.training.runtime import Runtime
+
+
+def cost_of_tuning(run: Run, model: LanguageModel, runtime: Runtime, console: Console) -> dict[str, Any]:
+    """Bits per byte on the first run's own validation split, of the model as it started and as it is; empty where a run
+    was not tuned, or the first one or its text is gone, which is said.
+    """
+    recipe, started = run.config, run.started
+    path = recipe.training.start_from
+    if recipe.form == "text" or path is None or started is None:
+        return {}
+    try:
+        before = find_start(path)
+        first = stored_recipe(before.folder / "config.yaml")
+        tokenizer = load_tokenizer(before.folder / "tokenizer")
+        split = build_dataset(first, Console(quiet=True), tokenizer).validation
+    except OctavoError as error:
+        console.say(f"what the tuning cost is not known, without the text before it: {error.what}")
+        return {}
+    if not first.objective.build().unit.text or first.model.context > recipe.model.context:
+        return {}
+    sides = {"before": started.to(runtime.device), "after": model}
+    found = {
+        name: evaluate_split(one, split, first, tokenizer, runtime).bits_per_byte
+        for name, one in sides.items()
+    }
+    return {"cost": {"bits_per_byte": found}}
+
+
+def said(cost: dict[str, Any]) -> str:
+    """The sentence for it."""
+    bits = cost["bits_per_byte"]
+    return (
+        f"What the tuning cost: {bits['before']:.3f} bits per byte before and {bits['after']:.3f} after, on the "
+        "validation text of the run that it started from."
+    )

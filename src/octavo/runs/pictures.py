@@ -1,0 +1,34 @@
+"""Samples as files: images as PNG, other records as lines of text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from octavo.corpus.pixels import PixelsConfig, numbers_of, png
+from octavo.errors import InputError
+from octavo.ground.files import storage_errors
+from octavo.runs.run import Run
+
+RECORDS = "records.txt"
+
+
+def save_records(run: Run, prompt: str, count: int, folder: Path, how: Mapping[str, Any]) -> Path:
+    """Write `count` samples into a new folder: records.txt, one a line where each is a line, and sample-N.png where the
+    records are images. Raises InputError where the folder exists."""
+    if os.path.lexists(folder):
+        raise InputError(f"{folder} exists; a new folder is written.", remedy="choose another name")
+    raster = run.config.corpus.raster() if isinstance(run.config.corpus, PixelsConfig) else None
+    if raster is not None:
+        how = {**how, "tokens": how.get("tokens") or run.config.model.context}
+    records = [prompt + one.text for one in run.samples(prompt, count=count, **how)]
+    with storage_errors(folder):
+        folder.mkdir(parents=True)
+        between = "\n\n" if any("\n" in record for record in records) else "\n"
+        (folder / RECORDS).write_text(between.join(records) + "\n", encoding="utf-8")
+        for number, record in enumerate(records if raster else (), 1):
+            assert raster is not None
+            (folder / f"sample-{number}.png").write_bytes(png(raster.grey(numbers_of(record))))
+    return folder

@@ -1,0 +1,58 @@
+"""The test split of a run: kept out of everything, read here alone, and each look counted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+from octavo.errors import CorpusError, InputError
+from octavo.ground.console import Console
+from octavo.ground.files import replace_text
+from octavo.report import ReportData, write_report
+from octavo.runs.data import build_dataset
+from octavo.runs.evaluate import Evaluable, baselines_beside, check_same_tokens, figures, whole_split
+from octavo.training.runtime import Runtime, set_threads
+
+KEPT = ("loss", "perplexity", "bits_per_byte", "unit", "tokens", "bytes", "step", "baselines")
+"""What the manifest keeps of a look."""
+
+
+def look(run: Evaluable, console: Console) -> dict[str, Any]:
+    """Evaluate a run's model on its test split, next to the baselines. The manifest keeps the figures of every look in
+    `test_looks`; without them written there, nothing is said.
+
+    Raises InputError for a checkpoint alone or a run without a test split, CorpusError if the text is another one now,
+    RunFolderError while another process writes the run. The run's page, if there is one, is written anew.
+    """
+    if run.folder is None:
+        raise InputError(
+            "A checkpoint alone cannot count who looked at its test split.", remedy="name the run folder"
+        )
+    if not run.config.test:
+        raise InputError(
+            "This run has no test split (test=0): its text was all used to learn from and to choose on.",
+            remedy="train one with test=0.05, or evaluate on a text that it has not seen: --text PATH",
+        )
+    recipe = whole_split(run.config)
+    with run.folder.lock():
+        manifest = run.folder.made_by() or {}
+        dataset = build_dataset(recipe, console, run.tokenizer)
+        check_same_tokens(dataset.tokenizer, run.tokenizer)
+        split = dataset.test
+        if split is None or manifest.get("data", {}).get("text") != dataset.manifest["text"]:
+            raise CorpusError(
+                "The run's text has changed since training, so its test split is another one now.",
+                remedy="bring the old text back",
+            )
+        runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
+        found = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
+        found["loss"] = found.pop("val_loss")
+        found["baselines"] = baselines_beside(dataset.train, split, run.tokenizer, recipe, console)
+        looks = [*manifest.get("test_looks", ()), {key: found[key] for key in KEPT if key in found}]
+        manifest["test_looks"] = looks
+        replace_text(run.folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
+    if (run.folder.report / "index.html").is_file():
+        write_report(run.folder.path, ReportData.from_run(run.folder.path))
+    return {"split": "test", "looks": len(looks), **found}

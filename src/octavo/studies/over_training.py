@@ -1,0 +1,115 @@
+"""A difference on its way: how far apart a change and the baseline were at each evaluation, and where that leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from octavo.studies.statistics import Arm, Contrast, interval, noise_floor
+
+if TYPE_CHECKING:
+    from octavo.studies.results import RunResult
+
+Trend = Literal["grows", "shrinks", "flips", "no trend seen"]
+
+
+@dataclass(frozen=True)
+class OverTraining:
+    """Change minus baseline at each evaluation that all runs have, in bits per byte or, of a study in nats, in nats per
+    token. The bands are those of the verdict's test, for the seeds alone; they hold step by step, not for all steps
+    together.
+    """
+
+    steps: tuple[int, ...]
+    baseline: tuple[float, ...]
+    difference: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    trend: Trend
+    sentence: str
+    """At which step and loss the verdict is, and what the difference did before."""
+
+
+def over_training(
+    baseline: Sequence[RunResult],
+    changes: Sequence[Sequence[RunResult]],
+    contrasts: Sequence[Contrast],
+    *,
+    nats: bool,
+) -> list[OverTraining | None]:
+    """Each change's curve, given its verdict's contrast; None where fewer than two evaluations are shared."""
+    everybody = [_Curves.of(runs, nats=nats) for runs in (baseline, *changes)]
+    pairs = zip(everybody[1:], contrasts, strict=True)
+    return [
+        _one(everybody, change, like, "nats per token" if nats else "bits per byte") for change, like in pairs
+    ]
+
+
+class _Curves(NamedTuple):
+    """The evaluations of a variant's runs: seeds (n,), and values (n,) by step."""
+
+    seeds: tuple[int, ...]
+    values: dict[int, np.ndarray]
+
+    @classmethod
+    def of(cls, runs: Sequence[RunResult], *, nats: bool) -> _Curves:
+        curves = [run.curve.losses if nats else run.curve.bits_per_byte for run in runs]
+        found = [
+            dict(zip(run.curve.steps, curve, strict=True)) for run, curve in zip(runs, curves, strict=True)
+        ]
+        shared = set.intersection(*map(set, found)) - {0} if found else set()
+        values = {step: np.array([one[step] for one in found]) for step in sorted(shared)}
+        return cls(tuple(run.seed for run in runs), values)
+
+    def arm(self, step: int, since: int | None = None) -> Arm:
+        """At a step, or what it has gained since another."""
+        return Arm(self.values[step] - (0.0 if since is None else self.values[since]), seeds=self.seeds)
+
+
+def _one(everybody: Sequence[_Curves], change: _Curves, like: Contrast, unit: str) -> OverTraining | None:
+    baseline = everybody[0]
+    steps = [step for step in change.values if step in baseline.values]
+    if len(steps) < 2:
+        return None
+
+    def band(step: int, since: int | None = None) -> tuple[float, float, float]:
+        # The noise is that of all arms that were evaluated there.
+        there = [one for one in everybody if {step, since or step} <= one.values.keys()]
+        first, *others = (one.arm(step, since) for one in there)
+        return interval(first, change.arm(step, since), noise_floor(first, others), like)
+
+    bands = [band(step) for step in steps]
+    half = min(steps[:-1], key=lambda step: abs(step - steps[-1] / 2))
+    level = [float(baseline.values[step].mean()) for step in steps]
+    trend, words = _trend(steps, bands, half, band(steps[-1], half), unit)
+    at = f"judged at step {steps[-1]:,}, where the baseline has {level[-1]:.3f} {unit}"
+    difference, low, high = (tuple(column) for column in zip(*bands, strict=True))
+    return OverTraining(tuple(steps), tuple(level), difference, low, high, trend, f"{at}; {words}")
+
+
+def _trend(
+    steps: Sequence[int],
+    bands: Sequence[tuple[float, float, float]],
+    half: int,
+    since: tuple[float, float, float],
+    unit: str,
+) -> tuple[Trend, str]:
+    end, low, high = bands[-1]
+    for step, (early, below, above) in zip(steps, bands, strict=True):
+        if (below > 0 and high < 0) or (above < 0 and low > 0):
+            return (
+                "flips",
+                f"the difference flips: {_signed(early)} {unit} at step {step:,}, {_signed(end)} now",
+            )
+    grown, below, above = since
+    if below <= 0 <= above:
+        return "no trend seen", f"since step {half:,} no trend of the difference is seen"
+    trend: Trend = "grows" if grown * end > 0 else "shrinks"
+    return trend, f"since step {half:,} the difference {trend}, by {abs(grown):.3f} {unit}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")

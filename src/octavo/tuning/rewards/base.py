@@ -1,0 +1,88 @@
+"""What a reward is, and how texts are judged by one that may fail."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from octavo.config.parts import PartConfig, PartOf, Strict
+from octavo.errors import InputError
+from octavo.synthesis.counting import Automaton
+
+
+class Reward(ABC):
+    """What a text is worth; more is better."""
+
+    @abstractmethod
+    def of(self, prompt: str, text: str) -> float:
+        """The reward of `text`, written after `prompt` (and without it)."""
+
+    def automaton(self) -> Automaton | None:
+        """What reads the same reward off a text's words, if that is possible: then a grammar's ceiling is exact."""
+        return None
+
+
+class RewardConfig(PartConfig):
+    """Base of every kind of reward."""
+
+    @abstractmethod
+    def build(self) -> Reward:
+        """The reward."""
+
+
+class RewardHolder(Strict):
+    """A reward on its own, as a command names one: a kind, or `{kind: …, option: …}`."""
+
+    reward: Annotated[PartConfig, PartOf("reward")]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Rewards (n,), NaN where there is none; why those are missing, with how many each."""
+
+    rewards: np.ndarray
+    failed: dict[str, int]
+
+    @property
+    def known(self) -> np.ndarray:
+        """Where there is a reward, (n,)."""
+        return np.isfinite(self.rewards)
+
+
+def judge(reward: Reward, texts: Sequence[tuple[str, str]]) -> Judged:
+    """The rewards of texts, each with its prompt before it. One that fails, or gives no finite number, has none.
+
+    Raises InputError when not one of the texts has a reward.
+    """
+    found = np.full(len(texts), math.nan)
+    failed: dict[str, int] = {}
+    for number, (prompt, text) in enumerate(texts):
+        try:
+            value = float(reward.of(prompt, text))
+            wrong = None if math.isfinite(value) else f"gave {value}"
+        except Exception as error:  # a function of the user's may raise anything
+            value, wrong = math.nan, _told(error)
+        if wrong is None:
+            found[number] = value
+        else:
+            failed[wrong] = failed.get(wrong, 0) + 1
+    if texts and not np.isfinite(found).any():
+        raise InputError(
+            f"The reward failed for each of {len(texts)} texts; at first it {next(iter(failed))}.",
+            remedy="try it on one text in Python",
+        )
+    return Judged(found, failed)
+
+
+def _told(error: Exception) -> str:
+    """What was raised, and in which line of which function."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" in line {frames[-1].lineno} of {frames[-1].name}" if len(frames) > 1 else ""
+    said = str(error).split("\n")[0]
+    return f"raised {type(error).__name__}{f' ({said})' if said else ''}{place}"

@@ -1,0 +1,234 @@
+"""Texts that the model writes to learn from: drawn by (seed, step), judged, and compared with the base.
+
+B texts of a batch in groups of G with one prompt, T positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from octavo.dataset.batch import Batch
+from octavo.dataset.permutation import draw
+from octavo.errors import InputError
+from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
+from octavo.model.kind import LanguageModel
+from octavo.tokenizers import Tokenizer
+from octavo.training.objective import OwnBatches
+from octavo.tuning.advantages import Form, costs_ahead, flat, group_advantages
+from octavo.tuning.rewards.base import Reward, judge
+
+ROWS = 64
+"""Texts whose logits are held at once."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How texts are written and what is made of them; see `policy.PolicyGradientConfig`."""
+
+    group: int
+    form: Form
+    beta: float
+    kl_in: str
+    updates: int
+    budget: float | None
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One batch of written texts, with what is told of it."""
+
+    batch: Batch[np.ndarray]
+    told: dict[str, float]
+
+
+class Rollouts(OwnBatches):
+    """Batches of texts that the model itself writes, as it is at that step."""
+
+    size = 0
+
+    def __init__(
+        self,
+        *,
+        model: LanguageModel,
+        base: LanguageModel,
+        tokenizer: Tokenizer,
+        prompts: Sequence[str],
+        reward: Reward,
+        rows: int,
+        seed: int,
+        way: Way,
+    ) -> None:
+        self.model, self.base, self.tokenizer, self.reward = model, base, tokenizer, reward
+        self.prompts, self.rows, self.seed, self.way = prompts, rows, seed, way
+        self.failures: dict[str, int] = {}
+        self._kept: dict[tuple[int, int], Rollout] = {}
+
+    def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
+        """See the base class; the first of several updates writes for all of them."""
+        key = step // self.way.updates, micro
+        if key not in self._kept:
+            self._kept = {other: kept for other, kept in self._kept.items() if other[0] == key[0]}
+            self._kept[key] = self.written(*key)
+        return self._kept[key].batch
+
+    def told(self, step: int) -> Mapping[str, float]:
+        """See the base class: means over the texts of a step."""
+        found = [kept.told for (number, _), kept in self._kept.items() if number == step // self.way.updates]
+        return {name: float(np.mean([one[name] for one in found])) for name in found[0]} if found else {}
+
+    def over(self, step: int) -> str | None:
+        """See the base class."""
+        kl, budget = self.told(step).get("kl", 0.0), self.way.budget
+        if budget is None or kl <= budget:
+            return None
+        return f"the model is {kl:.2f} nats from its base, beyond the budget of {budget:g}: it stops here"
+
+    def tensors(self, step: int) -> dict[str, Tensor]:
+        """See the base class: the texts that are still to be learned from."""
+        if step % self.way.updates == 0:
+            return {}
+        kept: dict[str, Tensor] = {}
+        for (number, micro), rollout in self._kept.items():
+            for name, array in rollout.batch.items():
+                kept[f"{number}/{micro}/{name}"] = torch.from_numpy(array)
+            told = torch.tensor(list(rollout.told.values()), dtype=torch.float64)
+            kept[f"{number}/{micro}/told/{','.join(rollout.told)}"] = told
+        return kept
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """See the base class."""
+        found: dict[tuple[int, int], dict[str, np.ndarray]] = {}
+        told: dict[tuple[int, int], dict[str, float]] = {}
+        for name, tensor in tensors.items():
+            number, micro, what, *names = name.split("/")
+            key = int(number), int(micro)
+            if what == "told":
+                told[key] = dict(zip(names[0].split(","), tensor.tolist(), strict=True))
+            else:
+                found.setdefault(key, {})[what] = tensor.numpy()
+        self._kept = {key: Rollout(Batch(**fields), told[key]) for key, fields in sorted(found.items())}
+
+    def written(self, number: int, micro: int) -> Rollout:
+        """Roll-out `number`, by the model as it is now. The model stays in the state in which it writes, without
+        dropout: that is the policy whose probabilities count."""
+        return self.judged(*self.drawn(number, micro))
+
+    def judged(self, prompts: Sequence[str], samples: Sequence[Sample]) -> Rollout:
+        """What is learned from texts, group after group, each with its prompt."""
+        texts = [(prompt, sample.text) for prompt, sample in zip(prompts, samples, strict=True)]
+        judged = judge(self.reward, texts)
+        for why, count in judged.failed.items():
+            self.failures[why] = self.failures.get(why, 0) + count
+        engine = Engine(self.model, self.tokenizer)
+        batch = as_batch([(engine.prompt_ids(p), s.ids) for p, s in zip(prompts, samples, strict=True)])
+        known = compared(self.model, self.base, batch)
+        rewards = judged.rewards.reshape(-1, self.way.group)
+        advantages = self._advantages(rewards, batch, known)
+        fields = {"advantages": advantages, "behaviour": known["policy"]}
+        scored = batch.targets >= 0
+        lengths = scored.sum(1)
+        told = {
+            "reward": float(np.nanmean(judged.rewards)),
+            "kl": float(known["kl"].sum() / len(samples)),
+            "entropy": float(known["entropy"].sum() / scored.sum()),
+            "length": float(lengths.mean()),
+            "ended": float(np.mean([sample.finish == "end" for sample in samples])),
+            "distinct_2": distinct([sample.ids for sample in samples], 2),
+            "flat_groups": flat(rewards) / len(rewards),
+            "failed_rewards": float((~judged.known).sum()),
+        }
+        return Rollout(Batch(batch.inputs, batch.targets, **fields), told)
+
+    def drawn(self, number: int, micro: int) -> tuple[list[str], list[Sample]]:
+        """The texts of a roll-out, each with its prompt."""
+        group = self.way.group
+        per_step = self.rows // group
+        seed = int(np.random.SeedSequence([self.seed, number, micro]).generate_state(1, np.uint64)[0])
+        chosen = draw(number * per_step, per_step, len(self.prompts), self.seed + micro)
+        prompts = [self.prompts[int(i)] for i in chosen for _ in range(group)]
+        requests = [TextRequest(prompt, seed, index) for index, prompt in enumerate(prompts)]
+        written = Engine(self.model, self.tokenizer).write_each(
+            requests, tokens=self.way.tokens, sampling=Sampling()
+        )
+        return prompts, in_order(sample for sample, _ in written)
+
+    def _advantages(
+        self, rewards: np.ndarray, batch: Batch[np.ndarray], known: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Of each token (B, T), in float32: how much better the text was, less what the distance from the base costs
+        from there on. In the reward, that is what was drawn; in the loss, the whole vocabulary at each later token
+        (the token's own is differentiated there)."""
+        way, scored = self.way, batch.targets >= 0
+        found = np.repeat(group_advantages(rewards, way.form).reshape(-1, 1), scored.shape[1], axis=1)
+        if way.beta:
+            inside = way.kl_in == "reward"
+            costs = known["policy"].astype(float) - known["base"] if inside else known["kl"].astype(float)
+            shape = (len(rewards), way.group, -1)
+            found -= way.beta * costs_ahead(costs.reshape(shape), own=inside).reshape(found.shape)
+        return np.where(scored, found, 0.0).astype(np.float32)
+
+
+def as_batch(texts: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Batch[np.ndarray]:
+    """Rows of (prompt, what was written after it), whose written tokens alone are targets."""
+    longest = max(len(prompt) + len(ids) for prompt, ids in texts)
+    inputs, targets = (
+        np.zeros((len(texts), longest - 1), np.int64),
+        np.full((len(texts), longest - 1), -1, np.int64),
+    )
+    for row, (prompt, ids) in enumerate(texts):
+        whole = [*prompt, *ids]
+        inputs[row, : len(whole) - 1] = whole[:-1]
+        targets[row, len(prompt) - 1 : len(whole) - 1] = ids
+    return Batch(inputs, targets)
+
+
+@torch.no_grad()
+def compared(model: LanguageModel, base: LanguageModel, batch: Batch[np.ndarray]) -> dict[str, np.ndarray]:
+    """Of each written token (B, T), 0 elsewhere: its log-probability by the policy and by the base, and before it was
+    drawn, the KL between the two and the policy's entropy, both over the whole vocabulary. Nats, float32."""
+    model.eval()
+    device = next(model.parameters()).device
+    parts: dict[str, list[Tensor]] = {"policy": [], "base": [], "kl": [], "entropy": []}
+    for part in batch.parts(ROWS):
+        here = part.to(device)
+        scored = here.targets >= 0
+        own, other = (each(here.inputs).float().log_softmax(dim=-1) for each in (model, base))  # (B, T, V)
+        chosen = here.targets.clamp(min=0)[..., None]
+        known = {
+            "policy": own.gather(-1, chosen)[..., 0],
+            "base": other.gather(-1, chosen)[..., 0],
+            "kl": (own.exp() * (own - other)).sum(dim=-1),
+            "entropy": -(own.exp() * own).sum(dim=-1),
+        }
+        for name, values in known.items():
+            parts[name].append(torch.where(scored, values, 0.0).cpu())
+    return {name: torch.cat(found).numpy() for name, found in parts.items()}
+
+
+def distinct(texts: Sequence[Sequence[int]], n: int) -> float:
+    """The share of different ones among all runs of n tokens (Li et al. 2016)."""
+    runs = [tuple(ids[at : at + n]) for ids in texts for at in range(len(ids) - n + 1)]
+    return len(set(runs)) / len(runs) if runs else 0.0
+
+
+def room_for(prompts: Sequence[str], model: LanguageModel, tokenizer: Tokenizer, wanted: int | None) -> int:
+    """Tokens that a text may have: as many as asked for, or as fit after the longest prompt.
+
+    Raises InputError where a prompt leaves no room, or not as much as asked for.
+    """
+    engine = Engine(model, tokenizer)
+    longest = max(prompts, key=lambda prompt: len(engine.prompt_ids(prompt)))
+    room = model.context + 1 - len(engine.prompt_ids(longest))
+    if room < (wanted or 1):
+        raise InputError(
+            f"The context of {model.context} tokens leaves {max(room, 0)} after the prompt {longest[-40:]!r}; "
+            f"{wanted or 1} are asked for.",
+            remedy=f"objective.tokens={room}" if room > 0 else "shorter prompts",
+        )
+    return wanted or room

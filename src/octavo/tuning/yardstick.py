@@ -1,0 +1,234 @@
+"""What a tuned run reached, and what it cost: the gold reward against KL, under the ceiling and beside best-of-n.
+
+P prompts that were held out, M texts of each by the run and by what it started from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from octavo.errors import InputError
+from octavo.evaluation.stored import Evaluation
+from octavo.generation import Engine, Sample
+from octavo.ground.console import Console
+from octavo.ground.records import read_record
+from octavo.model.kind import LanguageModel
+from octavo.runs.data import build_dataset
+from octavo.runs.run import Run
+from octavo.tuning.ceiling import DRAWS, LEVEL
+from octavo.tuning.measured import Ceiling, ceiling_of, judged_by_prompt, written
+from octavo.tuning.plots import Reached
+from octavo.tuning.policy import PolicyGradientConfig
+from octavo.tuning.rewards.base import RewardConfig
+from octavo.tuning.rollouts import as_batch, compared, distinct, room_for
+
+MOST_PROMPTS = 64
+TEXTS = 1024
+"""Of each model, over all prompts."""
+SHOWN = 3
+"""Pairs of texts on the page."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A prompt, with a text of the base and one of the tuned model, and their rewards."""
+
+    prompt: str
+    base: str
+    tuned: str
+    rewards: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was measured.
+
+    Attributes:
+        ceiling: of what the run started from.
+        reached: KL and gold reward of the run.
+        figures: everything as plain data, for tuning.json.
+        sentences: what it says.
+        pairs: texts side by side.
+    """
+
+    ceiling: Ceiling
+    reached: Reached
+    figures: dict[str, Any]
+    sentences: list[str]
+    pairs: list[Pair]
+
+
+def measure(
+    run: Run,
+    *,
+    gold: RewardConfig | None = None,
+    texts: int = TEXTS,
+    seed: int = 0,
+    console: Console | None = None,
+) -> Verdict:
+    """Let a tuned run and what it started from write after held-out prompts, and compare. `gold`: the reward that
+    judges, by default the one that taught.
+
+    Raises InputError for a run that was not tuned by a reward, or does not know what it started from.
+    """
+    console = console or Console(quiet=True)
+    objective, base = run.config.objective, run.started
+    if not isinstance(objective, PolicyGradientConfig) or base is None:
+        raise InputError(
+            f"{run.path} was not tuned by a reward.", remedy="octavo tune rl BASE makes such a run"
+        )
+    config = gold or objective.reward
+    assert isinstance(config, RewardConfig)
+    prompts, held_out = asked(run, objective)
+    each = max(16, texts // len(prompts))
+    how: dict[str, Any] = {
+        "samples": each,
+        "tokens": room_for(prompts, run.model, run.tokenizer, objective.tokens),
+        "seed": seed,
+        "console": console,
+    }
+    before, after = (written(model, run.tokenizer, prompts, **how) for model in (base, run.model))
+    judged = [judged_by_prompt(config.build(), prompts, found) for found in (before, after)]
+    ceiling, rewards = ceiling_of(config, judged[0], seed=seed), [one.rewards for one in judged]
+    wins = np.where(np.isfinite(rewards[0] + rewards[1]), np.sign(rewards[1] - rewards[0]) / 2 + 0.5, np.nan)
+    tuned: dict[str, Any] = (
+        _mean(rewards[1], seed) | style(after) | {"kl": _mean(distances(run, base, prompts, after), seed)}
+    )
+    figures: dict[str, Any] = {
+        "reward": config.model_dump(mode="json"),
+        "prompts": len(prompts),
+        "prompts_held_out": held_out,
+        "texts_a_prompt": each,
+        "failed_rewards": {**judged[0].failed, **judged[1].failed},
+        "base": _mean(rewards[0], seed) | style(before),
+        "tuned": tuned,
+        "win_rate": _mean(wins, seed),
+        "bits_per_byte": _cost(run),
+        "ceiling": ceiling.as_dict(),
+    }
+    reached = Reached("tuned", tuned["kl"]["mean"], *(tuned[key] for key in ("mean", "low", "high")))
+    figures["distance"] = distance(ceiling, reached)
+    # Of several prompts the first text of each, of one prompt its first texts.
+    places = [(i, 0) if len(prompts) > 1 else (0, i) for i in range(min(SHOWN, max(len(prompts), each)))]
+    pairs = [
+        Pair(prompts[p], before[p][m].text, after[p][m].text, (rewards[0][p, m], rewards[1][p, m]))
+        for p, m in places
+        if p < len(prompts)
+    ]
+    return Verdict(ceiling, reached, figures, sentences(figures), pairs)
+
+
+def asked(run: Run, objective: PolicyGradientConfig) -> tuple[Sequence[str], bool]:
+    """The prompts to judge by, and whether they were held out from the tuning."""
+    dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
+    held_out = bool(objective.prompt_ends)
+    split = dataset.validation if held_out else dataset.train
+    prompts = objective.questions(split, run.tokenizer)
+    if held_out:
+        learned = set(objective.questions(dataset.train, run.tokenizer))
+        prompts = tuple(prompt for prompt in prompts if prompt not in learned) or prompts
+        held_out = learned.isdisjoint(prompts)
+    return prompts[:MOST_PROMPTS], held_out
+
+
+def distances(
+    run: Run, base: LanguageModel, prompts: Sequence[str], texts: Sequence[Sequence[Sample]]
+) -> np.ndarray:
+    """KL (P, M) from the base along each text that the run wrote, exact over the vocabulary at each token."""
+    engine = Engine(run.model, run.tokenizer)
+    pairs = [(engine.prompt_ids(p), one.ids) for p, row in zip(prompts, texts, strict=True) for one in row]
+    return compared(run.model, base, as_batch(pairs))["kl"].sum(1).reshape(len(prompts), -1)
+
+
+def _mean(values: np.ndarray, seed: int) -> dict[str, float]:
+    """The mean over prompts (P, M) with its interval: prompts and texts drawn again."""
+    random, means = np.random.default_rng(seed), []
+    prompts, each = values.shape
+    for _ in range(DRAWS):
+        rows = random.integers(0, prompts, prompts) if prompts > 1 else np.zeros(1, int)
+        means.append(np.nanmean(values[rows[:, None], random.integers(0, each, (len(rows), each))]))
+    low, high = np.percentile(means, LEVEL)
+    return {"mean": float(np.nanmean(values)), "low": float(low), "high": float(high)}
+
+
+def style(texts: Sequence[Sequence[Sample]]) -> dict[str, float]:
+    """How texts are, apart from their reward: tokens, whether they end, repetition and sameness."""
+    flat = [one for row in texts for one in row]
+    return {
+        "tokens": float(np.mean([len(one.ids) for one in flat])),
+        "ended": float(np.mean([one.finish == "end" for one in flat])),
+        "distinct_2": distinct([one.ids for one in flat], 2),
+        "distinct_4": distinct([one.ids for one in flat], 4),
+        "repeated_4": 1
+        - float(np.mean([distinct([one.ids], 4) for one in flat if len(one.ids) > 3] or [1.0])),
+        "different_texts": len({one.text for one in flat}) / len(flat),
+    }
+
+
+def _cost(run: Run) -> dict[str, float | None]:
+    """Bits per byte on the validation text, before and after, as the run's evaluation has them."""
+    if run.folder is None or not run.folder.evaluation.is_file():
+        return {"before": None, "after": None}
+    found = read_record(run.folder.evaluation, Evaluation)
+    start = found.get("baselines", {}).get("start") or {}
+    return {"before": start.get("bits_per_byte"), "after": found.get("bits_per_byte")}
+
+
+def distance(ceiling: Ceiling, reached: Reached) -> dict[str, float | None]:
+    """How far below the ceiling a policy is, as far as the ceiling is known: the nats that the best policy needs for
+    its reward, the nats too many, and the rewards at its KL of the best policy and of best-of-n."""
+    needed = ceiling.curve.kl_at(reached.reward)
+    return {
+        "kl_needed": needed,
+        "nats_too_many": None if needed is None else reached.kl - needed,
+        "ceiling_at_kl": ceiling.curve.reward_at(reached.kl),
+        "best_of_n_at_kl": ceiling.best_of_n.reward_at(reached.kl),
+    }
+
+
+def sentences(figures: dict[str, Any]) -> list[str]:
+    """What the figures say."""
+    base, tuned, far, wins = (figures[key] for key in ("base", "tuned", "distance", "win_rate"))
+    kl = tuned["kl"]["mean"]
+    said = [
+        f"Reward {tuned['mean']:.3f} ({tuned['low']:.3f} to {tuned['high']:.3f}), where it started from "
+        f"{base['mean']:.3f} ({base['low']:.3f} to {base['high']:.3f}), at {kl:.2f} nats a text."
+    ]
+    if far["kl_needed"] is not None:
+        said.append(
+            f"The best possible policy needs {far['kl_needed']:.2f} nats for that reward: this one spends "
+            f"{far['nats_too_many']:.2f} more."
+        )
+    else:
+        said.append("The ceiling's samples do not lead to that reward; nobody knows here how near it is.")
+    if far["ceiling_at_kl"] is not None:
+        said.append(f"At its distance the ceiling is {far['ceiling_at_kl']:.3f}.")
+    if far["best_of_n_at_kl"] is not None:
+        than = far["best_of_n_at_kl"]
+        better = (
+            "better"
+            if tuned["low"] > than
+            else "worse"
+            if tuned["high"] < than
+            else "neither better nor worse"
+        )
+        said.append(
+            f"Best-of-n of what it started from reaches {far['best_of_n_at_kl']:.3f} at that distance, without "
+            f"training: the tuned model is {better}."
+        )
+    said.append(
+        f"It wins {wins['mean']:.1%} ({wins['low']:.1%} to {wins['high']:.1%}) against what it started from; a tie "
+        "counts half."
+    )
+    cost = figures["bits_per_byte"]
+    if cost["before"] is not None and cost["after"] is not None:
+        said.append(
+            f"The tuning cost {cost['after'] - cost['before']:+.4f} bits per byte of the validation text."
+        )
+    if not figures["prompts_held_out"]:
+        said.append("The prompts are those that it was tuned with: none were held out.")
+    return said

@@ -1,0 +1,142 @@
+"""Every way to make batches of pairs: pure in (seed, step), little padding, every target scored once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.config.parts import parts
+from octavo.dataset.batch import Batch
+from octavo.dataset.batches import BatchesConfig
+from octavo.errors import CorpusError
+
+KINDS = [
+    ("pairs", {}),
+    ("joined-pairs", {}),
+    ("joined-pairs", {"attention": "causal"}),
+    ("joined-pairs", {"source_loss": True}),
+]
+MARKS = {"shared": (1, 1), "own": (0, 1)}
+LINE, CONTEXT, BATCH = 2, 12, 3
+
+Lengths = list[tuple[int, int]]
+
+
+def documents(lengths: Lengths, marks: str = "shared") -> tuple[np.ndarray, np.ndarray]:
+    """Pairs whose words are all different."""
+    start, end = MARKS[marks]
+    tokens: list[int] = []
+    starts: list[int] = []
+    for source, target in lengths:
+        starts.append(len(tokens))
+        tokens += [start] if start != end else []
+        tokens += range(1000 + len(tokens), 1000 + len(tokens) + source)
+        tokens.append(LINE)
+        tokens += range(1000 + len(tokens), 1000 + len(tokens) + target)
+        tokens.append(end)
+    return np.array(tokens, np.uint16), np.array(starts, np.uint64)
+
+
+def arguments(lengths: Lengths, marks: str = "shared", **changed: Any) -> dict[str, Any]:
+    tokens, starts = documents(lengths, marks)
+    start, end = MARKS[marks]
+    shape = {"context": CONTEXT, "batch": BATCH, "start_id": start, "end_id": end, "line_id": LINE}
+    return {"tokens": tokens, "starts": starts, **shape, **changed}
+
+
+def config_of(kind: str, options: dict[str, Any]) -> BatchesConfig:
+    found = parts("batches")[kind].model_validate(options)
+    assert isinstance(found, BatchesConfig)
+    return found
+
+
+draw = np.random.default_rng(5)
+LENGTHS: Lengths = [(int(a), int(b)) for a, b in draw.integers(1, 6, (60, 2))]
+
+
+def test_every_kind_is_here() -> None:
+    assert {kind for kind, _ in KINDS} == {name for name, kind in parts("batches").items() if kind.pairs}
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_batches_are_pure_functions_of_seed_and_step(kind: str, options: dict[str, Any]) -> None:
+    one, other = (config_of(kind, options).build(**arguments(LENGTHS, seed=7, accumulation=2)) for _ in "ab")
+    count = 2 * one.steps_per_epoch
+    forwards = [one.batch(step, micro) for step in range(count) for micro in range(2)]
+    backwards = [other.batch(step, micro) for step in reversed(range(count)) for micro in (1, 0)]
+    for a, b in zip(forwards, reversed(backwards), strict=True):
+        for (name, found), (_, expected) in zip(a.items(), b.items(), strict=True):
+            assert np.array_equal(found, expected), name
+    different = config_of(kind, options).build(**arguments(LENGTHS, seed=8, accumulation=2))
+    assert any(not np.array_equal(one.batch(s).inputs, different.batch(s).inputs) for s in range(5))
+
+
+def learned(batch: Batch[np.ndarray]) -> Counter[int]:
+    return Counter(batch.targets[batch.targets >= 1000].tolist())
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_an_epoch_has_every_pair_once_with_little_padding(kind: str, options: dict[str, Any]) -> None:
+    batches = config_of(kind, options).build(**arguments(LENGTHS, seed=7))
+    for epoch in (0, 1):
+        every = [batches.batch(epoch * batches.steps_per_epoch + at) for at in range(batches.steps_per_epoch)]
+        seen = sum((learned(batch) for batch in every), Counter[int]())
+        assert set(seen.values()) == {1}
+        known = sum(target for _, target in LENGTHS)
+        known += sum(source for source, _ in LENGTHS) if options.get("source_loss") else 0
+        assert len(seen) == known
+        for batch in every:
+            widths = [batch.inputs.shape[1]] + ([] if batch.source is None else [batch.source.shape[1]])
+            assert batch.rows * max(widths) <= BATCH * CONTEXT
+        room = sum(batch.targets.size for batch in every)
+        held = sum(int((batch.inputs > 0).sum()) for batch in every)
+        assert held > 0.85 * room
+
+
+def test_a_row_is_a_source_and_what_follows_from_it() -> None:
+    given = arguments([(2, 3), (1, 1)], marks="own", batch=1)
+    rows = list(config_of("pairs", {}).evaluation(**given))
+    tokens = given["tokens"].tolist()
+    assert rows[0].source.tolist() == [tokens[1:3]]
+    assert rows[0].inputs.tolist() == [[0, *tokens[4:7]]] and rows[0].targets.tolist() == [tokens[4:8]]
+    assert rows[0].places.tolist() == [[4, 5, 6, 7]]
+    (row, _) = config_of("joined-pairs", {"source_loss": True}).evaluation(**given)
+    assert row.inputs.tolist() == [tokens[:7]]  # the start, the source, the line break, the target
+    assert row.targets.tolist() == [[-1, -1, -1, *tokens[4:8]]]  # the source is never judged
+    assert row.prefix.tolist() == [[1, 1, 1, 1, 0, 0, 0]]
+    (row, _) = config_of("joined-pairs", {"attention": "causal"}).evaluation(**given)
+    assert row.prefix is None
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.parametrize("marks", MARKS)
+@given(lengths=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=25))
+def test_evaluation_scores_every_target_once(
+    kind: str, options: dict[str, Any], marks: str, lengths: Lengths
+) -> None:
+    given = arguments(lengths, marks)
+    joined = kind == "joined-pairs"
+    fits = [a + b + 2 <= CONTEXT if joined else max(a, b + 1) <= CONTEXT for a, b in lengths]
+    kept = [min(pair) > 0 and fit for pair, fit in zip(lengths, fits, strict=True)]
+    config = config_of(kind, options)
+    if not any(kept):
+        with pytest.raises(CorpusError, match="none is a pair"):
+            list(config.evaluation(**given))
+        return
+    places = np.concatenate([batch.places[batch.places >= 0] for batch in config.evaluation(**given)])
+    targets = np.concatenate([batch.targets[batch.targets >= 0] for batch in config.evaluation(**given)])
+    assert np.array_equal(given["tokens"][places], targets)
+    assert len(np.unique(places)) == sum(b + 1 for (_, b), good in zip(lengths, kept, strict=True) if good)
+    notes = config.build(**given, seed=1).notes
+    empty = sum(min(pair) == 0 for pair in lengths)
+    assert (f"{empty} without a source or a target" in "".join(notes)) == (empty > 0)
+
+
+def test_a_tokenizer_that_has_no_line_break_is_refused() -> None:
+    with pytest.raises(CorpusError, match="no token for the line break"):
+        config_of("pairs", {}).build(**arguments(LENGTHS, seed=1, line_id=None))

@@ -1,0 +1,42 @@
+"""octavo tune, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from e2e.asking import refused
+from e2e.forked import Octavo
+
+
+def test_the_ceiling_of_the_storyteller_is_exact(octavo: Octavo, tmp_path: Path) -> None:
+    plot = tmp_path / "ceiling.svg"
+    done = octavo("tune", "ceiling", "storyteller", "--reward", "ends-happily", "--plot", plot, "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    last = found["ceiling"]["points"][-1]
+    assert found["exact"] and last["reward"] == 1.0 and math.isclose(last["kl"], math.log(18))
+    assert [point["n"] for point in found["best_of_n"]["points"]] == [1, 2, 4, 8, 16, 32, 64]
+    assert "<svg" in plot.read_text(encoding="utf-8")
+    again = octavo("tune", "ceiling", "storyteller", "--reward", "ends-happily", "--plot", plot)
+    refused(again, "exists")
+
+
+def test_the_ceiling_of_a_run_by_a_function_of_ones_own(
+    octavo: Octavo, finished: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "dogs.py"
+    mine.write_text("def reward(prompt, text):\n    return 1 / text.count('o')\n")
+    words = ("tune", "ceiling", finished, "--reward", mine, "--samples", "60", "--tokens", "30")
+    done = octavo(*words)
+    assert done.code == 0, done.err
+    assert "runs here" in done.err and "ZeroDivisionError" in done.err
+    assert "from 60 texts" in done.out and "best of 2" in done.out
+    assert octavo(*words).out == done.out
+
+
+def test_what_cannot_be_counted_or_is_no_reward_is_refused(octavo: Octavo) -> None:
+    refused(octavo("tune", "ceiling", "storyteller", "--reward", "pidgin"), "cannot be counted")
+    refused(octavo("tune", "ceiling", "storyteller", "--reward", "joy"), "is no reward")
+    refused(octavo("tune", "ceiling", "nowhere", "--reward", "pidgin"), "nowhere")

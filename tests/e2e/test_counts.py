@@ -1,0 +1,128 @@
+"""A run whose model counts: judged, resumed, replayed, written with, started from, and refused where it must be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from e2e.asking import refused
+from e2e.asking import train as asked
+from e2e.forked import Octavo, Result
+from e2e.test_resume import results
+from octavo.generation.cached import CachedDecoder
+from octavo.generation.full import FullDecoder
+from octavo.generation.native import NativeDecoder
+from octavo.runs.run import Run
+from octavo.training.checkpoint_folder import list_checkpoints
+
+COUNTS = "model.counts={kind: kneser-ney, orders: 8, hidden: 8, share: 0.1}"
+
+
+def train(octavo: Octavo, out: Path, *more: str) -> Result:
+    return asked(octavo, out, COUNTS, "training.keep=100", *more)
+
+
+@pytest.fixture(scope="module")
+def counting(octavo: Octavo) -> Path:
+    """A run that counts; read it, don't write."""
+    out = octavo.folder / "counting"
+    done = train(octavo, out)
+    assert done.code == 0, done.err
+    return out
+
+
+def test_it_is_no_worse_than_counting(counting: Path) -> None:
+    """Early too, when the network knows little; the text is one that counting knows by heart."""
+    judged = json.loads((counting / "evaluation.json").read_text())
+    rows = [json.loads(line) for line in (counting / "metrics.jsonl").read_text().splitlines()]
+    losses = [row["loss"] for row in rows if row["event"] == "validation"]
+    counted = judged["baselines"]["ngram"]["loss"]
+    assert all(loss < counted + 0.02 for loss in losses), (losses, counted)  # the network's first share is 2%
+    assert judged["val_loss"] < counted + 0.005
+
+
+def test_it_goes_on_from_a_checkpoint_to_the_same_bits(
+    octavo: Octavo, counting: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(counting, out, symlinks=True)
+    for checkpoint in list_checkpoints(out / "checkpoints"):
+        if checkpoint.step > 15:
+            shutil.rmtree(checkpoint.folder)
+    done = train(octavo, out, "--resume")
+    assert done.code == 0, done.err
+    assert "resuming after step 15" in done.err
+    assert results(out) == results(counting)
+
+
+def test_all_decoders_write_the_same(counting: Path) -> None:
+    model = Run.open(counting).model.eval()
+    random = np.random.default_rng(0)
+    prompts = {slot: random.integers(model.vocab_size, size=3 + slot).tolist() for slot in range(3)}
+    kinds = [FullDecoder, CachedDecoder, *([NativeDecoder] if NativeDecoder.fits(model) else [])]
+    decoders = [kind(model, slots=3) for kind in kinds]
+    alone = kinds[-1](model, slots=1)
+    tokens = dict(prompts)
+    for step in range(20):  # beyond the context, so the window slides
+        found = [decoder.feed(tokens) for decoder in decoders]
+        for other in found[1:]:
+            torch.testing.assert_close(other, found[0], atol=2e-5, rtol=1e-5)
+        assert torch.equal(alone.feed({0: tokens[0]})[0], found[-1][0]), step
+        torch.testing.assert_close(found[0].exp().sum(dim=1), torch.ones(3))
+        tokens = {slot: [int(token)] for slot, token in enumerate(random.integers(model.vocab_size, size=3))}
+
+
+def test_commands_take_it(octavo: Octavo, counting: Path, tmp_path: Path) -> None:
+    written = octavo("generate", counting, "--prompt", "the ", "--tokens", "20")
+    assert written.code == 0 and written.out.startswith("the "), written
+    judged = octavo("eval", counting, "--json")
+    assert judged.code == 0, judged.err
+    assert (
+        json.loads(judged.out)["val_loss"]
+        == json.loads((counting / "evaluation.json").read_text())["val_loss"]
+    )
+    again = octavo("train", "--replay", counting, "--out", tmp_path / "again")
+    assert again.code == 0, again.err
+    planned = octavo("plan", "recipe.yaml", "--vocabulary", "30", COUNTS, "--json")
+    assert planned.code == 0, planned.err
+    refused(
+        octavo("export", counting, "--to", "torch", "--out", tmp_path / "out"),
+        "model.counts",
+        "no other library",
+    )
+
+
+def test_another_run_starts_from_it_and_counts_its_own_text(
+    octavo: Octavo, counting: Path, tmp_path: Path
+) -> None:
+    (octavo.folder / "cats.txt").write_text("the cat said it. who saw the cat?\n" * 60)
+    done = octavo(
+        "train", "recipe.yaml", "--text", "cats.txt", "--out", tmp_path / "run", f"training.start_from={counting}",
+        "training.steps=3",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    found, before = (Run.open(folder).model.counts.tokens for folder in (tmp_path / "run", counting))
+    assert len(found) != len(before)
+
+
+@pytest.mark.parametrize("batches", ["documents", "sliding", "prefixes"])
+def test_other_batches(octavo: Octavo, tmp_path: Path, batches: str) -> None:
+    done = train(octavo, tmp_path / "run", f"batches={batches}", "training.steps=3")
+    assert done.code == 0, done.err
+
+
+def test_a_text_too_short_to_hold_anything_out(octavo: Octavo, tmp_path: Path) -> None:
+    (octavo.folder / "short.txt").write_text("the cat said it.\n" * 3)
+    short = asked(octavo, tmp_path / "run", COUNTS, "training.steps=2", "validation=0.4", text="short.txt")
+    assert short.code == 0, short.err
+    tiny = "model.context=2"
+    (octavo.folder / "tiny.txt").write_text("a cat.\nab")
+    refused(
+        asked(octavo, tmp_path / "two", COUNTS, tiny, "validation=0.4", text="tiny.txt"),
+        "counting 8-grams needs",
+    )

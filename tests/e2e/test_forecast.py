@@ -1,0 +1,137 @@
+"""Numbers from files to forecasts, through the command line: train, stop and resume, replay, evaluate, forecast."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from e2e.asking import refused
+from e2e.forked import Octavo
+
+SMALL = [
+    "training.steps=12",
+    "training.checkpoint_every=4",
+    "training.batch=4",
+    "model.width=16",
+    "model.layers=1",
+    "model.context=16",
+    "objective.origins=4",
+    "objective.paths=10",
+    "objective.horizons=[1,3]",
+    "training.threads=1",
+    "training.precision=float32",
+    "training.schedule=constant",
+]
+
+
+def tables(folder: Path) -> Path:
+    """Three persons, two speeds; a foot in the air for a third of the time."""
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    for person, speed in [(1, 25), (1, 35), (2, 25), (2, 35), (3, 25)]:
+        phase = np.arange(200) * (1 + speed / 100) / 6 + person
+        force = np.maximum(0, np.sin(phase)) * (80 + random.normal(size=200))
+        lines = [f"{row}\t{force[row]:.2f}\t{np.cos(phase[row]):.3f}" for row in range(200)]
+        path = folder / f"P{person}run{speed}.txt"
+        path.write_text("t\tforce\tangle\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(octavo: Octavo, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    place = tmp_path_factory.mktemp("forecast")
+    data = tables(place / "data")
+    recipe = place / "small.yaml"
+    recipe.write_text(
+        "corpus: {kind: series, channels: [force, angle], covariates: [speed], time: t, rate: 100, "
+        "held_out: [P3], pattern: '(?P<person>P\\d)run(?P<speed>\\d+)'}\nbatches: series\nobjective: forecast\n"
+        "model: {input: {kind: linear, lags: 2}, output: {kind: student-t, zero: true, channels: chained}, heads: 2}\n",
+        encoding="utf-8",
+    )
+    done = octavo("train", recipe, "--text", data, "--out", place / "run", *SMALL)
+    assert done.code == 0, done.err
+    return place / "run", data
+
+
+def test_its_evaluation_and_its_page(trained: tuple[Path, Path]) -> None:
+    run, _ = trained
+    found = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))
+    assert (
+        found["unit"] == "nats per step" and {"last value", "NLinear", "drift"} <= found["baselines"].keys()
+    )
+    own = found["forecast"]["predictors"]["this model"]
+    assert [each["horizon"] for each in own] == [1, 3] and all(np.isfinite(each["nll"]) for each in own)
+    page = (run / "report" / "index.html").read_text(encoding="utf-8")
+    assert "3 steps ahead (30 ms)" in page and "octavo forecast" in page and "What it writes" not in page
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["data"]["persons"] == {"train": ["P1", "P2"], "validation": ["P3"]}
+
+
+def test_stopped_and_resumed_or_repeated_it_is_the_same(octavo: Octavo, trained: tuple[Path, Path]) -> None:
+    run, _ = trained
+    cut, again = run.with_name("cut"), run.with_name("again")
+    octavo("train", run / "config.yaml", "--out", cut, "training.steps=4")
+    octavo("train", "--resume", "--out", cut, "training.steps=12")
+    octavo("train", "--replay", run, "--out", again)
+    weights = [(one / "last" / "model.safetensors").read_bytes() for one in (run, cut, again)]
+    assert weights[0] == weights[1] == weights[2]
+
+
+def test_forecasts_as_files(octavo: Octavo, trained: tuple[Path, Path], tmp_path: Path) -> None:
+    run, data = trained
+    text = data / "P3run25.txt"
+    lines = text.read_text(encoding="utf-8").splitlines()
+    to_come = [*lines[:60], *(f"{row}\t\t" for row in range(59, 64))]
+    future = tmp_path / "P9run30.txt"
+    future.write_text("\n".join(to_come) + "\n", encoding="utf-8")
+    out, plot = tmp_path / "paths.csv", tmp_path / "fan.png"
+    octavo("forecast", run, "--text", future, "--samples", "20", "--out", out, "--plot", plot)
+    rows = [line.split(",") for line in out.read_text(encoding="utf-8").splitlines()]
+    assert rows[0] == ["series", "step", "channel", "what", "value"]
+    assert len(rows) == 1 + 5 * 2 * (20 + 7) and plot.read_bytes()[:4] == b"\x89PNG"
+    answer = octavo("forecast", run, "--text", future, "--samples", "20", "--json").out
+    (found,) = json.loads(answer)
+    paths = [float(row[4]) for row in rows[1:] if row[2] == "force" and row[3] == "path 1"]
+    assert found["channels"]["force"]["paths"][0] == paths
+    pq = pytest.importorskip("pyarrow.parquet")
+    octavo("forecast", run, "--text", future, "--samples", "20", "--out", tmp_path / "p.parquet")
+    assert pq.read_table(tmp_path / "p.parquet").num_rows == len(rows) - 1
+
+
+def test_other_files_are_evaluated_too(octavo: Octavo, trained: tuple[Path, Path]) -> None:
+    run, data = trained
+    found = json.loads(octavo("eval", run, "--text", data / "P1run25.txt", "--json").out)
+    assert np.isfinite(found["val_loss"]) and "forecast" in found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["forecast"], "Forecast what?"),
+        (["forecast", "--text", "DATA"], "How many steps of P1run25.txt?"),
+        (["forecast", "--text", "DATA", "--steps", "2", "--out", "x.doc"], "--out x.doc: of what kind?"),
+        (["generate", "--prompt", "a"], "predicts numbers (force, angle), not text"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    octavo: Octavo, trained: tuple[Path, Path], words: list[str], said: str
+) -> None:
+    run, data = trained
+    verb, *rest = [str(data) if word == "DATA" else word for word in words]
+    refused(octavo(verb, run, *rest), said)
+
+
+def test_a_language_model_forecasts_nothing(
+    octavo: Octavo, finished: Path, trained: tuple[Path, Path]
+) -> None:
+    refused(octavo("forecast", finished, "--text", trained[1], "--steps", "2"), "predicts text, not numbers")
+
+
+def test_plan_counts_before_anything_is_computed(octavo: Octavo, trained: tuple[Path, Path]) -> None:
+    run, _ = trained
+    found = json.loads(octavo("plan", run / "config.yaml", "--json").out)
+    evaluation = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))
+    assert found["parameters"] == evaluation["parameters"]

@@ -1,0 +1,154 @@
+"""Pairs from a file to translations, through the command line: both forms of model, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from e2e.forked import Octavo
+from octavo.runs.run import Run
+from octavo.training.checkpoint_folder import list_checkpoints
+from octavo.translation.average import average
+
+COMMON = (
+    "corpus={kind: pairs}",
+    "split=documents",
+    "tokenizer={kind: word, lines: keep}",
+    "objective={kind: given-source, label_smoothing: 0.1}",
+    "training={steps: 120, batch: 16, keep: 3, checkpoint_every: 20, threads: 1, precision: float32, device: cpu}",
+    "training.schedule={kind: inverse-root, warmup: 20, scale: 50}",
+    "training.optimizer.learning_rate=0.01",
+    "evaluation.every=40",
+)
+FORMS = {
+    "encoder": (
+        "batches=pairs",
+        "model={kind: encoder-decoder, layers: 1, width: 32, heads: 2, context: 12, tied: true}",
+    ),
+    "prefix": ("batches=joined-pairs", "model={layers: 2, width: 32, heads: 2, context: 20}"),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(octavo: Octavo) -> dict[str, Path]:
+    """Each source word has one of the target, in the same order."""
+    draw = random.Random(5)
+    words = {" ".join(draw.choices("abcdef", k=draw.randint(1, 4))) for _ in range(1500)}
+    rows = [f"{one}\t{' '.join(word * 2 for word in one.split())}\n" for one in sorted(words)]
+    (octavo.folder / "pairs.tsv").write_text("".join(rows), encoding="utf-8")
+    found = {name: octavo.folder / f"pairs-{name}" for name in FORMS}
+    for name, out in found.items():
+        done = train(octavo, out, name)
+        assert done.code == 0, done.err
+    return found
+
+
+def train(octavo: Octavo, out: Path, name: str, *more: str) -> Any:
+    return octavo("train", "recipe.yaml", "--text", "pairs.tsv", "--out", out, *COMMON, *FORMS[name], *more)
+
+
+def losses(run: Path) -> list[tuple[int, float]]:
+    rows = (json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return [(row["step"], row["loss"]) for row in rows if row["event"] == "train"]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_it_learns_and_is_judged_and_shown(runs: dict[str, Path], name: str) -> None:
+    found = losses(runs[name])
+    assert found[-1][1] < 0.75 * found[0][1]
+    evaluation = json.loads((runs[name] / "evaluation.json").read_text(encoding="utf-8"))
+    assert evaluation["unit"] == "nats per target token" and "memorization" not in evaluation
+    assert len(evaluation["translations"]["examples"]) == 20
+    page = (runs[name] / "report" / "index.html").read_text(encoding="utf-8")
+    assert "What it translates" in page and ("Where it looks" in page) == (name == "encoder")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_lines_in_lines_out(octavo: Octavo, runs: dict[str, Path], name: str) -> None:
+    (octavo.folder / "new.txt").write_text("a b\n\nc d\n", encoding="utf-8")
+    done = octavo("translate", runs[name], "--text", "new.txt")
+    lines = done.out.split("\n")
+    assert done.code == 0 and len(lines) == 4 and lines[1] == "" and lines[0] and lines[2], done.err
+    done = octavo("translate", runs[name], "--text", "new.txt", "--best", "2", "--json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["source"] for row in rows] == ["a b", "", "c d"]
+    scores = [one["score"] for one in rows[0]["translations"]]
+    assert len(scores) == 2 and scores == sorted(scores, reverse=True)
+    best = rows[0]["translations"][0]
+    (octavo.folder / "given.tsv").write_text(f"a b\t{best['text']}\n", encoding="utf-8")
+    done = octavo("translate", runs[name], "--score", "given.tsv", "--json")
+    given = json.loads(done.out)
+    assert given["log_probability"] == pytest.approx(best["log_probability"], abs=1e-3), done.err
+    done = octavo("translate", runs[name], "--prompt", "a b", "--average", "3")
+    assert done.code == 0 and "steps 120, 100, 80" in done.err, done.err
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_it_goes_on_to_the_same_bits(
+    octavo: Octavo, runs: dict[str, Path], name: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(runs[name], out, symlinks=True)
+    for checkpoint in list_checkpoints(out / "checkpoints"):
+        if checkpoint.step > 80:
+            shutil.rmtree(checkpoint.folder)
+    done = train(octavo, out, name, "--resume")
+    assert done.code == 0 and "resuming after step 80" in done.err, done.err
+    assert losses(out) == losses(runs[name])
+
+
+def test_an_average_is_the_mean_of_the_weights(runs: dict[str, Path]) -> None:
+    run = Run.open(runs["encoder"])
+    assert average(run, 2) == [120, 100]
+    folders = [runs["encoder"] / "checkpoints" / f"step-{step:06d}" for step in (120, 100)]
+    one, other = (load_file(folder / "model.safetensors") for folder in folders)
+    own = dict(run.model.named_parameters())
+    for name in one:
+        assert np.allclose(own[name].detach().numpy(), (one[name] + other[name]) / 2, atol=1e-7), name
+
+
+def test_what_is_refused(octavo: Octavo, runs: dict[str, Path], finished: Path) -> None:
+    refused = {
+        ("translate", finished, "--prompt", "a"): "is no translator",
+        ("generate", runs["encoder"]): "is a translator",
+        ("generate", runs["prefix"]): "is a translator",
+        ("translate", runs["encoder"], "--prompt", "a", "--best", "9"): "--beams 9",
+        ("translate", runs["encoder"], "--prompt", "a", "--average", "9"): "whole checkpoints, and 9 were",
+        (
+            "translate",
+            runs["encoder"],
+            "--prompt",
+            "a b x",
+        ): "--prompt, line 1: The tokenizer's vocabulary lacks",
+        ("translate", runs["encoder"], "--prompt", "a " * 30): "line 1 has 30 tokens, and the model sees 12",
+        ("translate", runs["encoder"], "--text", "none.txt"): "none.txt cannot be read",
+        ("train", "recipe.yaml", "--text", "pairs.tsv", *COMMON, "batches=pairs", "--dry-run"): "has none",
+        ("train", "recipe.yaml", "--text", "text.txt", *COMMON, *FORMS["encoder"]): "alone gives no pairs",
+    }
+    for words, sentence in refused.items():
+        done = octavo(*words)
+        assert done.code == 2 and sentence in done.err, (words, done.err)
+
+
+def test_it_is_judged_beside_baselines_and_another_run(octavo: Octavo, runs: dict[str, Path]) -> None:
+    pytest.importorskip("sacrebleu")
+    rows = (octavo.folder / "pairs.tsv").read_text(encoding="utf-8").splitlines()[::90]
+    (octavo.folder / "judged.tsv").write_text("\n".join(rows), encoding="utf-8")
+    words = ("translate", runs["encoder"], "--judge", "judged.tsv", "--against")
+    done = octavo(*words, runs["prefix"], "--beams", "1", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert list(found["systems"])[2:] == ["copy of the source", "word for word (IBM model 1)"]
+    scores = [one["chrf"]["score"] for one in found["systems"].values()]
+    assert scores[3] > scores[2]  # each word has one of the target
+    one, other = (one["bleu"]["score"] for one in list(found["systems"].values())[:2])
+    assert found["difference"]["difference"] == pytest.approx(one - other)
+    done = octavo(*words, runs["encoder"])
+    assert done.code == 2 and "cannot be compared with itself" in done.err, done.err

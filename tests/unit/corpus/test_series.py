@@ -1,0 +1,154 @@
+"""Tables of numbers: what is read, and which file and line an error names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from octavo.config import check
+from octavo.corpus.series import Series, TableSeries
+from octavo.errors import ConfigError, CorpusError
+
+WHOLE = "t,x,y,speed\n0,1,2,5\n1,1.5,NaN,5\n2,-2e1,,5\n3,0,7,5\n"
+
+
+def source(*paths: Path, **options: Any) -> TableSeries:
+    corpus = {"kind": "series", "paths": [str(path) for path in paths], **options}
+    model = {"input": "linear", "output": "gaussian"}
+    recipe = check({"corpus": corpus, "batches": "series", "objective": "forecast", "model": model})
+    return recipe.corpus.build(report=lambda sentence: None)
+
+
+def read(path: Path, content: str | bytes, **options: Any) -> list[Series]:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return list(source(path, **options).series())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", WHOLE),
+        ("a.csv", "﻿" + WHOLE.replace("\n", "\r\n")),
+        ("a.csv", WHOLE.replace(",", ";")),
+        ("a.tsv", WHOLE.replace(",", "\t")),
+        ("a.txt", WHOLE.replace(",", "\t")),
+        ("a.dat", "# a comment\n\n" + WHOLE.replace(",,", ",NA,").replace(",", "  ")),
+    ],
+)
+def test_text_in_all_its_forms(tmp_path: Path, name: str, content: str) -> None:
+    (found,) = read(tmp_path / name, content, channels=["x", "y"], covariates=["speed"])
+    expected = [[1, 2, 5], [1.5, np.nan, 5], [-20, np.nan, 5], [0, 7, 5]]
+    np.testing.assert_array_equal(found.rows, np.array(expected, np.float32))
+    assert (found.name, found.person, found.rows.dtype) == (name, "a", np.float32)
+
+
+def test_without_names_columns_have_numbers(tmp_path: Path) -> None:
+    (found,) = read(tmp_path / "a.csv", "1,2\n3,4\n", channels=["c2"])
+    assert found.rows.tolist() == [[2], [4]]
+
+
+def test_parquet_and_npz_are_the_same_table(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"x": [1.0, None, 3.0], "n": [1, 2, 3]}), tmp_path / "a.parquet")
+    np.savez(tmp_path / "b.npz", x=np.array([1, np.nan, 3]), n=np.array([1, 2, 3]))
+    np.savez(tmp_path / "c.npz", table=np.array([[1, 1], [np.nan, 2], [3, 3]]), columns=np.array(["x", "n"]))
+    found = [series.rows for series in source(tmp_path).series()]
+    assert len(found) == 3 and found[0].shape == (3, 2)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+
+
+def test_persons_from_the_name_or_a_column(tmp_path: Path) -> None:
+    (tmp_path / "S01run25.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    (tmp_path / "S02run35.csv").write_text("x\n3\n4\n", encoding="utf-8")
+    pattern = r"(?P<person>S\d+)run(?P<speed>\d\d)"
+    found = list(source(tmp_path, pattern=pattern, channels=["x"], covariates=["speed"]).series())
+    assert [(s.person, s.rows.tolist()) for s in found] == [
+        ("S01", [[1, 25], [2, 25]]),
+        ("S02", [[3, 35], [4, 35]]),
+    ]
+    together = "who,x\nann,1\nann,2\nbo,3\nann,4\n"
+    found = read(tmp_path / "together.csv", together, person="who")
+    assert [(s.person, s.rows.ravel().tolist()) for s in found] == [
+        ("ann", [1, 2]),
+        ("bo", [3]),
+        ("ann", [4]),
+    ]
+
+
+def test_gaps_in_time_become_missing_rows(tmp_path: Path) -> None:
+    (found,) = read(tmp_path / "a.csv", "t,x\n0,1\n1,2\n2,3\n5,6\n6,7\n", time="t")
+    np.testing.assert_array_equal(found.rows.ravel(), [1, 2, 3, np.nan, np.nan, 6, 7])
+    parts = read(tmp_path / "a.csv", "t,x\n0,1\n1,2\n2,3\n500000,6\n500001,7\n", time="t")
+    assert [series.rows.ravel().tolist() for series in parts] == [[1, 2, 3], [6, 7]]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ("x,y\n1,2\n3,four\n", {}, r"a\.csv, line 3: column 'y' holds 'four', which is no number"),
+        ("x,y\n1,2\n3,1_0\n", {}, r"line 3: column 'y' holds '1_0'"),
+        (
+            "x;y\n1,5;2\n",
+            {},
+            r"line 2: column 'x' holds '1,5', which is no number \(with a decimal comma\?\)",
+        ),
+        ("x,y\n1,2\n\n3,inf\n", {}, r"a\.csv, line 4: column 'y' is infinite"),
+        ("x,y\n1,2\n3,1e300\n", {}, r"line 3: column 'y' is infinite, or too large"),
+        ("x,y\n1,2\n3\n", {}, r"line 3: 1 cells, where the first line has 2"),
+        ("x,x\n1,2\n", {}, r"line 1: two columns are called 'x'"),
+        ("x,y\n", {}, "nothing under it"),
+        ("", {}, "is empty"),
+        ("x,y\n1,2\n", {"channels": ["z"]}, "no column 'z'; it has 'x', 'y'"),
+        ("x,y\n1,2\n", {"pattern": "(?P<person>S)"}, "does not fit corpus.pattern"),
+        ("x,y\n1,2\n", {"channels": ["x"], "covariates": ["mass"]}, "no column 'mass'"),
+        ("x,y\n1,2\n", {"channels": ["x"], "covariates": ["x"]}, "a channel and a covariate"),
+        ("t,x\n0,1\n2,1\n1,1\n", {"time": "t"}, "line 4: the time 't' is missing, or does not increase"),
+        ("who,x\n,1\n", {"person": "who"}, "line 2: nobody stands in 'who'"),
+        (b"x\n\xff\n", {}, "no text in UTF-8"),
+    ],
+)
+def test_errors_name_file_and_line(
+    tmp_path: Path, content: str | bytes, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CorpusError, match=said) as error:
+        read(tmp_path / "a.csv", content, **options)
+    assert "a.csv" in str(error.value) or "a channel" in said
+
+
+def test_wrong_files(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="no file or folder"):
+        source(tmp_path / "none.csv")
+    with pytest.raises(CorpusError, match="There is no table in"):
+        source(tmp_path)
+    (tmp_path / "a.pdf").write_bytes(b"%PDF")
+    with pytest.raises(CorpusError, match="no table that Octavo reads"):
+        source(tmp_path / "a.pdf")
+    for name in ("a.npz", "a.parquet"):
+        (tmp_path / name).write_bytes(b"nothing")
+        with pytest.raises(CorpusError, match=r"that can be read|plain arrays"):
+            source(tmp_path / name)
+    np.savez(tmp_path / "b.npz", x=np.ones(3), y=np.ones(2))
+    with pytest.raises(CorpusError, match="not of one length"):
+        source(tmp_path / "b.npz")
+    np.savez(tmp_path / "b.npz", x=np.array([object()]))
+    with pytest.raises(CorpusError, match="plain arrays"):
+        source(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ({"corpus": "series"}, "corpus=series gives numbers, and the model reads tokens"),
+        ({"corpus": {"kind": "series", "pattern": "("}}, "no regular expression"),
+        ({"batches": "series"}, "batches=series: they hold rows of numbers"),
+        ({"objective": "forecast"}, "objective=forecast is about rows of numbers"),
+        ({"model": {"input": "linear", "output": "gaussian"}}, "reads rows of numbers"),
+    ],
+)
+def test_numbers_and_text_do_not_mix(tree: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check(tree)

@@ -1,0 +1,156 @@
+"""Series on disk and as batches: split by person, pure in (seed, step), every row predicted once, no border crossed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from octavo.config.parts import parts
+from octavo.corpus.series import Series, SeriesSource
+from octavo.dataset import Dataset
+from octavo.dataset.series import prepare_new, prepare_series, series_in
+from octavo.dataset.series_batches import ShortSeriesError
+from octavo.errors import CorpusError
+from octavo.tokenizers.columns import Columns
+from octavo.tokenizers.loading import load_tokenizer
+
+LENGTHS = {"ann": [30, 9], "bo": [12], "cy": [40]}
+
+
+class Made(SeriesSource):
+    """Rows that say where they stand: (a number of its own, covariate)."""
+
+    channels, covariates, rate = ("x",), ("speed",), 300.0
+
+    def __init__(self, lengths: dict[str, list[int]] = LENGTHS, constant: bool = False) -> None:
+        self.lengths, self.constant = lengths, constant
+
+    def series(self) -> Iterator[Series]:
+        at = 0
+        for person, lengths in self.lengths.items():
+            for length in lengths:
+                rows = np.stack([np.arange(at, at + length), 1000 + np.arange(at, at + length)], axis=1)
+                at += 100
+                yield Series(f"{person}{length}", person, (rows * [not self.constant, 1]).astype(np.float32))
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return prepared(tmp_path_factory.mktemp("cache"))
+
+
+def prepared(cache: Path, source: SeriesSource | None = None, **options: Any) -> Dataset:
+    given = {"validation": 0.1, "held_out": ["cy"], "report": lambda sentence: None, **options}
+    return prepare_series(source or Made(), cache=cache, **given)
+
+
+def shape(context: int = 5, batch: int = 4) -> dict[str, Any]:
+    return {"context": context, "batch": batch, **Columns(channels=["x"], covariates=["speed"]).marks}
+
+
+def test_nobody_stands_on_both_sides(dataset: Dataset) -> None:
+    assert dataset.manifest["persons"] == {"train": ["ann", "bo"], "validation": ["cy"]}
+    assert [end - begin for begin, end in series_in(dataset.train)] == [30, 9, 12]
+    assert np.isnan(dataset.train.tokens[[30, 40, 53]]).all()
+    columns = load_tokenizer(dataset.folder / "tokenizer")
+    assert isinstance(columns, Columns)
+    assert (columns.channels, columns.covariates, columns.rate, columns.vocab_size) == (
+        ("x",),
+        ("speed",),
+        300.0,
+        2,
+    )
+
+
+def test_persons_are_chosen_by_their_names_alone(tmp_path: Path) -> None:
+    turned = Made(dict(reversed(LENGTHS.items())))
+    found = [prepared(tmp_path, source, held_out=(), validation=0.4) for source in (Made(), turned)]
+    chosen = [one.manifest["persons"]["validation"] for one in found]
+    assert chosen[0] == chosen[1] and len(chosen[0]) == 1
+
+
+def test_the_same_numbers_are_the_same_dataset(dataset: Dataset) -> None:
+    said: list[str] = []
+    again = prepared(dataset.folder.parent.parent, report=said.append)
+    assert again.folder == dataset.folder and any("reused" in sentence for sentence in said)
+
+
+def test_of_one_person_the_end_is_held_out(tmp_path: Path) -> None:
+    said: list[str] = []
+    found = prepared(tmp_path, Made({"ann": [30]}), held_out=(), report=said.append)
+    assert [len(found.train.tokens), len(found.validation.tokens)] == [28, 4] and "their ends" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        (Made(constant=True), {}, "Channel 'x' is 0 in all 91 rows"),
+        (Made({}), {}, "no series"),
+        (Made(), {"held_out": ["dora"]}, "Nobody is called 'dora'"),
+        (Made(), {"held_out": ["ann", "bo", "cy"]}, "nobody is left to learn from"),
+    ],
+)
+def test_what_cannot_be_learned_from(
+    tmp_path: Path, source: Made, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(CorpusError, match=said):
+        prepared(tmp_path, source, **options)
+
+
+def test_other_columns_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="knows the columns z"):
+        prepare_new(Made(), Columns(channels=["z"]), cache=tmp_path, report=lambda sentence: None)
+
+
+def test_batches_are_pure_and_stay_inside_a_series(dataset: Dataset) -> None:
+    config = parts("batches")["series"]()
+    made = [config.build(dataset.train.tokens, dataset.train.starts, seed=3, **shape()) for _ in range(2)]
+    forwards = [made[0].batch(step) for step in range(40)]
+    seen = set()
+    for a, b in zip(forwards, [made[1].batch(step) for step in reversed(range(40))][::-1], strict=True):
+        assert np.array_equal(a.inputs, b.inputs) and np.array_equal(a.values, b.values, equal_nan=True)
+        assert a.inputs.shape == a.values.shape == (4, 5, 2) and a.targets.shape == (4, 5)
+        assert (a.values[..., 0] == a.inputs[..., 0] + 1).all() and np.isnan(a.values[..., 1]).all()
+        assert (a.inputs[..., 1] == a.inputs[..., 0] + 1001).all()  # the covariate of the row to come
+        seen |= set(a.values[..., 0].ravel().tolist())
+    assert seen == {*range(1, 30), *range(101, 109), *range(201, 212)}
+
+
+def test_a_short_series_is_named(dataset: Dataset) -> None:
+    with pytest.raises(ShortSeriesError, match="has 9 rows; a context of 9 needs at least 10") as error:
+        parts("batches")["series"]().build(dataset.train.tokens, dataset.train.starts, seed=0, **shape(9))
+    assert "ann9 has 9 rows" in str(error.value.called(dataset.manifest["series"]["train"]))
+
+
+@pytest.mark.parametrize("context", [1, 2, 5, 8, 64])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_evaluation_predicts_every_row_once_and_knows_what_stood_before(
+    dataset: Dataset, context: int, batch: int
+) -> None:
+    split = dataset.train
+    found = list(parts("batches")["series"]().evaluation(split.tokens, split.starts, **shape(context, batch)))
+    places = np.concatenate([one.places.ravel() for one in found])
+    expected = [place for begin, end in series_in(split) for place in range(begin + 1, end)]
+    assert sorted(places[places >= 0].tolist()) == expected
+    for one in found:
+        there = one.places >= 0
+        assert ((one.targets >= 0) == there).all()
+        assert (one.values[there][:, 0] == split.tokens[one.places[there]][:, 0]).all()
+        assert (one.inputs[there][:, 0] == one.values[there][:, 0] - 1).all()
+        begins = one.inputs[:, :1, 0]
+        depth = one.values[..., 0] - begins  # rows seen before each prediction
+        later = there & ((one.values[..., 0] % 100) > context // 2)
+        assert (depth[later] >= max(1, context // 2)).all()
+
+
+def test_a_limit_ends_an_evaluation(dataset: Dataset) -> None:
+    config, split = parts("batches")["series"](), dataset.train
+    found = list(config.evaluation(split.tokens, split.starts, limit=7, **shape(5, 2)))
+    assert 7 <= sum(one.scored for one in found) <= 10

@@ -1,0 +1,111 @@
+"""Beam search and its twins: greedy by hand, exhaustive search, the search without a cache."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from octavo.config.parts import parts
+from octavo.dataset.pairs import JoinedPairsConfig, PairsConfig
+from octavo.generation.beam import Search
+from octavo.generation.translator import Translator
+from octavo.model.build import build_model
+from octavo.tokenizers import build_tokenizer
+
+MODELS: dict[str, dict[str, Any]] = {
+    "encoder-decoder": {"kind": "encoder-decoder", "positions": "rotary", "tied": True},
+    "prefix": {"kind": "gpt", "positions": "learned"},
+    "causal": {"kind": "gpt", "positions": "rotary", "ngrams": {"kind": "hashed", "buckets": 7}},
+}
+SOURCES = ["ab", "b", "aab", "bb", "ba"]
+
+
+def translator(name: str, *, cached: bool = True, letters: str = "ab") -> Translator:
+    torch.set_num_threads(1)
+    text = f"{letters}\n{letters}\n"
+    tokenizer = build_tokenizer(parts("tokenizer")["char"](), lambda: iter([text]), documents=True)
+    batches = PairsConfig() if name == "encoder-decoder" else JoinedPairsConfig(attention=name)
+    shape = {
+        "layers": 2,
+        "width": 16,
+        "heads": 2,
+        "context": 12,
+        "initialization": {"kind": "normal", "std": 0.5},
+    }
+    config = parts("model")[MODELS[name]["kind"]].model_validate(shape | MODELS[name])
+    model = build_model(config, vocab_size=tokenizer.vocab_size, seed=3).double()
+    return Translator(model, tokenizer, batches, cached=cached)
+
+
+def found(it: Translator, search: Search, sources: list[str] = SOURCES) -> list[list[tuple[str, float]]]:
+    written = it.translate([it.ids(one) for one in sources], search)
+    return [[(one.text, round(one.found.score, 4)) for one in ones] for ones in written]
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_cache_changes_nothing_and_nor_do_others_in_the_batch(name: str, beams: int) -> None:
+    search = Search(beams=beams)
+    cached = found(translator(name), search)
+    assert cached == found(translator(name, cached=False), search)
+    assert cached == [found(translator(name), search, [one])[0] for one in SOURCES]
+    assert all(len(ones) == beams for ones in cached) and len({ones[0] for ones in map(tuple, cached)}) > 1
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+@pytest.mark.parametrize("name", ["encoder-decoder", "prefix"])
+def test_with_enough_beams_it_is_exhaustive(name: str, penalty: float) -> None:
+    it = translator(name)
+    it.longest = lambda source: 4  # pyrefly: ignore
+    search = Search(beams=100, length_penalty=penalty)
+    ids = [it.line, *it.tokenizer.encode("ab").tolist()]
+    every = [text for length in range(4) for text in product(ids, repeat=length)]
+    for source in ("ab", "b"):
+        (ones,) = it.translate([it.ids(source)], search)
+        assert len(ones) == len(every) == len({one.found.ids for one in ones})
+        for one in ones[:20]:
+            state, logits = it.begin([it.ids(source)])
+            total = 0.0
+            for token in [*one.found.ids, it.end]:
+                total += logits.log_softmax(dim=-1)[0, token].item()
+                logits = state.read(torch.tensor([token]))
+            assert one.found.log_probability == pytest.approx(total, abs=1e-5)
+        scores = [one.found.score for one in ones]
+        assert scores == sorted(scores, reverse=True)
+        if not penalty:
+            assert sum(np.exp(one.found.log_probability) for one in ones) < 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_beam_is_greedy(name: str) -> None:
+    it = translator(name)
+    for source in SOURCES:
+        ids = it.ids(source)
+        state, logits = it.begin([ids])
+        written: list[int] = []
+        while len(written) + 1 < it.longest(ids) and (token := int(logits.argmax())) != it.end:
+            written.append(token)
+            logits = state.read(torch.tensor([token]))
+        (ones,) = it.translate([ids], Search(beams=1))
+        assert list(ones[0].found.ids) == written
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_it_writes_has_the_probability_that_force_decoding_gives(name: str) -> None:
+    it = translator(name, letters="abc")
+    sources = ["ab", "cb", "a"]
+    ones = [found[0] for found in it.translate([it.ids(one) for one in sources], Search(beams=4))]
+    texts = [it.tokenizer.decode(one.found.ids) for one in ones]
+    kept = [
+        (source, one)
+        for source, one, text in zip(sources, ones, texts, strict=True)
+        if one.text == text != ""
+    ]
+    assert kept
+    scored = it.scores([(source, one.text) for source, one in kept])
+    for (total, tokens), (_, one) in zip(scored, kept, strict=True):
+        assert total == pytest.approx(one.found.log_probability, abs=1e-4) and tokens == one.found.tokens

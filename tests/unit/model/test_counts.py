@@ -1,0 +1,271 @@
+"""Counts beside the network: tables, the gate, and what of it learns where."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from octavo.config import check
+from octavo.errors import ConfigError, CorpusError
+from octavo.model import counting
+from octavo.model.build import build_model
+from octavo.model.counting import rank_pairs
+from octavo.model.counts import NETWORK, KneserNeyCounts, first_weights, tables_of
+from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
+from octavo.model.kneser_ney import KneserNey, predict
+from octavo.training.checkpoint import Checkpoint, model_tensors, write_tensors
+
+V, K, T = 7, 5, 16
+
+
+def text(length: int = 900, seed: int = 0) -> np.ndarray:
+    """Tokens that follow each other with preferences, so that every order knows something."""
+    random = np.random.default_rng(seed)
+    table = np.random.default_rng(5).dirichlet(np.full(V, 0.4), size=(V, V))
+    found = [0, 1]
+    for _ in range(length - 2):
+        found.append(int(random.choice(V, p=table[found[-2], found[-1]])))
+    return np.array(found, np.int32)
+
+
+@pytest.fixture
+def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "compiled", lambda: None)
+
+
+def model(**options: object) -> GPT:
+    config = {"layers": 1, "width": 8, "heads": 2, "context": T} | options
+    config = {"counts": {"kind": "kneser-ney", "orders": K, "hidden": 4}} | config
+    return build_model(GPTConfig.model_validate(config), vocab_size=V, seed=1)
+
+
+def held(length: int = 900) -> np.ndarray:
+    found = np.zeros(length, bool)
+    found[200:300] = found[600:650] = True
+    return found
+
+
+def test_each_order_is_the_n_gram_model_written_on_its_own() -> None:
+    counted, tokens = KneserNey(text(), vocab_size=V, highest=K), text(200, seed=1)
+    tables = tables_of(counted)
+    places = tables.contexts(tokens[None, :-1])[0]
+    expected = np.stack(list(predict(counted.levels, tokens, vocab_size=V)))[:, 1:]
+    for k in range(1, K + 1):
+        weights = np.zeros((len(places), K + 1), np.float32)
+        weights[:, k] = 1
+        p = np.zeros((len(places), V), np.float32)
+        tables.mix(places, weights, p)
+        np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+        np.testing.assert_allclose(p[np.arange(len(p)), tokens[1:]], expected[k - 1], rtol=1e-5)
+
+
+@pytest.mark.skipif(counting.compiled() is None, reason="no C compiler here")
+@pytest.mark.parametrize("seed", range(4))
+def test_the_kernel_computes_what_numpy_does(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(seed)
+    learned = text(400 + 100 * seed, seed)
+    tokens = random.integers(V, size=(3, 40)).astype(np.int32)
+    tokens[:, :9] = learned[:9]
+    tokens[0, 3] = tokens[1, 0] = -1
+    fresh = random.random(tokens.shape) < 0.1
+    weights = random.random((120, K + 1)).astype(np.float32)
+    p, slope = random.random((2, 120, V)).astype(np.float32)
+
+    def everything() -> list[np.ndarray]:
+        tables = tables_of(KneserNey(learned, vocab_size=V, highest=K))
+        held_apart = tables.contexts(tokens, fresh).reshape(-1, K)
+        together = tables.contexts(tokens).reshape(-1, K)
+        mixed = p.copy()
+        tables.mix(together, weights, mixed)
+        pairs = rank_pairs(learned[:-1], learned[1:], V, V)
+        return [*pairs, held_apart, together, tables.known(together), tables.slopes(held_apart, slope), mixed]
+
+    by_kernel = everything()
+    monkeypatch.setattr(counting, "compiled", lambda: None)
+    for found, expected in zip(by_kernel, everything(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_what_stands_before_a_row_is_read_where_a_batch_tells_of_it() -> None:
+    found = model()
+    found.take_text(text())
+    found.eval()
+    tokens = torch.from_numpy(text(60, seed=2)).long()[None]
+    with torch.no_grad():
+        whole, cut = found.counts, tokens[:, 40:]
+        x, logits = torch.zeros(1, 60, 8), torch.zeros(1, 60, V)
+        expected = whole(logits, x, tokens)[:, 40:]
+        told = whole(logits[:, 40:], x[:, 40:], cut, tokens[:, 40 - K + 1 : 40])
+        untold = whole(logits[:, 40:], x[:, 40:], cut)
+        missing = whole(logits[:, 40:], x[:, 40:], cut, torch.full((1, K - 1), -1))
+    torch.testing.assert_close(told, expected)
+    assert not torch.allclose(untold[:, :2], expected[:, :2], atol=1e-3)
+    torch.testing.assert_close(missing, untold)
+
+
+def test_segments_are_kept_apart() -> None:
+    found = model()
+    found.take_text(text())
+    found.eval()
+    tokens = torch.from_numpy(text(T, seed=3)).long()[None]
+    segments = torch.tensor([[0] * 5 + [1] * (T - 5)])
+    with torch.no_grad():
+        both = found(tokens, segments=segments)
+        changed = torch.cat(((tokens[:, :5] + 1) % V, tokens[:, 5:]), dim=1)
+        assert torch.allclose(found(changed, segments=segments)[:, 5:], both[:, 5:], atol=1e-6)
+        assert not torch.allclose(found(changed)[:, 5:], found(tokens)[:, 5:], atol=1e-4)
+
+
+def test_gradients_of_the_gate_are_those_of_differences() -> None:
+    found = model().double()
+    found.take_text(text(), held())
+    found.train()
+    with torch.no_grad():
+        for weight in found.counts.parameters():
+            weight.add_(
+                torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)).double(), alpha=0.1
+            )
+    tokens, targets = (torch.from_numpy(text(T, seed=seed)).long()[None] for seed in (4, 5))
+
+    def loss() -> torch.Tensor:
+        return F.cross_entropy(found(tokens).double().flatten(0, 1), targets.flatten())
+
+    loss().backward()
+    for name, weight in found.counts.named_parameters():
+        flat, gradient = weight.data.view(-1), weight.grad
+        assert gradient is not None, name
+        place = int(gradient.abs().argmax())
+        difference = []
+        for step in (1e-2, -1e-2):
+            kept = flat[place].item()
+            flat[place] = kept + step
+            difference.append(loss().item())
+            flat[place] = kept
+        slope = (difference[0] - difference[1]) / 2e-2
+        assert gradient.view(-1)[place].item() == pytest.approx(slope, rel=2e-2, abs=1e-5), name
+
+
+def test_the_network_learns_alone_and_the_gate_where_counts_are_mixed_in() -> None:
+    found = model()
+    found.take_text(text(), held())
+    found.train()
+    tokens = torch.from_numpy(np.stack([text(T, seed=6), text(T, seed=7)])).long()
+    alone = torch.tensor([[1] * T, [0] * T])
+    logits = found(tokens, alone=alone)
+    plain = deepcopy(found)
+    plain.counts = model(counts="none").counts
+    assert torch.equal(logits[0], plain(tokens)[0])
+    F.cross_entropy(logits[0], tokens[0]).backward()
+    assert all(weight.grad is None or not weight.grad.any() for weight in found.counts.parameters())
+    assert found.embedding.weight.grad is not None and found.embedding.weight.grad.any()
+    found.zero_grad(set_to_none=True)
+    F.cross_entropy(found(tokens, alone=alone)[1], tokens[1]).backward()
+    assert found.counts.out.bias.grad is not None and found.counts.out.bias.grad.any()
+    assert found.embedding.weight.grad is None or not found.embedding.weight.grad.any()
+
+
+def test_what_is_held_out_is_not_counted_while_it_trains() -> None:
+    found, tokens, apart = model(), text(), held()
+    found.take_text(tokens, apart)
+    counts = found.counts
+    assert isinstance(counts, KneserNeyCounts)
+
+    def counted() -> float:
+        assert counts.tables is not None
+        return float(np.expm1(counts.tables.tables[0].known[0, 0]))
+
+    found.train()
+    assert counted() == pytest.approx((~apart).sum())
+    found.eval()
+    assert counted() == pytest.approx(len(tokens))
+
+
+def test_it_begins_with_the_best_fixed_weights_on_what_is_held_out() -> None:
+    tokens, apart = text(3000), np.zeros(3000, bool)
+    apart[500:800] = True
+    counted = KneserNey(tokens[~apart], vocab_size=V, highest=K)
+    weights = first_weights(counted, tokens, apart)
+    p = np.stack(list(predict(counted.levels, tokens[500:800], vocab_size=V)))
+    assert weights.sum() == pytest.approx(1)
+    best = min(-np.log(p).mean(axis=1))
+    assert -np.log(weights @ p).mean() <= best, "no single order is better"
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        other = random.dirichlet(np.ones(K))
+        assert -np.log(weights @ p).mean() <= -np.log(other @ p).mean() + 1e-3
+    found = model()
+    found.take_text(tokens, apart)
+    shares = found.counts.out.bias.softmax(dim=0).detach()  # type: ignore[union-attr]
+    assert shares[0].item() == pytest.approx(NETWORK, rel=1e-2)
+    np.testing.assert_allclose(shares[1:].numpy(), (1 - NETWORK) * weights, atol=1e-3)
+
+
+def test_a_checkpoint_brings_the_text_along(tmp_path: Path) -> None:
+    found = model()
+    found.take_text(text(), held())
+    write_tensors(tmp_path / "model.safetensors", model_tensors(found))
+    other = model()
+    Checkpoint(tmp_path).load_model(other)
+    tokens = torch.from_numpy(text(T, seed=8)).long()[None]
+    with torch.no_grad():
+        assert torch.equal(other.eval()(tokens), found.eval()(tokens))
+    again = model()
+    again.take_text(text(300, seed=9), None)
+    again.eval()(tokens)  # whose tables are made
+    Checkpoint(tmp_path).load_model(again)
+    with torch.no_grad():
+        assert torch.equal(again(tokens), found(tokens))
+
+
+def test_learned_weights_stay_when_a_text_is_taken() -> None:
+    found = model()
+    found.take_text(text(), held())
+    with torch.no_grad():
+        found.counts.out.bias.fill_(0.25)  # type: ignore[union-attr]
+    found.take_text(text(500, seed=1), held(500), learned=True)
+    assert (found.counts.out.bias == 0.25).all()  # type: ignore[union-attr]
+
+
+def test_without_a_text_the_network_is_alone() -> None:
+    found, plain = model(), model(counts="none")
+    plain.load_state_dict({name: w for name, w in found.state_dict().items() if "counts" not in name})
+    tokens = torch.from_numpy(text(T)).long()[None]
+    assert torch.equal(found(tokens), plain(tokens))
+
+
+@pytest.mark.usefixtures("without_kernel")
+def test_a_machine_without_a_compiler_trains_too() -> None:
+    found = model()
+    found.take_text(text(), held())
+    found.train()
+    tokens = torch.from_numpy(text(T, seed=6)).long()[None]
+    F.cross_entropy(found(tokens)[0], tokens[0]).backward()
+    assert found.counts.out.bias.grad is not None
+
+
+def test_a_text_too_short_to_count_is_refused() -> None:
+    with pytest.raises(CorpusError, match="9 tokens; counting 5-grams needs 10"):
+        model().take_text(text(9))
+
+
+def test_large_vocabularies_keep_their_ids() -> None:
+    config = GPTConfig.model_validate(
+        {"layers": 1, "width": 8, "heads": 2, "context": T, "counts": {"kind": "kneser-ney", "orders": 2}}
+    )
+    found = build_model(config, vocab_size=70_000, seed=0)
+    tokens = np.array([0, 69_999, 65_536] * 20, np.int32)
+    found.take_text(tokens)
+    assert found.counts.tokens.tolist() == tokens.tolist()
+    with torch.no_grad():
+        assert found.eval()(torch.tensor([[0, 69_999]]))[0].argmax(dim=-1).tolist() == [69_999, 65_536]
+
+
+def test_counts_of_rows_of_numbers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="counts are of tokens"):
+        check({"model": {"input": "linear", "output": "gaussian", "counts": "kneser-ney"}})

@@ -1,0 +1,43 @@
+"""BLEU and chrF with their signatures; the paired bootstrap."""
+
+from __future__ import annotations
+
+import pytest
+
+from octavo.errors import InputError
+from octavo.translation.judging import bootstrap, judged
+
+pytest.importorskip("sacrebleu")
+REFERENCES = [
+    f"the {a} cat sees the {b} dog near house {n}."
+    for n, (a, b) in enumerate([("old", "red"), ("big", "wet")] * 20)
+]
+
+
+def test_what_is_the_same_has_a_hundred() -> None:
+    found = judged(REFERENCES, REFERENCES)
+    assert found["bleu"]["score"] == pytest.approx(100) and found["chrf"]["score"] == pytest.approx(100)
+    assert "tok:13a" in found["bleu"]["signature"] and "case:mixed" in found["bleu"]["signature"]
+    assert (
+        "tok:intl" in found["tokenized_bleu"]["signature"]
+        and "case:lc" in found["tokenized_bleu"]["signature"]
+    )
+    upper = judged([one.upper() for one in REFERENCES], REFERENCES)
+    assert upper["tokenized_bleu"]["score"] == pytest.approx(100) and upper["bleu"]["score"] < 10
+
+
+def test_counts_must_fit() -> None:
+    for written in ([], REFERENCES[:3]):
+        with pytest.raises(InputError, match="cannot be compared"):
+            judged(written, REFERENCES)
+
+
+def test_bootstrap_tells_a_better_system_and_no_difference_from_none() -> None:
+    worse = [one.replace("sees", "sees not") if n % 2 else one for n, one in enumerate(REFERENCES)]
+    found = bootstrap(REFERENCES, worse, REFERENCES, samples=200)
+    scores = [judged(one, REFERENCES)["bleu"]["score"] for one in (REFERENCES, worse)]
+    assert found["difference"] == pytest.approx(scores[0] - scores[1])
+    assert 0 < found["interval"][0] < found["difference"] < found["interval"][1] and found["not_better"] == 0
+    assert found == bootstrap(REFERENCES, worse, REFERENCES, samples=200)
+    same = bootstrap(worse, worse, REFERENCES, samples=50)
+    assert same["difference"] == 0 and same["interval"] == [0, 0] and same["not_better"] == 1

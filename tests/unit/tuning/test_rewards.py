@@ -1,0 +1,134 @@
+"""What each reward gives, what a failing one does, and how one is named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from octavo.config import own
+from octavo.config.parts import registered, restore
+from octavo.errors import ConfigError, InputError
+from octavo.ground.processes import TOLD
+from octavo.synthesis.storyteller import Storyteller
+from octavo.tuning.rewards.base import Reward, RewardHolder, judge
+from octavo.tuning.rewards.checked import SumConfig, WeightedReward
+from octavo.tuning.rewards.named import named_reward
+
+
+@pytest.fixture
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    RewardHolder.model_validate({"reward": "pidgin"})
+    before = registered()
+    monkeypatch.setattr(own, "_loaded", {})
+    monkeypatch.setitem(TOLD, own.VARIABLE, "[]")
+    yield
+    restore(before)
+
+
+def made(options: object) -> Reward:
+    return RewardHolder.model_validate({"reward": options}).reward.build()
+
+
+@pytest.mark.parametrize(
+    ("options", "prompt", "text", "value"),
+    [
+        ("arithmetic", "12+34=", "46\n", 1),
+        ("arithmetic", "12+34=", "46", 1),
+        ("arithmetic", "12+34=", "460", 0),
+        ("arithmetic", "12+34=", "46.5", 0),
+        ("arithmetic", "12+34=", "", 0),
+        ("arithmetic", "12+34=", "it is 46", 0),
+        ("arithmetic", "1+1=2\n9-12 = ", "-3", 1),
+        ("arithmetic", "7*8=", "56 is right", 1),
+        ("arithmetic", "7*8=", "56.", 1),
+        ({"kind": "words", "must": ["Snail", "kite"], "never": ["pip"]}, "", "a snail sees Pip.", 1 / 3),
+        ({"kind": "words", "never": ["pip"]}, "", "", 1),
+        ({"kind": "length", "least": 2, "most": 3, "slack": 2}, "", "one, two. three four", 0.5),
+        ({"kind": "length", "least": 2, "most": 3, "slack": 2}, "", "", 0),
+        ("question", "ha?", "no.", 0),
+        ("pidgin", "", "the end.", 0),
+    ],
+)
+def test_what_a_text_is_worth(options: object, prompt: str, text: str, value: float) -> None:
+    assert made(options).of(prompt, text) == pytest.approx(value)
+
+
+def test_the_storyteller_writes_good_pidgin() -> None:
+    pidgin = made("pidgin")
+    assert {pidgin.of("", story.text) for story in Storyteller(2).stories(30)} == {1.0}
+    assert pidgin.of("", "\n" + Storyteller(2).story(0).text + "\n") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kind": "words"}, "name a word"),
+        ({"kind": "words", "must": ["two words"]}, "not one word"),
+        ({"kind": "words", "must": ["a"], "never": ["A"]}, "stands in"),
+        ({"kind": "length", "least": 9, "most": 3}, "no number of words"),
+        ({"kind": "sum", "of": []}, "at least 1"),
+        ("kindness", "arithmetic, ends-happily"),
+        ("{", "not valid YAML"),
+        (3, "is no reward"),
+    ],
+)
+def test_what_is_no_reward_is_said(options: object, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        named_reward(str(options))
+
+
+class Moody(Reward):
+    """Fails for some texts."""
+
+    def of(self, prompt: str, text: str) -> float:
+        if text == "raise":
+            raise ZeroDivisionError
+        return {"nan": math.nan, "inf": math.inf}.get(text, 2.0)
+
+
+def test_one_that_fails_in_one_of_a_thousand_stops_nothing_and_is_counted() -> None:
+    judged = judge(Moody(), [("", "fine")] * 997 + [("", "raise"), ("", "nan"), ("", "inf")])
+    assert int(judged.known.sum()) == 997 and set(judged.rewards[judged.known]) == {2.0}
+    assert sum(judged.failed.values()) == 3
+    assert any("ZeroDivisionError" in why and "line" in why for why in judged.failed)
+    assert judged.failed["gave nan"] == judged.failed["gave inf"] == 1
+
+
+def test_one_that_always_fails_is_an_error() -> None:
+    with pytest.raises(InputError, match="each of 2 texts; at first it gave nan"):
+        judge(Moody(), [("", "nan"), ("", "raise")])
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_function_of_a_file_is_a_reward_and_is_announced(tmp_path: Path) -> None:
+    path = tmp_path / "vowels.py"
+    path.write_text("def reward(prompt, text):\n    return sum(text.count(v) for v in 'aeiou')\n")
+    for config in (
+        WeightedReward,
+        SumConfig,
+    ):  # one holds the other, and both are in use before the file comes
+        config.model_json_schema()
+    config, (said,) = named_reward(str(path))
+    assert config.kind == "vowels" and config.build().of("", "banana") == 3
+    assert "runs here" in said and str(path) in said
+    assert made({"kind": "sum", "of": [{"reward": "vowels", "weight": -2}]}).of("", "banana") == -6
+
+
+@pytest.mark.usefixtures("as_before")
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("none.py", "x = 1", "define reward"),
+        ("pidgin.py", "def reward(prompt, text): return 1", "already"),
+        ("broken.py", "def reward(", "SyntaxError"),
+    ],
+)
+def test_a_file_without_a_reward_is_refused(tmp_path: Path, name: str, code: str, said: str) -> None:
+    path = tmp_path / name
+    path.write_text(code)
+    with pytest.raises(ConfigError, match=said):
+        named_reward(str(path))
+    assert ("reward", path.stem) not in registered() or path.stem == "pidgin"

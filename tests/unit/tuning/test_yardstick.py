@@ -1,0 +1,59 @@
+"""What is said of a tuned run, from its figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from octavo.generation import Sample
+from octavo.tuning.measured import ceiling_of
+from octavo.tuning.plots import Reached
+from octavo.tuning.rewards.base import Judged
+from octavo.tuning.rewards.checked import PidginConfig
+from octavo.tuning.yardstick import distance, sentences, style
+
+JUDGED = Judged(np.random.default_rng(0).integers(0, 2, (1, 400)).astype(float), {})
+
+
+def said(reward: float, kl: float, *, held_out: bool = True) -> str:
+    reached = Reached("tuned", kl, reward, reward - 0.02, reward + 0.02)
+    tuned = {"mean": reward, "low": reward - 0.02, "high": reward + 0.02, "kl": {"mean": kl}}
+    figures: dict[str, Any] = {
+        "base": {"mean": 0.5, "low": 0.48, "high": 0.52},
+        "tuned": tuned,
+        "win_rate": {"mean": 0.7, "low": 0.6, "high": 0.8},
+        "bits_per_byte": {"before": 1.0, "after": 1.25},
+        "prompts_held_out": held_out,
+        "distance": distance(ceiling_of(PidginConfig(), JUDGED), reached),
+    }
+    return " ".join(sentences(figures))
+
+
+@pytest.mark.parametrize(("reward", "verdict"), [(0.99, "is better."), (0.6, "is worse.")])
+def test_best_of_n_is_the_control(reward: float, verdict: str) -> None:
+    found = said(reward, 0.2)
+    assert "Best-of-n" in found and verdict in found
+    assert "cost +0.2500 bits per byte" in found and "held out" not in found
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    found = said(1.5, 3.0, held_out=False)
+    assert "nobody knows" in found and "At its distance" not in found and "Best-of-n" not in found
+    assert "none were held out" in found
+
+
+def test_the_nats_too_many_are_those_beyond_the_ceilings() -> None:
+    ceiling = ceiling_of(PidginConfig(), JUDGED)
+    on_it = Reached("", float(ceiling.curve.kl[9]), float(ceiling.curve.reward[9]), 0, 1)
+    far = distance(ceiling, on_it)
+    assert far["nats_too_many"] == pytest.approx(0, abs=1e-9)
+    assert far["ceiling_at_kl"] == pytest.approx(on_it.reward)
+
+
+def test_style_counts_what_is_the_same() -> None:
+    one, two = Sample(0, ids=[1, 2, 1, 2, 1, 2, 1], text="a", finish="end"), Sample(1, ids=[3], text="b")
+    found = style([[one, two], [one, two]])
+    assert found["tokens"] == 4 and found["ended"] == 0.5 and found["different_texts"] == 0.5
+    assert found["distinct_2"] == 2 / 12 and found["repeated_4"] == pytest.approx(0.5)

@@ -1,0 +1,106 @@
+"""A model so small that every text it can write is counted: what holds on average is known exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
+from octavo.model.kind import LanguageModel
+from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.word import Word
+from octavo.tuning.rewards.base import Reward
+from octavo.tuning.rollouts import Rollouts, Way
+
+LONGEST = 3
+TOKENIZER: Tokenizer = Word().build(lambda: iter(["a b", "b a"]), documents=True)
+CONFIG = GPTConfig.model_validate({"layers": 1, "width": 8, "heads": 2, "context": 6, "dropout": 0.0})
+
+
+class Likes(Reward):
+    """A number that depends on the words, their order and their count."""
+
+    def of(self, prompt: str, text: str) -> float:
+        words = text.split()
+        return words.count("a") - 0.4 * len(words) + 1.5 * (text.strip().startswith("b a"))
+
+
+def model(seed: int, scale: float = 0.6) -> LanguageModel:
+    made = build_model(CONFIG, vocab_size=TOKENIZER.vocab_size, seed=seed)
+    with torch.no_grad():
+        for number, parameter in enumerate(made.parameters()):
+            noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed + number))
+            parameter.add_(scale * noise)
+    return made.eval()
+
+
+def rollouts(policy: LanguageModel, base: LanguageModel, *, rows: int, seed: int, **way: object) -> Rollouts:
+    usual = {
+        "group": 4,
+        "form": "rloo",
+        "beta": 0.0,
+        "kl_in": "loss",
+        "updates": 1,
+        "budget": None,
+        "tokens": LONGEST,
+    }
+    return Rollouts(
+        model=policy,
+        base=base,
+        tokenizer=TOKENIZER,
+        prompts=("",),
+        reward=Likes(),
+        rows=rows,
+        seed=seed,
+        way=Way(**(usual | way)),  # pyrefly: ignore[bad-argument-type]
+    )
+
+
+def every_text() -> list[list[int]]:
+    """All ids that can be written: up to the end, or three."""
+
+    def grow(begun: list[int]) -> Iterator[list[int]]:
+        if len(begun) == LONGEST or (begun and begun[-1] == TOKENIZER.end):
+            yield begun
+            return
+        for token in range(TOKENIZER.vocab_size):
+            yield from grow([*begun, token])
+
+    return list(grow([]))
+
+
+TEXTS = every_text()
+
+
+def read(of: LanguageModel) -> tuple[Tensor, Tensor, Tensor]:
+    """Of every text: the log-probabilities of its tokens (N, 3), of all tokens before each (N, 3, V), and where tokens
+    are (N, 3)."""
+    start = TOKENIZER.start
+    assert start is not None
+    rows = torch.tensor([[start, *ids, *[0] * (LONGEST - len(ids))] for ids in TEXTS])
+    there = torch.tensor([[place < len(ids) for place in range(LONGEST)] for ids in TEXTS])
+    logs = of(rows[:, :-1]).double().log_softmax(-1)
+    chosen = logs.gather(-1, rows[:, 1:, None])[..., 0]
+    return torch.where(there, chosen, 0.0), logs, there
+
+
+def rewards() -> Tensor:
+    return torch.tensor([Likes().of("", TOKENIZER.decode(ids)) for ids in TEXTS]).double()
+
+
+def kl_terms(policy: LanguageModel, base: LanguageModel) -> Tensor:
+    """KL over the vocabulary before each token (N, 3)."""
+    (_, own, there), (_, other, _) = read(policy), read(base)
+    return torch.where(there, (own.exp() * (own - other)).sum(-1), 0.0)
+
+
+def gradient(value: Tensor, of: LanguageModel) -> Tensor:
+    """As one vector."""
+    found = torch.autograd.grad(value, list(of.parameters()), allow_unused=True)
+    flat = [
+        torch.zeros_like(p) if each is None else each for p, each in zip(of.parameters(), found, strict=True)
+    ]
+    return torch.cat([each.flatten() for each in flat]).double()
