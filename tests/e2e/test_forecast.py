@@ -89,6 +89,9 @@ def test_forecasts_as_files(octavo: Octavo, trained: tuple[Path, Path], tmp_path
     future.write_text("\n".join(to_come) + "\n", encoding="utf-8")
     out, plot = tmp_path / "paths.csv", tmp_path / "fan.png"
     octavo("forecast", run, "--text", future, "--samples", "20", "--out", out, "--plot", plot)
+    again = octavo("forecast", run, "--text", future, "--samples", "20", "--out", out)
+    refused(again, "paths.csv exists.")
+    refused(octavo("forecast", run, "--text", out, "--steps", "2", "--out", out, "--force"), "is read")
     rows = [line.split(",") for line in out.read_text(encoding="utf-8").splitlines()]
     assert rows[0] == ["series", "step", "channel", "what", "value"]
     assert len(rows) == 1 + 5 * 2 * (20 + 7) and plot.read_bytes()[:4] == b"\x89PNG"
@@ -99,6 +102,31 @@ def test_forecasts_as_files(octavo: Octavo, trained: tuple[Path, Path], tmp_path
     pq = pytest.importorskip("pyarrow.parquet")
     octavo("forecast", run, "--text", future, "--samples", "20", "--out", tmp_path / "p.parquet")
     assert pq.read_table(tmp_path / "p.parquet").num_rows == len(rows) - 1
+
+
+def test_a_run_that_starts_from_another_keeps_its_scales(
+    octavo: Octavo, trained: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Its weights were learned with them, whatever the numbers of the new series are."""
+    from safetensors.numpy import load_file
+
+    run, data = trained
+    louder = tmp_path / "louder"
+    louder.mkdir()
+    for path in sorted(data.glob("*.txt")):
+        head, *lines = path.read_text(encoding="utf-8").splitlines()
+        cells = [line.split("\t") for line in lines]
+        rows = [f"{t}\t{9 * float(force):.2f}\t{angle}" for t, force, angle in cells]
+        (louder / path.name).write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    start = f"training.start_from={run}"
+    octavo(
+        "train", run / "config.yaml", "--text", louder, "--out", tmp_path / "on", start, "training.steps=2"
+    )
+    before, after = (load_file(one / "last" / "model.safetensors") for one in (run, tmp_path / "on"))
+    scales = [name for name in before if name.endswith(("center", "scale")) and before[name].shape == (3,)]
+    assert len(scales) == 5
+    assert all(np.array_equal(before[name], after[name]) for name in scales)
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
 
 
 def test_other_files_are_evaluated_too(octavo: Octavo, trained: tuple[Path, Path]) -> None:

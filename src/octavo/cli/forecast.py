@@ -48,11 +48,12 @@ def forecast_command(
     """
     from octavo.errors import InputError
     from octavo.ground.console import Console
-    from octavo.runs.forecast_files import check_targets, plot_forecast, write_forecast
+    from octavo.runs.forecast_files import plot_forecast, target, write_forecast
     from octavo.runs.forecasts import summary
     from octavo.runs.run import Run
 
-    check_targets(out, plot, force=force)
+    inputs = (run, *(text or ()))
+    table, picture = (target(*one, inputs=inputs, force=force) for one in (("--out", out), ("--plot", plot)))
     loaded = Run.open(run, checkpoint=checkpoint)
     if not text and loaded.config.model.takes_vectors:
         raise InputError(
@@ -60,10 +61,10 @@ def forecast_command(
         )
     found = loaded.forecast(text or (), steps=steps, samples=samples, seed=seed, console=Console(quiet=json))
     complain(f"seed {seed}")
-    if out is not None:
-        write_forecast(found, out)
-    if plot is not None:
-        plot_forecast(found[0], plot)
+    if table:
+        write_forecast(found, table)
+    if picture:
+        plot_forecast(found[0], picture)
     if json:
         print_json([summary(one) for one in found])
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,6 +116,6 @@ def numbers_of(text: str) -> list[int]:
 class PixelsConfig(Strict):
     """Base of sources whose records are images."""
 
+    @abstractmethod
     def raster(self) -> Raster | None:
         """How they are images; None where that is not known any more."""
-        raise NotImplementedError

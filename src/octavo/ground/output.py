@@ -16,7 +16,7 @@ from octavo.ground.made import Made
 
 
 class Output:
-    """A text file to write.
+    """A file to write.
 
     Args:
         inputs: files and folders that are read for it.
@@ -47,15 +47,19 @@ class Output:
 
     @contextmanager
     def writing(self) -> Iterator[TextIO]:
-        """The file to write into; it has its name when the context is left without an error. Raises StorageError."""
+        """The text file to write into, as `filling` keeps it."""
+        with self.filling() as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+
+    @contextmanager
+    def filling(self) -> Iterator[Path]:
+        """An empty file for a library to fill; it has its name when the context is left without an error. Raises
+        StorageError."""
         made, place = Made(), self.path.resolve() if self.force else self.path
         try:
             made.folder(place.parent)
-            with (
-                written_aside(place, over=self.force) as aside,
-                aside.open("w", encoding="utf-8", newline="\n") as file,
-            ):
-                yield file
+            with written_aside(place, over=self.force) as aside:
+                yield aside
         except BaseException as error:
             made.take_back()
             if isinstance(error, FileExistsError) and os.path.lexists(self.path) and not self.force:

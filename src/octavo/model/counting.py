@@ -15,8 +15,8 @@ import numpy as np
 
 from octavo.model.native import library
 
-MOST_ORDERS, MOST_HIDDEN = 64, 256
-"""What the kernel has room for."""
+MOST_HIDDEN = 256
+"""Features of a gate that the kernel has room for."""
 
 
 class LevelStruct(ctypes.Structure):
@@ -71,12 +71,6 @@ class Tables:
     def __deepcopy__(self, memo: dict[int, Any]) -> Tables:
         """They never change, and the kernel knows their addresses."""
         return self
-
-    @property
-    def bytes(self) -> int:
-        """What they take in memory."""
-        held = (value for table in self.tables for value in vars(table).values())
-        return sum(value.nbytes for value in held if value is not None)
 
     def contexts(self, tokens: np.ndarray, fresh: np.ndarray | None = None) -> np.ndarray:
         """(B, T, K) places of the contexts that end with each of `tokens` (B, T), −1 where there is no token; nothing

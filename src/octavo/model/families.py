@@ -45,10 +45,6 @@ class Family(ABC):
     def draw(self, raw: Tensor, generator: torch.Generator) -> Tensor:
         """A number (…) from each distribution."""
 
-    def pinball(self, raw: Tensor, u: Tensor) -> Tensor:
-        """Twice the mean pinball loss over the levels, an estimate of the CRPS; for families of quantiles."""
-        raise NotImplementedError
-
 
 class Gaussian(Family):
     """Normal: place and spread."""
@@ -159,7 +155,7 @@ class Quantiles(Family):
         return torch.where(level < edge, low, torch.where(level > 1 - edge, high, inside))
 
     def pinball(self, raw: Tensor, u: Tensor) -> Tensor:
-        """See the base class."""
+        """Twice the mean pinball loss over the levels at u (…), an estimate of the CRPS."""
         error = u[..., None] - self._parts(raw)[0]
         levels = self.levels.to(raw)
         return 2 * torch.maximum(levels * error, (levels - 1) * error).mean(dim=-1)

@@ -18,6 +18,7 @@ from octavo.model.inputs import VectorInput
 from octavo.model.kind import LanguageModel, reads_old_names
 from octavo.model.ngrams import NGrams
 from octavo.model.positions import Positions, Rotation, in_segments, placed, rotations, turned_at
+from octavo.model.vectors import calibrate
 
 
 class Block(nn.Module):
@@ -194,6 +195,8 @@ class GPT(LanguageModel):
     ) -> None:
         """See the base class."""
         self.counts.take_text(tokens, held_out, learned=learned)
+        if not learned:  # else the scales are those that the weights were learned with
+            calibrate(self, tokens)
 
     def shorten(self, context: int) -> None:
         """See the base class."""

@@ -119,7 +119,9 @@ class VectorHead(nn.Linear, Calibrated):
         return found.masked_fill(missing, 0.0)
 
     def pinball(self, raw: Tensor, rows: Tensor, values: Tensor) -> Tensor:
-        """Twice the mean pinball loss of each number that follows, (B, T, D), in spreads; 0 where it is missing."""
+        """Twice the mean pinball loss of each number that follows, (B, T, D), in spreads; 0 where it is missing. Of a
+        head of quantiles."""
+        assert isinstance(self.family, Quantiles), "no other family has a pinball loss"
         missing = values.isnan()
         u = ((values - self.base(rows)) / self.scale).masked_fill(missing, 0.0)
         found = self.family.pinball(raw.unflatten(-1, (self.columns, -1)), u)

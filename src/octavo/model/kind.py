@@ -56,8 +56,9 @@ class LanguageModel(nn.Module):
     def take_text(
         self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
     ) -> None:
-        """Keep what the model needs of its training text, (N,) ids, before it is trained. `held_out` (N,): what the
-        network does not learn from (`ModelConfig.held_out`). `learned`: the weights are no first ones, and stay."""
+        """Keep what the model needs of its training text, ids (N,) or rows of numbers (N, D), before it is trained.
+        `held_out` (N,): what the network does not learn from (`ModelConfig.held_out`). `learned`: the weights are no
+        first ones, and stay."""
 
     def shorten(self, context: int) -> None:
         """Forget what was trained for the positions from `context` on, where the kind can (`ModelConfig.contexts`)."""

@@ -24,7 +24,8 @@ class Calibrated(nn.Module):
 
 
 def calibrate(model: nn.Module, rows: np.ndarray) -> None:
-    """Give every module of a model that asks for it the constants of the training split's rows (N, D)."""
+    """Give every module of a model that asks for it the constants of the training split's rows (N, D); a model of
+    tokens has none."""
     for module in model.modules():
         if isinstance(module, Calibrated):
             module.calibrate(rows)

@@ -4,11 +4,11 @@ of simple predictors."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from octavo.ground.output import Output
 from octavo.report.plots import BASELINE, INK, SOURCE, TRAIN, VALIDATION, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -137,11 +137,13 @@ def of_forecast(evaluation: Mapping[str, Any], wide: float, narrow: float) -> di
     }
 
 
-def save_plot(figure: Plot, path: Path) -> None:
-    """As SVG or PNG, by the ending of the name."""
-    if path.suffix.lower() == ".svg":
-        path.write_text(figure.svg(), encoding="utf-8")
+def save_plot(figure: Plot, output: Output) -> None:
+    """As SVG or PNG, by the ending of the name. Raises StorageError."""
+    if output.path.suffix.lower() == ".svg":
+        with output.writing() as file:
+            file.write(figure.svg())
         return
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    FigureCanvasAgg(figure).print_png(str(path))
+    with output.filling() as aside, aside.open("wb") as file:
+        FigureCanvasAgg(figure).print_png(file)

@@ -19,7 +19,7 @@ from octavo.dataset import Dataset, Split
 from octavo.dataset.series import prepare_new, series_in
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.forecast_baselines import Baselines, filled, histories
-from octavo.evaluation.forecast_scores import mean_density, scores
+from octavo.evaluation.forecast_scores import mean_density, quantiles, scores
 from octavo.generation.paths import sample_paths
 from octavo.ground.console import Console
 from octavo.model.gpt import GPT
@@ -167,7 +167,7 @@ def example(history: np.ndarray, truth: np.ndarray, drawn: np.ndarray) -> dict[s
     return {
         "history": rounded(history[-SHOWN:]),
         "truth": rounded(truth),
-        "quantiles": {str(q): rounded(np.percentile(drawn, q, axis=0)) for q in QUANTILES},
+        "quantiles": {str(q): rounded(quantiles(drawn, q)) for q in QUANTILES},
         "paths": rounded(drawn[:5]),
     }
 
@@ -310,9 +310,7 @@ def summary(found: Mapping[str, Any]) -> dict[str, Any]:
         "name": found["name"],
         "channels": {
             name: {
-                "quantiles": {
-                    str(q): np.percentile(paths[:, :, place], q, axis=0).tolist() for q in QUANTILES
-                },
+                "quantiles": {str(q): quantiles(paths[:, :, place], q).tolist() for q in QUANTILES},
                 "paths": paths[:, :, place].tolist(),
             }
             for place, name in enumerate(found["channels"])

@@ -10,6 +10,7 @@ from typing import Any
 from octavo.corpus.pixels import PixelsConfig, numbers_of, png
 from octavo.errors import InputError
 from octavo.ground.files import storage_errors
+from octavo.ground.made import Made
 from octavo.runs.run import Run
 
 RECORDS = "records.txt"
@@ -24,11 +25,19 @@ def save_records(run: Run, prompt: str, count: int, folder: Path, how: Mapping[s
     if raster is not None:
         how = {**how, "tokens": how.get("tokens") or run.config.model.context}
     records = [prompt + one.text for one in run.samples(prompt, count=count, **how)]
+    between = "\n\n" if any("\n" in record for record in records) else "\n"
+    files = {RECORDS: (between.join(records) + "\n").encode()}
+    if raster is not None:
+        pictures = (png(raster.grey(numbers_of(record))) for record in records)
+        files |= {f"sample-{number}.png": picture for number, picture in enumerate(pictures, 1)}
+    made = Made()
     with storage_errors(folder):
-        folder.mkdir(parents=True)
-        between = "\n\n" if any("\n" in record for record in records) else "\n"
-        (folder / RECORDS).write_text(between.join(records) + "\n", encoding="utf-8")
-        for number, record in enumerate(records if raster else (), 1):
-            assert raster is not None
-            (folder / f"sample-{number}.png").write_bytes(png(raster.grey(numbers_of(record))))
+        try:
+            made.folder(folder)
+            for name, content in files.items():
+                with made.file(folder / name).open("xb") as file:
+                    file.write(content)
+        except BaseException:
+            made.take_back()
+            raise
     return folder

@@ -361,15 +361,12 @@ def write_samples(
     """
     if recipe.batches.pairs:
         return kept(folder, step, samples_of(model, dataset, recipe))
-    if recipe.model.takes_vectors:  # which writes nothing: its forecasts are on the page
-        return []
     settings = recipe.sampling
     # Of seeds of their own, for the same draws would make the samples nearly the same.
     openings, shown = prompts_of(recipe, dataset, model.context)
     requests = [TextRequest(prompt, recipe.seed + number) for number, prompt in enumerate(openings)]
-    written = Engine(model, dataset.tokenizer).write_each(
-        requests, tokens=settings.tokens, sampling=sampling_of(settings)
-    )
+    engine, sampling = Engine(model, dataset.tokenizer), sampling_of(settings)
+    written = engine.write_each(requests, tokens=settings.tokens, sampling=sampling) if requests else ()
     samples = in_order(sample for sample, _ in written)
     return kept(folder, step, [shown[number] + sample.text for number, sample in enumerate(samples)])
 
@@ -385,8 +382,9 @@ def kept(folder: Path, step: int, texts: list[str]) -> list[str]:
 
 def prompts_of(recipe: Recipe, dataset: Dataset, context: int) -> tuple[Sequence[Prompt], Sequence[str]]:
     """The recipe's prompts as a model reads them, and as people do. A tuned model is asked them, and in the place of an
-    empty one the first held-out prompt."""
-    prompts, tokenizer = recipe.sampling.prompts, dataset.tokenizer
+    empty one the first held-out prompt; one of numbers, which writes nothing, is not asked."""
+    tokenizer = dataset.tokenizer
+    prompts = () if recipe.model.takes_vectors else recipe.sampling.prompts
     if recipe.form == "text":
         return prompts, prompts
     first = held_out(dataset.validation, tokenizer, 1, context=context)

@@ -27,7 +27,6 @@ from octavo.ground.files import drop_asides, replace_text, storage_errors
 from octavo.ground.made import put_away
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
-from octavo.model.vectors import calibrate
 from octavo.runs.advice import idle_options
 from octavo.runs.data import (
     Paths,
@@ -132,9 +131,6 @@ def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -
     """The recipe's model with its first weights. Raises where it could not write after the recipe's prompts: now, not
     after the training."""
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
-    if recipe.model.takes_vectors:
-        calibrate(model, dataset.train.tokens)
-        return model
     model.take_text(dataset.train.tokens, held_out)
     for prompt in prompts_of(recipe, dataset, model.context)[0]:
         Engine(model, dataset.tokenizer).prompt_ids(prompt)

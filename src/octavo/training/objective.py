@@ -273,9 +273,9 @@ class ObjectiveConfig(PartConfig):
     tunes: ClassVar[bool] = False
     """Whether it goes on with a run's model, so that a recipe leaves the model to that run."""
 
+    @abstractmethod
     def build(self) -> Objective:
         """The objective."""
-        raise NotImplementedError
 
 
 @register("objective")

@@ -52,10 +52,11 @@ def test_the_score_of_few_draws_is_fair() -> None:
 
 
 def test_coverage_and_ranks_of_a_right_forecast() -> None:
-    truth = RANDOM.normal(size=4000)
-    drawn = RANDOM.normal(size=(400, 4000))
-    for level in (50, 80, 95):
-        assert covered(drawn, truth, level).mean() == pytest.approx(level / 100, abs=0.025)
+    truth = RANDOM.normal(size=40_000)
+    drawn = RANDOM.normal(size=(60, 40_000))
+    for level in (50, 80, 95):  # few draws too: the usual quantiles of 60 hold 92 % instead of 95
+        assert covered(drawn, truth, level).mean() == pytest.approx(level / 100, abs=0.01)
+    truth, drawn = truth[:4000], drawn[:, :4000]
     assert stats.kstest(ranks(drawn, truth, RANDOM), "uniform").pvalue > 0.001
     assert not covered(drawn, truth + 9, 95).any()
 

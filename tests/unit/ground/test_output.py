@@ -92,3 +92,20 @@ def test_what_came_meanwhile_is_not_written_over(
     assert path.read_text() == "somebody else's"
     assert [path.name for path in tmp_path.iterdir()] == ["new.txt"]
     assert written(Output(tmp_path / "other.txt")) == "new"
+
+
+def test_a_library_fills_a_file_aside_that_is_whole_or_not_there(tmp_path: Path) -> None:
+    output = Output(tmp_path / "new" / "table.bin")
+    with output.filling() as aside:
+        aside.write_bytes(b"whole")
+        assert not output.path.exists()
+    assert output.path.read_bytes() == b"whole"
+    failed = Output(tmp_path / "other" / "table.bin")
+    with pytest.raises(KeyError), failed.filling() as aside:
+        aside.write_bytes(b"half")
+        raise KeyError
+    assert not failed.path.parent.exists()
+    late = Output(tmp_path / "late.bin")
+    with pytest.raises(InputError, match="exists"), late.filling() as aside:
+        late.path.write_text("somebody else's")
+    assert late.path.read_text() == "somebody else's" and len(list(tmp_path.iterdir())) == 2

@@ -87,10 +87,10 @@ class Validator(ABC):
 class ValidatorConfig(PartConfig):
     """Base of the kinds. Symbols are those of the tokenizer `symbols`, or the characters of `char`."""
 
+    @abstractmethod
     def build(self, corpus: PartConfig) -> Validator | None:
         """The validator. `corpus`: the recipe's source of records, for one that must know it; ConfigError where it is
         of no use there."""
-        raise NotImplementedError
 
 
 @register("validator")
