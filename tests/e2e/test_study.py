@@ -119,6 +119,40 @@ def test_a_study_that_is_stopped_goes_on(studying: Octavo, whole: Path, number: 
     assert (out / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
 
 
+@pytest.mark.slow
+def test_a_ladder_is_run_stopped_and_gone_on_with(studying: Octavo) -> None:
+    """Two sizes, one length, two rates: the sweep and the study of each, and the page."""
+    folder, out = studying.folder, studying.folder / "ladder"
+    sizes = "ladder: {sizes: {one: {}, two: {model.layers: 2}}, steps: [20], rates: [0.5, 2]}"
+    changes = STUDY.partition("changes:")[2].partition("  - name: far")[0]
+    (folder / "ladder.yaml").write_text(
+        f"baseline: recipe.yaml\nseeds: 1\nnoise: 0\n{sizes}\nchanges:{changes}"
+    )
+    asked = studying(
+        "study", "ladder", "ladder.yaml", "--text", "text.txt", "--out", out, "--dry-run", "--json"
+    )
+    assert json.loads(asked.out)["runs"] == 12 and not out.exists()
+    ladder = ("study", "ladder", "ladder.yaml", "--text", "text.txt", "--out", out, "--jobs", "1")
+    command = studying.start(*ladder)
+    end = time.monotonic() + 100
+    while not list(out.glob("rungs/one-20-steps/runs/baseline/seed-*/outcome.json")):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    os.kill(command.pid, signal.SIGKILL)
+    command.wait()
+    before = {path: path.stat().st_mtime_ns for path in out.glob("**/outcome.json")}
+    done = studying(*ladder, "--json")
+    assert done.code == 0, done.err
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    found = json.loads(done.out)
+    assert [rung["rung"]["size"] for rung in found["rungs"]] == ["one", "two"]
+    assert all(set(rung["rates"]) == {"baseline", "no residual"} for rung in found["rungs"])
+    assert Path(found["report"]).is_file() and len(list(out.glob("**/outcome.json"))) == 12
+    again = studying("study", "report", out)
+    assert again.code == 0 and again.out.startswith("no residual: nothing has been learned yet")
+    refused(studying("study", "run", "ladder.yaml", "--text", "text.txt"), "octavo study ladder")
+
+
 def test_the_price_comes_before_anything_runs(studying: Octavo) -> None:
     out = studying.folder / "priced"
     asked = run(studying, out, "--dry-run", "--json", "seeds=3", "budget.steps=50")

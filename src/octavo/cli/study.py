@@ -63,9 +63,46 @@ def run_command(
     return _report(results.folder, json)
 
 
+@study_command.command(name="ladder")
+def ladder_command(
+    study: Annotated[str, Parameter(help="A shipped ladder's name, or a YAML file with a ladder in it.")],
+    *settings: Annotated[
+        str, Parameter(help="Settings of the ladder's own file: seeds=5, ladder.steps=[100,200].")
+    ],
+    text: Text = None,
+    out: Annotated[Path | None, Parameter(help="The ladder's folder; default: studies/NAME.")] = None,
+    jobs: Annotated[
+        int | None, Parameter(help="Runs side by side; default: as many as cores and memory allow.")
+    ] = None,
+    dry_run: Annotated[bool, Parameter(help="Say what it would cost, and stop.", negative="")] = False,
+    quiet: Annotated[bool, Parameter(help="No progress.", negative="")] = False,
+    json: Json = False,
+) -> int:
+    """Run a study at several sizes and lengths, or resume that: does a difference grow, fade or flip?
+
+    Each variant first tries learning rates on one seed, at every size and length, and is compared at its best.
+
+    For example:
+
+    octavo study ladder heads-ladder --text shakespeare.txt --out studies/heads-ladder --dry-run
+
+    octavo study ladder heads-ladder --text shakespeare.txt --out studies/heads-ladder
+    """
+    from octavo.ground.console import Console
+    from octavo.studies.ladder import price_ladder, run_ladder
+
+    text, overrides = split_overrides(text, settings)
+    if dry_run:
+        facts = price_ladder(study, text, overrides=overrides, jobs=jobs)
+        print_json(facts) if json else _print_ladder_price(facts)
+        return 0
+    folder = run_ladder(study, text, out, overrides=overrides, jobs=jobs, console=Console(quiet=quiet))
+    return _report(folder, json)
+
+
 @study_command.command(name="report")
 def report_command(folder: Folder, *, json: Json = False) -> int:
-    """Analyse a study again and write its report again. The study need not be finished.
+    """Analyse a study or a ladder again and write its report again. It need not be finished.
 
     For example:
 
@@ -105,10 +142,13 @@ def list_command(
 def _report(folder: Path, json: bool) -> int:
     from dataclasses import asdict
 
+    from octavo.studies.ladder import is_ladder
     from octavo.studies.report import write_study_report
     from octavo.studies.results import collect
     from octavo.studies.verdict import analyse_study
 
+    if is_ladder(folder):
+        return _report_ladder(folder, json)
     page = write_study_report(folder)
     analysis = analyse_study(collect(folder))
     if json:
@@ -122,6 +162,41 @@ def _report(folder: Path, json: bool) -> int:
         show(f"note: {note}")
     show_text(f"report: {page}")
     return 0
+
+
+def _report_ladder(folder: Path, json: bool) -> int:
+    from octavo.studies.ladder_report import as_data, write_ladder_report
+
+    page, found = write_ladder_report(folder)
+    if json:
+        print_json({**as_data(found), "folder": str(folder), "report": str(page)})
+        return 0
+    for verdict in found.verdicts:
+        show(f"{verdict.change}: {verdict.sentence}")
+    for note in found.notes:
+        show(f"note: {note}")
+    show_text(f"report: {page}")
+    return 0
+
+
+def _print_ladder_price(facts: dict[str, Any]) -> None:
+    from octavo.ground.shown import duration
+
+    rows = [
+        (
+            row["size"],
+            f"{row['parameters']:,}",
+            f"{row['steps']:,}",
+            str(row["runs"]),
+            duration(row["hours"] * 3600),
+        )
+        for row in facts["rungs"]
+    ]
+    print_table(rows, head=("", "parameters", "steps", "runs", "time"))
+    show(
+        f"\n{facts['runs']} runs, {facts['side_by_side']} side by side: about {duration(facts['hours'] * 3600)}, "
+        f"{facts['disk_bytes'] / 1e6:,.0f} MB on disk"
+    )
 
 
 def _print_price(facts: dict[str, Any]) -> None:

@@ -38,7 +38,20 @@ def load_study(
     """
     problems: list[str] = []
     file, name = read_study_file(study, overrides, problems)
-    beside = Path(study).parent if isinstance(study, str | Path) and Path(study).is_file() else Path()
+    if file.ladder is not None:
+        raise ConfigError(
+            f"'{name}' is a ladder, a study at several sizes and lengths.", remedy="octavo study ladder"
+        )
+    return resolved(file, name, beside_of(study), text, problems)
+
+
+def beside_of(study: str | Path | Mapping[str, Any]) -> Path:
+    """The folder that a study file's relative paths begin at."""
+    return Path(study).parent if isinstance(study, str | Path) and Path(study).is_file() else Path()
+
+
+def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, problems: list[str]) -> Study:
+    """A study from its file. Raises ConfigError with every problem, those that were found before too."""
     given = absolute(text) if text is not None else listed(file.text, beside)
     if "-" in (given or []):
         problems.append("text: a study reads its text many times, and standard input comes once; give a file")
@@ -53,12 +66,12 @@ def load_study(
     _check_names(changes, problems)
     seeds = seeds_of(file, baseline.seed if baseline else 0, len(changes), problems)
     budget = file.budget.model_dump(exclude_none=True) if file.budget else {}
-    resolved = file.resolved.model_dump() if file.resolved else {}
+    before = file.resolved.model_dump() if file.resolved else {}
     found = Study(
         name=name,
         description=file.description.strip(),
         finding=file.finding.strip(),
-        baseline=file.baseline if isinstance(file.baseline, str) else resolved.get("baseline", BASELINE),
+        baseline=file.baseline if isinstance(file.baseline, str) else before.get("baseline", BASELINE),
         recipe=tree,
         settings=file.set,
         seeds=seeds[0],
@@ -70,12 +83,12 @@ def load_study(
         text=tuple(given) if given else None,
         stop_hopeless=file.stop_hopeless,
         smallest_interesting=file.smallest_interesting,
-        steps=resolved.get("steps", {}) if resolved.get("budget", {}) == budget else {},
-        data=resolved.get("data", {}),
+        steps=before.get("steps", {}) if before.get("budget", {}) == budget else {},
+        data=before.get("data", {}),
         octavo=octavo.__version__,
     )
     if baseline is not None:
-        problems += _problems_of_variants(found, baseline)
+        problems += problems_of_variants(found, baseline)
     if not changes and not problems:
         problems.append("there is nothing to compare: give changes or a grid")
     if problems:
@@ -216,7 +229,8 @@ def _check_names(changes: list[Change], problems: list[str]) -> None:
         seen.setdefault(change.slug, change.name)
 
 
-def _problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
+def problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
+    """What is wrong with a study's changes, each on top of the baseline."""
     recipes: dict[str, Recipe] = {BASELINE: baseline}
     for change in study.changes:
         for key in OWNED:

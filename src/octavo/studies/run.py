@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,17 @@ def run_study(
     Raises ConfigError with everything that is wrong before the first run, and Interrupted when asked to stop.
     """
     console = console or Console(quiet=quiet)
-    _check_jobs(jobs)
     found = load_study(study, text, override_words(overrides))
     folder = Path(out) if out is not None else Path("studies") / slug_of(found.name)
-    _refuse_strangers(folder)
+    return run_resolved(found, folder, jobs=jobs, cluster=cluster, console=console)
+
+
+def run_resolved(
+    found: Study, folder: Path, *, jobs: int | None, cluster: str | None, console: Console
+) -> StudyResults:
+    """Run a study that is checked already, or resume it."""
+    check_jobs(jobs)
+    refuse_strangers(folder, "a study", is_study)
     known = study_of(folder) if is_study(folder) else None
     planned, facts = plan_study(found, console, known=known)
     wanted = jobs_of(planned, folder.absolute())
@@ -85,26 +92,33 @@ def price_study(
 
     Raises ConfigError with everything that is wrong.
     """
-    console = console or Console(quiet=True)
-    _check_jobs(jobs)
-    planned, facts = plan_study(load_study(study, text, overrides), console)
+    return price_resolved(
+        load_study(study, text, overrides), jobs=jobs, console=console or Console(quiet=True)
+    )
+
+
+def price_resolved(study: Study, *, jobs: int | None, console: Console) -> dict[str, Any]:
+    """The same of a study that is checked already."""
+    check_jobs(jobs)
+    planned, facts = plan_study(study, console)
     count, _ = side_by_side(facts, jobs, len(available_cores()))
     return price(planned, facts, count, console)
 
 
-def _check_jobs(jobs: int | None) -> None:
+def check_jobs(jobs: int | None) -> None:
+    """Raise InputError if no run could go at a time."""
     if jobs is not None and jobs < 1:
         raise InputError(f"{jobs} runs side by side are too few; at least one has to run.", remedy="--jobs 1")
 
 
-def _refuse_strangers(folder: Path) -> None:
-    """Raise InputError if something else than a study stands in the way."""
+def refuse_strangers(folder: Path, what: str, is_one: Callable[[Path], bool]) -> None:
+    """Raise InputError if something else stands in the way of what is to be written."""
     with storage_errors(folder):
-        refuse_no_folder(folder, "a study")
-    if folder.is_dir() and not is_study(folder):
+        refuse_no_folder(folder, what)
+    if folder.is_dir() and not is_one(folder):
         visible = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
         if set(visible) - {"log.txt"}:
-            raise InputError(f"{folder} is not empty, and not a study.", remedy="choose another --out")
+            raise InputError(f"{folder} is not empty, and not {what}.", remedy="choose another --out")
 
 
 def refuse_other_runs(planned: Study, known: Study | None, jobs: list[Job], folder: Path) -> None:

@@ -58,6 +58,29 @@ class StopHopeless(Strict):
     """How far behind, as a share of the baseline's bits per byte at the same share of its run."""
 
 
+class Ladder(Strict):
+    """The same comparison at several sizes and lengths, where each variant has a learning rate of its own."""
+
+    sizes: dict[str, dict[str, Any]] = Field(min_length=1)
+    """What each size is called, and its settings on top of the baseline's."""
+    steps: list[Annotated[int, Field(ge=1, le=MOST)]] = Field(min_length=1)
+    """Optimizer steps of the runs: the lengths."""
+    rates: list[Annotated[float, Field(gt=0, le=1e6)]] = Field([0.3, 1.0, 3.0], min_length=1)
+    """Learning rates that each variant tries at each size and length, in multiples of its own."""
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Ladder:
+        for name, values in (("steps", self.steps), ("rates", self.rates)):
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name} names a value twice")
+        if len(self.sizes) * len(self.steps) < 2:
+            raise ValueError("one size and one length are a study; give a second of either")
+        slugs = [slug_of(name) for name in self.sizes]
+        if len(set(slugs)) < len(slugs):
+            raise ValueError("two sizes would share a folder")
+        return self
+
+
 class ChangeEntry(Strict):
     """One change as the file states it."""
 
@@ -117,6 +140,8 @@ class StudyFile(Strict):
     """Stop hopeless runs early; off unless given."""
     smallest_interesting: float | None = Field(None, gt=0)
     """Differences of the metric below this do not matter; `expect: same` holds where all of the interval is below."""
+    ladder: Ladder | None = None
+    """Repeat the comparison at several sizes and lengths: `octavo study ladder`."""
     resolved: Resolved | None = None
     """What a finished study adds to its own file, so that a repetition has the same number of steps."""
 
@@ -288,7 +313,12 @@ def _location(parts: tuple[Any, ...]) -> tuple[str, ...]:
 def _sentence(problem: dict[str, Any]) -> str:
     key = ".".join(_location(problem["loc"])) or "the study"
     if problem["type"] == "extra_forbidden":
-        holders = {"changes": ChangeEntry, "budget": Budget, "stop_hopeless": StopHopeless}
+        holders = {
+            "changes": ChangeEntry,
+            "budget": Budget,
+            "stop_hopeless": StopHopeless,
+            "ladder": Ladder,
+        }
         holder = holders.get(str(problem["loc"][0]), StudyFile) if len(problem["loc"]) > 1 else StudyFile
         return _unknown(key, str(problem["loc"][-1]), list(holder.model_fields))
     if problem["type"] == "missing":

@@ -106,19 +106,27 @@ class Analysis:
     """What a reader should know before believing them."""
 
 
-def analyse_study(results: StudyResults) -> Analysis:
-    """The verdict for each change of a study; a study that is not finished gives what it has so far."""
-    study = results.study
+def sorted_out(
+    results: StudyResults,
+) -> tuple[dict[str, list[RunResult]], dict[str, list[tuple[RunResult, str]]]]:
+    """By variant: the runs that count, and those that failed to train with the reason."""
     base = results.of(BASELINE)
     # A baseline that learned nothing sets no standard of learning; that is said, and the rest is compared all the same.
     trusted = not too_many([run for run in base if failure(results, run)], base)
     good, failures = {}, {}
-    for name in (BASELINE, *(change.name for change in study.changes)):
+    for name in (BASELINE, *(change.name for change in results.study.changes)):
         failures[name] = [
             (run, why) for run in results.of(name) if (why := failure(results, run, learned=trusted))
         ]
         bad = [run for run, _ in failures[name]]
         good[name] = [run for run in results.of(name) if run not in bad and finished(run)]
+    return good, failures
+
+
+def analyse_study(results: StudyResults) -> Analysis:
+    """The verdict for each change of a study; a study that is not finished gives what it has so far."""
+    study, base = results.study, results.of(BASELINE)
+    good, failures = sorted_out(results)
     compared = [
         change
         for change in study.changes

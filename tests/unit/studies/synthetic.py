@@ -31,6 +31,7 @@ class Truth:
     """Ends at the unigram's level."""
     bytes_per_token: float = 1.0
     cost: float = 1.0
+    parameters: int = 804_096
 
 
 def make(
@@ -95,7 +96,7 @@ def _write(
     if reason is None:
         outcome |= {"status": "done", "val_loss": loss, "bits_per_byte": bpb, "perplexity": math.exp(loss)}
         outcome |= {"accuracy": 1 / (1 + loss), "initial_loss": initial, "step": 500, "tokens": 500_000}
-        outcome |= {"flops": truth.cost * 1e12, "parameters": 804_096}
+        outcome |= {"flops": truth.cost * 1e12, "parameters": truth.parameters}
         outcome["seconds"] = 20.0 * truth.cost + 0.1 * seed
         units = {"names": None, "nats": nats.tolist(), "bytes": sizes.tolist(), "tokens": tokens.tolist()}
         (run / "units.json").write_text(json.dumps(units), "utf-8")

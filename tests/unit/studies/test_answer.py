@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from octavo.studies.answer import METRICS, answer, question, terms
+from octavo.studies.ladder import load_ladder
 from octavo.studies.report import write_study_report
 from octavo.studies.resolve import load_study
 from octavo.studies.shipped import study_names
+from octavo.studies.spec import Study
 from octavo.studies.verdict import UNITS, analyse_study
 from unit.studies.synthetic import Truth, make
 
@@ -104,9 +106,13 @@ def test_one_comparison_is_not_corrected(tmp_path: Path) -> None:
     assert one["correction"].startswith("none") and two["correction"].startswith("2 changes")
 
 
+def read(name: str, text: Path) -> Study:
+    return load_ladder(name, text).study if name.endswith("-ladder") else load_study(name, text)
+
+
 @pytest.mark.parametrize("name", study_names())
 def test_every_shipped_study_asks_its_own_question(name: str) -> None:
-    study = load_study(name, Path("play.txt"))
+    study = read(name, Path("play.txt"))
     asked, rest = question(study)
     assert asked.endswith("?") and study.description.startswith(asked)
     assert rest in ("", "Small form for a laptop.")

@@ -1,0 +1,205 @@
+"""Ladders: from a file to rungs, the rates that are chosen, and what made-up rungs say together."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from octavo.config import check, flatten
+from octavo.errors import ConfigError, InputError
+from octavo.studies.ladder import LADDER, SWEEP_SEED, ladder_of, ladder_text, load_ladder
+from octavo.studies.ladder_report import as_data, rung_table, write_ladder_report
+from octavo.studies.ladder_verdict import LadderAnalysis, Step, analyse_ladder, slopes
+from octavo.studies.resolve import load_study, variant_recipe
+from octavo.studies.results import StudyResults
+from octavo.studies.shipped import study_names
+from octavo.studies.statistics import Arm
+from unit.studies.synthetic import Truth, make
+
+SIZES = {"small": (200_000, {"model.width": 64}), "large": (3_200_000, {"model.width": 256})}
+STEPS = (300, 1200)
+
+
+def tree(**keys: Any) -> dict[str, Any]:
+    sizes = {name: settings for name, (_, settings) in SIZES.items()}
+    changes = [
+        {
+            "name": "change",
+            "hypothesis": "It is worse.",
+            "expect": "worse",
+            "set": {"training.batch": 13},
+        }
+    ]
+    ladder = {"sizes": sizes, "steps": list(STEPS), "rates": [0.5, 1, 2]}
+    fixed = {"name": "made up", "description": "Is it worse?", "text": ["play.txt"], "seeds": 3}
+    return {**fixed, "baseline": "shakespeare-char-cpu", "changes": changes, "ladder": ladder, **keys}
+
+
+def climbed(folder: Path, shifts: Mapping[tuple[str, int], Truth]) -> LadderAnalysis:
+    """A ladder whose rungs are drawn from what is known; those that are not named have not begun."""
+    folder.mkdir(parents=True)
+    ladder = load_ladder(tree())
+    (folder / LADDER).write_text(ladder_text(ladder), "utf-8")
+    for number, rung in enumerate(ladder.rungs):
+        truth = shifts.get((rung.size, rung.steps))
+        if truth is not None:
+            size = SIZES[rung.size][0]
+            truths = {
+                "change": dataclasses.replace(truth, parameters=size),
+                "baseline": Truth(parameters=size),
+            }
+            make(folder / "rungs" / rung.slug, truths, seed=number)
+    return analyse_ladder(folder)
+
+
+def shifted(small: float, large: float) -> dict[tuple[str, int], Truth]:
+    return {
+        (size, steps): Truth(shift) for size, shift in (("small", small), ("large", large)) for steps in STEPS
+    }
+
+
+def test_a_difference_that_fades_with_the_size(tmp_path: Path) -> None:
+    found = climbed(tmp_path / "l", shifted(16, 0))
+    (verdict,) = found.verdicts
+    parameters, steps = verdict.slopes
+    assert (parameters.axis, parameters.trend, steps.axis) == ("parameters", "shrinks", "steps")
+    assert parameters.interval[1] < 0 and parameters.ends[0] > 0.05 > parameters.ends[1]
+    assert verdict.sentence.startswith("worse by 0.0")
+    assert "at small (1,200 steps), no difference seen at large" in verdict.sentence
+    assert "over the parameters the difference shrinks, by 0.0" in verdict.sentence
+
+
+@pytest.mark.slow
+def test_a_difference_that_stays_has_no_trend(tmp_path: Path) -> None:
+    (verdict,) = climbed(tmp_path / "l", shifted(8, 8)).verdicts
+    assert [slope.trend for slope in verdict.slopes] == ["no trend seen", "no trend seen"]
+    assert all(slope.interval[0] < 0 < slope.interval[1] for slope in verdict.slopes)
+    assert not verdict.flips and verdict.sentence.count("no trend is seen") == 2
+
+
+def test_a_difference_that_flips(tmp_path: Path) -> None:
+    (verdict,) = climbed(tmp_path / "l", shifted(-9, 9)).verdicts
+    assert verdict.flips
+    assert verdict.sentence.startswith(
+        "flips: better at small after 300 steps, small after 1,200 steps, worse at"
+    )
+
+
+def test_rungs_that_failed_or_have_not_begun_are_left_out(tmp_path: Path) -> None:
+    truths = shifted(8, 8)
+    truths["small", 300] = Truth(failed=dict.fromkeys((1337, 1338, 1339), "The loss was nan."))
+    del truths["large", 1200]
+    found = climbed(tmp_path / "l", truths)
+    (verdict,) = found.verdicts
+    assert verdict.slopes == ()  # of the two that are left, size and length change together
+    assert "not begun" in found.notes[0]
+    assert [row[4].split(":")[-1] for row in rung_table(found)[1:]][::3] == ["failed to train", "–"]
+
+
+@pytest.mark.slow
+def test_the_page_its_markdown_and_the_data(tmp_path: Path) -> None:
+    climbed(tmp_path / "l", shifted(16, 0))
+    page, found = write_ladder_report(tmp_path / "l")
+    text = page.read_text("utf-8")
+    assert "<svg" in text and found.verdicts[0].sentence.split(";")[0] in text
+    assert 'href="../rungs/small-300-steps/report/index.html"' in text
+    assert (tmp_path / "l" / "rungs" / "small-300-steps" / "report" / "index.html").is_file()
+    assert "| small |" in (page.parent / "report.md").read_text("utf-8")
+    data = json.loads(json.dumps(as_data(found)))
+    assert data["rungs"][0]["parameters"] == 200_000
+    assert data["verdicts"][0]["slopes"][0]["trend"] == "shrinks"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ratio", [1.0, 5.0])
+def test_trends_of_nothing_are_seen_seldom(ratio: float) -> None:
+    """Two slopes, three seeds, noise that differs from rung to rung."""
+    random, alarms, count = np.random.default_rng(3), 0, 600
+    for _ in range(count):
+        steps = []
+        for place, (parameters, length) in enumerate((p, s) for p in (2e5, 3e6) for s in (300, 600, 1200)):
+            noise = ratio if place % 3 == 0 else 1.0
+            arms = [Arm(noise * random.standard_normal(3)) for _ in range(2)]
+            steps.append(Step(parameters, length, *arms))
+        alarms += any(slope.trend != "no trend seen" for slope in slopes(steps, 2))
+    assert 0.005 < alarms / count <= 0.06
+
+
+def test_the_rungs_of_a_file(tmp_path: Path) -> None:
+    ladder = load_ladder(tree())
+    assert [rung.slug for rung in ladder.rungs] == [
+        "small-300-steps", "small-1200-steps", "large-300-steps", "large-1200-steps",
+    ]  # fmt: skip
+    study = ladder.chosen(ladder.rungs[2], {"baseline": 2.0, "change": 0.5})
+    flat = [flatten(variant_recipe(study, variant)) for variant in study.variants]
+    assert [one["training.optimizer.learning_rate"] for one in flat] == [2e-3, 5e-4]
+    assert {one["model.width"] for one in flat} == {256} and study.budget == {"steps": 300}
+    sweep = ladder.sweep(ladder.rungs[0])
+    assert sweep.seeds == (SWEEP_SEED,) and len(sweep.variants) == 6 and not sweep.noise_seeds
+    rates = [
+        flatten(variant_recipe(sweep, one))["training.optimizer.learning_rate"] for one in sweep.variants
+    ]
+    assert rates == [5e-4, 1e-3, 2e-3] * 2
+    (tmp_path / LADDER).write_text(ladder_text(ladder), "utf-8")
+    again = ladder_of(tmp_path)
+    assert (again.rungs, again.rates) == (ladder.rungs, ladder.rates)
+    assert again.at(again.rungs[0]).recipe == ladder.at(ladder.rungs[0]).recipe
+
+
+def test_the_best_rate_of_each(tmp_path: Path) -> None:
+    ladder = load_ladder(tree())
+    names = [variant.name for variant in ladder.sweep(ladder.rungs[0]).variants]
+    values = dict(zip(names, [2.0, 1.0, 3.0, None, float("nan"), 2.5], strict=True))
+    blank = make(tmp_path / "s", {"x": Truth()})
+    runs = tuple(
+        dataclasses.replace(
+            blank.runs[0], change=name, slug=name.replace(", rate × ", "-rate-"), metric=value
+        )
+        for name, value in values.items()
+    )
+    sweep = StudyResults(tmp_path, blank.study, runs)
+    assert ladder.best(sweep) == {"baseline": 1.0, "change": 2.0}
+    failed = tuple(dataclasses.replace(run, metric=None) for run in runs)
+    assert ladder.best(StudyResults(tmp_path, blank.study, failed)) == {"baseline": 0.5, "change": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"budget": {"steps": 5}}, "a ladder has its lengths"),
+        ({"ladder": {"sizes": {"a": {}}, "steps": [5]}}, "are a study"),
+        ({"ladder": {"sizes": {"a": {}, "A": {}}, "steps": [5]}}, "share a folder"),
+        ({"ladder": {"sizes": {"a": {}}, "steps": [5, 5]}}, "twice"),
+        ({"ladder": {"sizes": {"a": {}}, "steps": [5, 6], "rates": [0]}}, "greater than 0"),
+        ({"ladder": {"sizes": {"a": {}}, "steps": [5, 6], "rate": [1]}}, "did you mean rates?"),
+        ({"ladder": {"sizes": {"a": {"model.width": -1}}, "steps": [5, 6]}}, "ladder.sizes.a"),
+        ({"ladder": {"sizes": {"a": {"training.batch": 13}}, "steps": [5, 6]}}, "alters nothing"),
+        ({"seeds": [1, SWEEP_SEED]}, "rates are chosen on"),
+    ],
+)
+def test_what_is_no_ladder(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_ladder(tree(**keys))
+    assert said in " ".join([error.value.what, *error.value.problems])
+
+
+def test_a_ladder_is_not_run_as_a_study_and_a_study_is_no_ladder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a ladder"):
+        load_study(tree())
+    with pytest.raises(ConfigError, match="is no ladder"):
+        load_ladder("heads-cpu", "play.txt")
+    with pytest.raises(InputError, match="is not a ladder's folder"):
+        ladder_of(tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in study_names() if name.endswith("-ladder")])
+def test_every_shipped_ladder_holds_together(name: str) -> None:
+    ladder = load_ladder(name, "play.txt")
+    assert len(ladder.rungs) == 6 and len(ladder.rates) == 3 and len(ladder.study.seeds) == 3
+    assert check(dict(ladder.at(ladder.rungs[0]).recipe))
