@@ -60,7 +60,8 @@ def eval_command(
     said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
     said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
     show(", ".join([*said, f"step {result['step']:,}"]))
-    show(f"on {result['tokens']:,} tokens ({result['bytes']:,} bytes); {result['parameters']:,} parameters")
+    what = f"{result['tokens']:,} {objective.unit.counted} ({result['bytes']:,} bytes)"
+    show(f"on {what}; {result['parameters']:,} parameters")
     if test:
         show(f"the test split, kept out of everything: {looked_at(result['looks'])}")
     for number, diagnostic in enumerate(result.get("diagnostics", ())):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cyclopts import App
 
 from octavo.cli.tune_ceiling import ceiling_command
+from octavo.cli.tune_dpo import dpo_command
 from octavo.cli.tune_rl import judge_command, rl_command
 from octavo.cli.tune_sft import sft_command
 
@@ -15,6 +16,7 @@ tune_command = App(
 )
 for name, command in (
     ("sft", sft_command),
+    ("dpo", dpo_command),
     ("rl", rl_command),
     ("judge", judge_command),
     ("ceiling", ceiling_command),

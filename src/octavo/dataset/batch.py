@@ -30,11 +30,13 @@ NO_ROW = {
     "behaviour": 0,
     "earlier": -1,
     "alone": 0,
+    "sides": -1,
+    "begins": 0,
 }
 """What a row holds that is there for its shape alone."""
 UNSAID = NO_ROW | {"weights": 1}
 """What a field means that is not there."""
-WHOLE = ("source", "earlier")
+WHOLE = ("source", "earlier", "sides", "begins")
 """Fields whose second axis is not that of the positions."""
 
 
@@ -56,6 +58,9 @@ class Batch(Generic[A]):
         behaviour: with what log-probability each token was written, in nats, float32 (B, T).
         earlier: ids (B, E) that stand before each row, for counts alone; −1 where there is none.
         alone: 1 where a network that has counts beside it predicts without them, (B, T); None: nowhere.
+        sides: of preferences, the whole conversation with the chosen answer and that with the rejected one, ids
+            (B, 2, S); −1 after their ends. Each row is a pair, and has one target: the chosen answer's end.
+        begins: where each side's answer begins in it, (B, 2).
     """
 
     inputs: A
@@ -70,6 +75,8 @@ class Batch(Generic[A]):
     behaviour: A | None = None
     earlier: A | None = None
     alone: A | None = None
+    sides: A | None = None
+    begins: A | None = None
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """The fields that are there, by name."""

@@ -28,13 +28,8 @@ class Conversations:
     """
 
     def __init__(self, stream: Stream, *, packed: bool) -> None:
-        if lacking := [name for name in CHAT_TOKENS if name not in stream.special]:
-            raise CorpusError(
-                f"These tokens are no conversations: the tokenizer lacks {', '.join(lacking)}.",
-                remedy="octavo tune sft RUN --text chats.jsonl",
-            )
+        openings = openings_of(stream)
         self.stream, self.packed = stream, packed
-        openings = [stream.special[name] for name in OPENINGS.values()]
         self.learned = learned_of(stream.array, openings, stream.special[OPENINGS["assistant"]])
         begin = stream.starts.astype(np.int64)
         size = np.append(begin[1:], len(stream.tokens)) - begin - 1
@@ -64,6 +59,16 @@ class Conversations:
         assert places is not None
         mine = (places >= 0) & self.learned[np.maximum(places, 0)]
         return replace(found, targets=np.where(mine, found.targets, -1), places=np.where(mine, places, -1))
+
+
+def openings_of(stream: Stream) -> list[int]:
+    """The ids that open turns. Raises CorpusError where the tokenizer has no chat template."""
+    if lacking := [name for name in CHAT_TOKENS if name not in stream.special]:
+        raise CorpusError(
+            f"These tokens are no conversations: the tokenizer lacks {', '.join(lacking)}.",
+            remedy="octavo tune sft RUN --text chats.jsonl",
+        )
+    return [stream.special[name] for name in OPENINGS.values()]
 
 
 class PackedConversations(Batches):

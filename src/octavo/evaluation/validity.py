@@ -39,7 +39,7 @@ class Validity:
         }
 
 
-def wilson(hits: int, trials: int) -> tuple[float, float]:
+def wilson(hits: float, trials: int) -> tuple[float, float]:
     """95 % interval of a share (Wilson 1927), which holds for shares near 0 and 1 too."""
     share, square = hits / trials, Z * Z / trials
     middle = (share + square / 2) / (1 + square)

@@ -25,7 +25,8 @@ def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Ma
         said += f", {amount(test)} kept out of everything" if (test := split_of(manifest, "test")) else ""
     seen = max((row["tokens"] for row in metrics if row["event"] == "train"), default=0)
     if seen and not recipe.training.teachers.written:
-        said += f"; {seen / train['tokens']:,.3g} passes over it"
+        whole = train["documents"] if recipe.form == "preferences" else train["tokens"]
+        said += f"; {seen / whole:,.3g} passes over it"
     if isinstance(start, Mapping) and recipe.training.start_from is not None:
         said += f". It began with the weights of {recipe.training.start_from.name} after step {start.get('step', '?')}"
     return said + "."

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BASELINE_NAMES = {
     "uniform": ("uniform", "every token equally likely"),
+    "coin": ("a coin", "both answers equally good"),
     "unigram": ("unigram", "how often each token occurs"),
     "bigram": ("bigram", "the token before"),
     "trigram": ("trigram", "the two tokens before, Kneser–Ney smoothed"),
@@ -222,7 +223,7 @@ def headlines(
         *((one.label, found.get(one.name), one.form, one.explanation) for one in objective.metrics),
         ("parameters", found.get("parameters"), "{:,.0f}", "trained numbers"),
         ("best step", found.get("step"), "{:,.0f}", f"of {last.get('step', 0):,}"),
-        ("tokens seen", tokens, "{:,.0f}", "while training"),
+        (f"{objective.unit.counted} seen", tokens, "{:,.0f}", "while training"),
     ]
     result = [
         Headline(label, form.format(number), why)

@@ -30,6 +30,7 @@ from octavo.runs.folder import RunFolder
 from octavo.runs.forecasts import forecast_facts, new_split
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.next_step import next_step
+from octavo.runs.preferred import preferred
 from octavo.runs.translated import source_floor, translations
 from octavo.runs.validity import validity
 from octavo.runs.written import GeneratedTexts, ended, text_metrics, write
@@ -74,7 +75,9 @@ def evaluate_run(
     if text is None:
         dataset = build_dataset(recipe, console, run.tokenizer)
         check_same_tokens(dataset.tokenizer, run.tokenizer)
-        found = evaluation(run.model, dataset, recipe, runtime, step=run.step, console=console)
+        found = evaluation(
+            run.model, dataset, recipe, runtime, step=run.step, console=console, reference=run.started
+        )
         found["baselines"] |= as_it_started(run.started, dataset.validation, recipe, run.tokenizer, runtime)
         found, _ = with_texts(found, run.model, dataset, recipe, rows=run.metrics, steps=last_step(run))
         return with_next_step(found, run)
@@ -88,7 +91,7 @@ def evaluate_run(
     except (CorpusError, TokenizerError):
         console.say("the training text is gone: baselines that learn from it are left out")
         learned_on = None
-    facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
+    facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step, reference=run.started)
     facts["baselines"] = baselines_beside(learned_on, split, run.tokenizer, recipe, console)
     facts["baselines"] |= as_it_started(run.started, split, recipe, run.tokenizer, runtime)
     tokens = len(learned_on.tokens) if learned_on else 0
@@ -143,10 +146,19 @@ def check_same_tokens(built: Tokenizer, saved: Tokenizer) -> None:
 
 
 def evaluation(
-    model: LanguageModel, dataset: Dataset, recipe: Recipe, runtime: Runtime, *, step: int, console: Console
+    model: LanguageModel,
+    dataset: Dataset,
+    recipe: Recipe,
+    runtime: Runtime,
+    *,
+    step: int,
+    console: Console,
+    reference: LanguageModel | None = None,
 ) -> dict[str, Any]:
-    """The whole evaluation on a dataset's validation split."""
-    facts = figures(model, dataset.validation, recipe, dataset.tokenizer, runtime, step=step)
+    """The whole evaluation on a dataset's validation split; `reference`: what the run started from."""
+    facts = figures(
+        model, dataset.validation, recipe, dataset.tokenizer, runtime, step=step, reference=reference
+    )
     if isinstance(dataset.tokenizer, Columns) and isinstance(model, GPT):
         own = forecast_facts(model, dataset, dataset.validation, recipe, dataset.tokenizer, console)
         return {**facts, **own}
@@ -165,29 +177,37 @@ def as_it_started(
     """The baseline `start`: a model that began with another run's weights, before its first step."""
     if model is None:
         return {}
-    found = evaluate_split(model.to(runtime.device), split, recipe, tokenizer, runtime)
-    return {"start": {"loss": found.loss, "bits_per_byte": found.bits_per_byte}}
+    found = evaluate_split(model.to(runtime.device), split, recipe, tokenizer, runtime, reference=model)
+    return {"start": {"loss": found.loss, "bits_per_byte": found.bits_per_byte, **found.others}}
 
 
 def figures(
-    model: LanguageModel, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtime: Runtime, *, step: int
+    model: LanguageModel,
+    split: Split,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    runtime: Runtime,
+    *,
+    step: int,
+    reference: LanguageModel | None = None,
 ) -> dict[str, Any]:
-    """The model's own figures on a split."""
+    """The model's own figures on a split; `reference`: what its run started from."""
     if len(split.tokens) < 2:
         raise InputError(f"The text has {len(split.tokens)} tokens; an evaluation needs at least 2.")
     places = Places(context=recipe.model.context, end=tokenizer.end if split.documents > 1 else None)
-    found = evaluate_split(model, split, recipe, tokenizer, runtime, places).as_dict()
+    found = evaluate_split(model, split, recipe, tokenizer, runtime, places, reference=reference).as_dict()
     starts = np.append(split.starts.astype(np.int64), len(split.tokens))
     return {
         "val_loss": found.pop("loss"),
         **found,
+        **preferred(found, recipe),
         "bytes": split.bytes,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "step": step,
         "positions": places.positions(),
         "ends": places.document_ends(),
         "documents_cut": 0.0
-        if recipe.batches.pairs
+        if recipe.batches.pairs or recipe.form == "preferences"  # which are left out, and that is said
         else float((np.diff(starts) > recipe.model.context).mean()),
     }
 

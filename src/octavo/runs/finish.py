@@ -15,7 +15,7 @@ from octavo.generation import Sampling
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.report import ReportData, write_report
-from octavo.runs import cost, validity
+from octavo.runs import cost, preferred, validity
 from octavo.runs.cost import cost_of_tuning
 from octavo.runs.evaluate import as_it_started, evaluation, last_step, whole_split, with_texts
 from octavo.runs.folder import RunFolder
@@ -36,7 +36,9 @@ def finish(
     model = run.model.to(runtime.device)
     with console.working("evaluating", None):
         recipe = whole_split(run.config)
-        result = evaluation(model, dataset, recipe, runtime, step=run.step, console=console)
+        result = evaluation(
+            model, dataset, recipe, runtime, step=run.step, console=console, reference=run.started
+        )
         result["baselines"] |= as_it_started(run.started, dataset.validation, recipe, run.tokenizer, runtime)
         result, written = with_texts(
             result, model, dataset, run.config, rows=run.metrics, steps=last_step(run)
@@ -137,6 +139,7 @@ def verdict(result: dict[str, Any]) -> list[str]:
             f"It keeps {wishes['kept']['mean']:.0%} of the wishes in {wishes['asked']} combinations that it never saw"
             f"{before}; {wishes['all_kept']['mean']:.0%} of the stories keep all."
         )
+    said += preferred.said(result)
     if "cost" in result:
         said.append(cost.said(result["cost"]))
     if "validity" in result:
@@ -152,6 +155,7 @@ def standing(result: dict[str, Any]) -> str:
     """The loss, and which simple means it beats and which it does not."""
     names = {name: name for name in result["baselines"]} | {
         "uniform": "guessing",
+        "coin": "a coin",
         "unigram": "unigram",
         "bigram": "bigram",
         "trigram": "trigram",

@@ -12,6 +12,7 @@ from octavo.evaluation.places import Places
 from octavo.evaluation.score import Score, score
 from octavo.model.kind import LanguageModel
 from octavo.runs.data import evaluated_on
+from octavo.runs.start import with_reference
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Unit
 from octavo.training.runtime import Runtime
@@ -48,11 +49,16 @@ def evaluate_split(
     tokenizer: Tokenizer,
     runtime: Runtime,
     places: Places | None = None,
+    *,
+    reference: LanguageModel | None = None,
 ) -> Metrics:
-    """Score a model on a split (or on the part of it that the recipe states), together with the runtime's world."""
+    """Score a model on a split (or on the part of it that the recipe states), together with the runtime's world.
+
+    `reference`: what its run started from. Raises InputError where the objective compares with that and it is missing.
+    """
     limit = recipe.evaluation.tokens
     batches = evaluated_on(split, recipe, tokenizer, rows=recipe.evaluation.batch, limit=limit)
-    world, objective = runtime.world, recipe.objective.build()
+    world, objective = runtime.world, with_reference(recipe.objective.build(), reference, runtime.device)
     own = score(
         model, map(world.shard, batches), objective=objective, autocast=runtime.autocast, places=places
     )

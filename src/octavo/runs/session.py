@@ -96,10 +96,7 @@ class Session:
         self._first = self.progress.step + 1  # of this session
         self._clock = time.monotonic()
         self._mark = (time.monotonic(), 0)  # when, and after how many tokens, speed was last read
-        self._saved, self._saving = (
-            time.monotonic(),
-            0.0,
-        )  # when it last saved, and how many seconds that took
+        self._saved, self._saving = time.monotonic(), 0.0  # when it last saved, and how long that took
 
     def _crew(self) -> Crew | None:
         """What watches the threads, if the recipe leaves their number open and other programs could slow them down."""
@@ -209,7 +206,7 @@ class Session:
     def note(self, info: StepInfo) -> str:
         """The live line."""
         speed = self.progress.tokens / max(self.progress.seconds, 1e-9)
-        return f"step {info.step}/{self.steps}  loss {info.loss:.4f}  {speed:,.0f} tokens/s"
+        return f"step {info.step}/{self.steps}  loss {info.loss:.4f}  {speed:,.0f} {self.objective.unit.counted}/s"
 
     def log_step(self, info: StepInfo) -> None:
         """A row of the training loss."""
@@ -242,8 +239,9 @@ class Session:
 
     def measured(self) -> Metrics:
         """The model's metrics on the validation split now. The time for it does not count as training."""
+        data, before = self.dataset, self.objective.reference
         result = evaluate_split(
-            self.model, self.dataset.validation, self.recipe, self.dataset.tokenizer, self.runtime
+            self.model, data.validation, self.recipe, data.tokenizer, self.runtime, reference=before
         )
         if not math.isfinite(result.loss):
             raise self.diverged(f"the validation loss is {result.loss}")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from octavo.config import Recipe, apply_override, check, flatten, override_words, stored_recipe
 from octavo.dataset import Dataset
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
@@ -264,7 +266,7 @@ def own_batches(
     source: Checkpoint | None,
 ) -> OwnBatches | None:
     """What an objective learns from in the place of the recipe's batches, if it makes its own; from where they were at
-    the checkpoint `source`."""
+    the checkpoint `source`. One that compares with what the run started from is told that."""
     learning = Learning(
         model=model,
         started=started_of(folder, recipe, dataset.tokenizer),
@@ -273,10 +275,25 @@ def own_batches(
         rows=recipe.training.batch,
         accumulation=recipe.training.accumulation,
     )
+    if objective.compares:
+        before = learning.started() if learning.started else None
+        with_reference(objective, before, next(model.parameters()).device)
     own = objective.own_batches(learning)
     if own is not None and source is not None:
         own.restore(source.others())
     return own
+
+
+def with_reference(objective: Objective, reference: LanguageModel | None, device: torch.device) -> Objective:
+    """The objective, told what it compares with, if it does that. Raises InputError where that is not there."""
+    if objective.compares:
+        if reference is None:
+            raise InputError(
+                "This run's loss compares with what it started from, and that is not here.",
+                remedy="name the run folder, not a checkpoint alone, and leave start.safetensors in it",
+            )
+        objective.reference = reference.requires_grad_(False).to(device)
+    return objective
 
 
 def keep_start(folder: RunFolder, model: LanguageModel, start: Start) -> dict[str, Any]:

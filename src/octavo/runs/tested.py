@@ -47,7 +47,9 @@ def look(run: Evaluable, console: Console) -> dict[str, Any]:
                 remedy="bring the old text back",
             )
         runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
-        found = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step)
+        found = figures(
+            run.model, split, recipe, run.tokenizer, runtime, step=run.step, reference=run.started
+        )
         found["loss"] = found.pop("val_loss")
         found["baselines"] = baselines_beside(dataset.train, split, run.tokenizer, recipe, console)
         looks = [*manifest.get("test_looks", ()), {key: found[key] for key in KEPT if key in found}]

@@ -39,11 +39,13 @@ class Unit:
         name, per: what is counted, for each what.
         text: whether it is −ln of the text's probability, in nats. Then it has bits per byte and a perplexity, and
             n-grams and compressors compare with it. Not so where a source is read: it is no part of what is predicted.
+        counted: what is counted, several of it.
     """
 
     name: str = "nats"
     per: str = "token"
     text: bool = True
+    counted: str = "tokens"
 
     def __str__(self) -> str:
         return f"{self.name} per {self.per}"
@@ -144,10 +146,14 @@ class Objective(ABC):
         unit: of the loss.
         metrics: what `evaluate` gives next to the loss. `loss` may give any.
         learns_texts: whether a falling loss on the recipe's texts is what it is after.
+        compares: whether it compares the model with the one that the run started from: `reference`, which is None only
+            where no more than the time and memory of a step are asked for.
     """
 
     unit: Unit = TEXT
     learns_texts: bool = True
+    compares: bool = False
+    reference: LanguageModel | None = None
     metrics: tuple[Metric, ...] = ()
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,14 +48,26 @@ def batch(*, weights: bool = False) -> Batch[Tensor]:
     return Batch(inputs, targets, weights=torch.rand(3, 7, generator=random) if weights else None)
 
 
+def of_pairs(given: Batch[Tensor]) -> Batch[Tensor]:
+    """The same rows, each as a pair with one target; the last has none."""
+    targets = torch.full_like(given.targets, -1)
+    targets[0, 2], targets[1, 6] = given.targets[0, 2], given.targets[1, 6]
+    sides = torch.stack([given.inputs, given.inputs.flip(1)], dim=1)
+    sides[0, 1, 4:] = -1
+    return replace(given, targets=targets, sides=sides, begins=torch.full((3, 2), 2))
+
+
 OF_TOKENS = [kind for kind, config in parts("objective").items() if not config.takes_vectors]
 
 
 @pytest.mark.parametrize("kind", OF_TOKENS)
 @pytest.mark.parametrize("weights", [False, True])
 def test_what_is_judged_is_what_is_learned(kind: str, weights: bool) -> None:
-    objective = parts("objective")[kind]().build()  # pyrefly: ignore
+    config = parts("objective")[kind]()
+    objective = config.build()  # pyrefly: ignore
     model, given = Table(), batch(weights=weights)
+    if config.reads == "preferences":  # pyrefly: ignore
+        given = of_pairs(given)
     loss, judged = objective.loss(model, given), objective.evaluate(model, given)
     assert loss.total.item() == pytest.approx((judged.losses * counts(given)).sum().item(), rel=1e-5)
     assert judged.metrics.keys() == {metric.name for metric in objective.metrics}

@@ -1,0 +1,52 @@
+"""What the page of a run that learned from pairs shows: the likelihood of both answers over the steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from octavo.report.data import ReportData
+from octavo.report.plots import INK, SOURCE, VALIDATION, inline, new_figure, series, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from octavo.report.figure import Plot
+
+SIDES = {"chosen": SOURCE, "rejected": VALIDATION}
+
+
+def of_preferences(data: ReportData, wide: float, narrow: float) -> dict[str, Any]:
+    """What the page needs; nothing where no pairs were learned."""
+    from markupsafe import Markup
+
+    rows = [row for row in data.rows("validation") if "chosen" in row]
+    widths = {"wide": wide, "narrow": narrow} if rows else {}
+    plots = [
+        Markup(inline(sides_plot(data, width).svg(), f"sides-{name}", title="Likelihood of both answers"))  # noqa: S704 — our own
+        for name, width in widths.items()
+    ]
+    return {"sides_plots": plots, "preferred": data.evaluation.get("preferences")}
+
+
+def sides_plot(data: ReportData, width: float) -> Plot:
+    """The log-likelihood of held-out answers, chosen and rejected, and their margin over the start's."""
+    narrow = width < 6
+    figure = new_figure(width, 4.6 if narrow else 2.5)
+    first, second = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
+    for name, colour in SIDES.items():
+        _curve(first, data, name, colour)
+    _curve(second, data, "margin", VALIDATION)
+    first.set_title("log-likelihood, nats an answer", loc="left", fontsize=9.5, color=INK)
+    first.legend(fontsize=8.5, frameon=False)
+    second.set_title("margin over the start", loc="left", fontsize=9.5, color=INK)
+    for axes in (first, second):
+        tidy(axes)
+        axes.set_xlabel("step")
+        axes.yaxis.set_major_formatter("{x:g}")
+    figure.tight_layout(pad=0.6, w_pad=2.5, h_pad=1.2)
+    return figure
+
+
+def _curve(axes: Axes, data: ReportData, key: str, colour: str) -> None:
+    steps, values = series(data.rows("validation"), key)
+    axes.plot(steps, values, color=colour, linewidth=1.8, marker="o", markersize=3.2, label=key)
