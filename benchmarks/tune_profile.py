@@ -21,6 +21,7 @@ from octavo.generation import Engine, Sampling, TextRequest, in_order
 from octavo.generation.native import NativeDecoder
 from octavo.runs.run import Run
 from octavo.tuning.policy import PolicyGradient, PolicyGradientConfig
+from octavo.tuning.questions import START
 from octavo.tuning.rewards.base import judge
 from octavo.tuning.rollouts import Rollouts, Way, as_batch, compared
 
@@ -49,15 +50,15 @@ def step(
     watch, read = Watch(), NativeDecoder.read
     NativeDecoder.read = lambda self, spans: watch.of("kernel", lambda: read(self, spans))  # type: ignore[method-assign]
     try:
-        prompts, samples = watch.of("writing", lambda: made.drawn(number, 0))
+        asked, samples = watch.of("writing", lambda: made.drawn(number, 0))
     finally:
         NativeDecoder.read = read  # type: ignore[method-assign]
-    texts = [(prompt, sample.text) for prompt, sample in zip(prompts, samples, strict=True)]
+    texts = [(one.text, sample.text) for one, sample in zip(asked, samples, strict=True)]
     watch.of("reward", lambda: judge(made.reward, texts))
     engine = Engine(made.model, made.tokenizer)
-    batch = as_batch([(engine.prompt_ids(p), s.ids) for p, s in zip(prompts, samples, strict=True)])
+    batch = as_batch([(engine.prompt_ids(one.prompt), s.ids) for one, s in zip(asked, samples, strict=True)])
     watch.of("comparing with the base", lambda: compared(made.model, made.base, batch))
-    learned = made.judged(prompts, samples).batch.to("cpu")
+    learned = made.judged(asked, samples).batch.to("cpu")
 
     def update() -> None:
         (learns.loss(made.model, learned).total / learned.scored).backward()
@@ -96,7 +97,7 @@ def main() -> None:
         model=run.model,
         base=base,
         tokenizer=run.tokenizer,
-        prompts=("",),
+        questions=(START,),
         reward=config.reward.build(),
         rows=given.rows,
         seed=0,

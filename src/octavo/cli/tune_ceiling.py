@@ -73,15 +73,18 @@ def ceiling_command(
     if base == STORYTELLER:
         found = storyteller_ceiling(config)
     else:
-        from octavo.generation.prompts import read_prompts
         from octavo.runs.run import Run
+        from octavo.tokenizers.chat import has_chat
+        from octavo.tuning.questions import START, fitting, questions_in_file
 
         run = Run.open(base, checkpoint=checkpoint)
+        answers = has_chat(run.tokenizer)
+        asked = (START,) if prompts is None else questions_in_file(prompts, run.tokenizer, answers=answers)
         found = sampled_ceiling(
             run.model,
             run.tokenizer,
             config,
-            prompts=read_prompts(prompts) if prompts else ("",),
+            questions=fitting(asked, run.model.context, tokens),
             samples=samples,
             tokens=tokens or run.config.sampling.tokens,
             seed=seed,

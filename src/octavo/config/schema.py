@@ -317,7 +317,7 @@ class Recipe(Strict):
     def _all_read_the_same(self) -> Recipe:
         for name in ("batches", "objective"):
             part = getattr(self, name)
-            if part.reads != self.form:
+            if self.form not in part.reads.split(" or "):
                 raise ValueError(
                     f"{name}={part.kind} takes {part.reads}, and the corpus holds {self.form}; they go together"
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,37 +30,40 @@ class Asked:
         return "\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
 
-def asked(prompt: str, tokenizer: Tokenizer) -> Asked:
-    """What a user says. Raises TokenizerError for what the vocabulary lacks or does not keep."""
-    return _asked(prompt, "", tokenizer)
-
-
-def _asked(prompt: str, answer: str, tokenizer: Tokenizer) -> Asked:
-    ids = ChatTemplate(tokenizer).render([Message("user", prompt)], answering=True).ids
-    return Asked(ids.tolist(), answer, prompt)
+def asked(said: str | Sequence[Message], tokenizer: Tokenizer, answer: str = "") -> Asked:
+    """What a user says, perhaps after other turns. Raises TokenizerError for what the vocabulary lacks or does not
+    keep."""
+    messages = [Message("user", said)] if isinstance(said, str) else said
+    ids = ChatTemplate(tokenizer).render(messages, answering=True).ids
+    return Asked(ids.tolist(), answer, messages[-1].content)
 
 
 def wished(tokenizer: Tokenizer, count: int, *, seed: int) -> list[Asked]:
     """Wishes for stories in combinations that no training has seen, each once, with a story that keeps them."""
     pairs = WishesSource(stories=4 * count, seed=seed, held_out=True).build().pairs()
     found = {wish.text: story for wish, story in pairs}
-    return [_asked(wish, story, tokenizer) for wish, story in list(found.items())[:count]]
+    return [asked(wish, tokenizer, story) for wish, story in list(found.items())[:count]]
 
 
 def held_out(split: Split, tokenizer: Tokenizer, count: int, *, context: int) -> list[Asked]:
-    """Prompts of a split that leave room in the context, each with the first answer to it; spread evenly, at most
-    `count`. Where there are several answers (preferences), the first is the chosen one."""
+    """Prompts of a split that leave room in the context, spread evenly, at most `count`."""
+    found = [one for one in prompts_in(split, tokenizer) if len(one.ids) < context]
+    chosen = np.arange(min(count, len(found))) * len(found) // max(1, min(count, len(found)))
+    return [found[at] for at in chosen]
+
+
+def prompts_in(split: Split, tokenizer: Tokenizer) -> Iterator[Asked]:
+    """The prompts of a split, each with the first answer to it. Where there are several answers (preferences), the
+    first is the chosen one."""
     template = ChatTemplate(tokenizer)
     edges = np.append(split.starts.astype(np.int64), len(split.tokens))
     tokens = np.asarray(split.tokens)
-    found = []
     for begin, stop in pairwise(edges.tolist()):
         ids = tokens[begin:stop].astype(np.int64)
         answers = np.flatnonzero(ids == template.openings["assistant"])
         opened = int(answers[0]) + 1 if len(answers) else 0
-        if 0 < opened < context:
+        if opened:
             after = np.flatnonzero(ids[opened:] == template.end)
             end = opened + int(after[0]) if len(after) else len(ids)
-            found.append(Asked(ids[:opened].tolist(), tokenizer.decode(ids[opened:end])))
-    chosen = np.arange(min(count, len(found))) * len(found) // max(1, min(count, len(found)))
-    return [found[at] for at in chosen]
+            *_, said, _ = template.parse(ids[:opened])
+            yield Asked(ids[:opened].tolist(), tokenizer.decode(ids[opened:end]), said.content)

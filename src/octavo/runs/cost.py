@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from octavo.config import stored_recipe
@@ -13,19 +14,20 @@ from octavo.runs.metrics import evaluate_split
 from octavo.runs.run import Run
 from octavo.runs.start import find_start
 from octavo.tokenizers import load_tokenizer
+from octavo.training.checkpoint import Checkpoint
 from octavo.training.runtime import Runtime
 
 
 def cost_of_tuning(run: Run, model: LanguageModel, runtime: Runtime, console: Console) -> dict[str, Any]:
     """Bits per byte on the first run's own validation split, of the model as it started and as it is; empty where a run
-    was not tuned, or the first one or its text is gone, which is said.
+    was not tuned on conversations, or the first one or its text is gone, which is said.
     """
     recipe, started = run.config, run.started
     path = recipe.training.start_from
     if recipe.form == "text" or path is None or started is None:
         return {}
     try:
-        before = find_start(path)
+        before = first_of_text(path)
         first = stored_recipe(before.folder / "config.yaml")
         tokenizer = load_tokenizer(before.folder / "tokenizer")
         split = build_dataset(first, Console(quiet=True), tokenizer).validation
@@ -42,10 +44,20 @@ def cost_of_tuning(run: Run, model: LanguageModel, runtime: Runtime, console: Co
     return {"cost": {"bits_per_byte": found}}
 
 
+def first_of_text(path: Path) -> Checkpoint:
+    """The run at `path`, or where that learned from conversations, the one that its road began with."""
+    while True:
+        found = find_start(path)
+        recipe = stored_recipe(found.folder / "config.yaml")
+        if recipe.form == "text" or recipe.training.start_from is None:
+            return found
+        path = recipe.training.start_from
+
+
 def said(cost: dict[str, Any]) -> str:
     """The sentence for it."""
     bits = cost["bits_per_byte"]
     return (
         f"What the tuning cost: {bits['before']:.3f} bits per byte before and {bits['after']:.3f} after, on the "
-        "validation text of the run that it started from."
+        "validation text of the run that its road began with."
     )

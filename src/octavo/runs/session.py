@@ -76,6 +76,8 @@ class Session:
             source.load_optimizers(self.optimizers)
             self.progress = Progress.of(source)
         self.own = own_batches(self.objective, self.model, folder, recipe, dataset, source)
+        for note in self.own.notes if self.own is not None else ():
+            console.say(note)
         self.earlier = self.progress.elapsed
         self.evaluated: int | None = None  # the step after which it was last evaluated, in this session
         self.progress.finished = self.progress.step >= steps or self.out_of_patience

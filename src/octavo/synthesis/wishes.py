@@ -85,8 +85,10 @@ def features(story: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]
 
 
 def wish_of(story: str, random: Random) -> Wish:
-    """A wish that a story keeps: one, two or three things that are true of it."""
-    true = [sorted(words) for words in features(story)]
+    """A wish that a story keeps: one, two or three things that are true of it. Of the places it is where the story goes
+    first: else nothing tells at which of its places a story is to name the one that was wished for."""
+    who, _, how = map(sorted, features(story))
+    true = [who, [word for word in TOKEN.findall(story) if word in WHERE][:1], how]
     chosen = [random.choice(words) if words and random.random() < 0.75 else None for words in true]
     if not any(chosen):
         at = random.choice([at for at, words in enumerate(true) if words])

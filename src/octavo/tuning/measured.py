@@ -20,6 +20,7 @@ from octavo.tuning.ceiling import (
     sampled_best_of_n,
     sampled_frontier,
 )
+from octavo.tuning.questions import START, Question
 from octavo.tuning.rewards.base import Judged, Reward, RewardConfig, judge
 
 STORYTELLER = "storyteller"
@@ -78,15 +79,15 @@ def sampled_ceiling(
     tokenizer: Tokenizer,
     config: RewardConfig,
     *,
-    prompts: Sequence[str] = ("",),
+    questions: Sequence[Question] = (START,),
     samples: int,
     tokens: int,
     seed: int = 0,
     console: Console | None = None,
 ) -> Ceiling:
     """That of a model, from so many samples of each prompt."""
-    texts = written(model, tokenizer, prompts, samples=samples, tokens=tokens, seed=seed, console=console)
-    judged = judged_by_prompt(config.build(), prompts, texts)
+    texts = written(model, tokenizer, questions, samples=samples, tokens=tokens, seed=seed, console=console)
+    judged = judged_by_prompt(config.build(), questions, texts)
     return ceiling_of(config, judged, seed=seed)
 
 
@@ -97,17 +98,19 @@ def ceiling_of(config: RewardConfig, judged: Judged, *, seed: int = 0) -> Ceilin
     return Ceiling(config, curve, best, False, {}, judged.failed, judged.rewards.size, len(rewards))
 
 
-def judged_by_prompt(reward: Reward, prompts: Sequence[str], texts: Sequence[Sequence[Sample]]) -> Judged:
+def judged_by_prompt(
+    reward: Reward, questions: Sequence[Question], texts: Sequence[Sequence[Sample]]
+) -> Judged:
     """The rewards (P, M) of the texts after each prompt."""
-    pairs = [(prompt, one.text) for prompt, row in zip(prompts, texts, strict=True) for one in row]
+    pairs = [(asked.text, one.text) for asked, row in zip(questions, texts, strict=True) for one in row]
     judged = judge(reward, pairs)
-    return Judged(judged.rewards.reshape(len(prompts), -1), judged.failed)
+    return Judged(judged.rewards.reshape(len(questions), -1), judged.failed)
 
 
 def written(
     model: LanguageModel,
     tokenizer: Tokenizer,
-    prompts: Sequence[str],
+    questions: Sequence[Question],
     *,
     samples: int,
     tokens: int,
@@ -117,8 +120,8 @@ def written(
     """What a model writes after each prompt, so many times, drawn as it predicts (temperature 1, nothing left out)."""
     console = console or Console(quiet=True)
     requests = [
-        TextRequest(prompt, seed, number * samples + index)
-        for number, prompt in enumerate(prompts)
+        TextRequest(asked.prompt, seed, number * samples + index)
+        for number, asked in enumerate(questions)
         for index in range(samples)
     ]
     found, done = [], 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
@@ -15,11 +15,12 @@ from octavo.config.parts import LARGEST, MOST, FilePath, PartConfig, PartOf, reg
 from octavo.dataset import Dataset, Split
 from octavo.dataset.batch import Batch
 from octavo.errors import ConfigError
-from octavo.generation.prompts import read_prompts
 from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.chat import has_chat
 from octavo.training.objective import (
     NEXT_TOKEN,
+    Answers,
     Learning,
     Loss,
     Model,
@@ -30,21 +31,30 @@ from octavo.training.objective import (
     at_least_float32,
     logits_of,
 )
+from octavo.tuning.questions import (
+    START,
+    Question,
+    fitting,
+    questions_in_conversations,
+    questions_in_file,
+    questions_in_text,
+)
 from octavo.tuning.rollouts import Rollouts, Way, room_for
 
 
 class PolicyGradient(Objective):
     """Raise the probability of tokens in texts that turned out better than usual, and lower that of the others.
 
-    It is evaluated as a model of texts: what the tuning cost. On a batch of texts that it did not write it learns
-    these, as `next-token` does.
+    It is evaluated as a model of texts, or of the answers in conversations: what the tuning cost. On a batch of texts
+    that it did not write it learns these, as `next-token` and `answers` do.
     """
 
-    metrics = NEXT_TOKEN.metrics
     learns_texts = False
 
     def __init__(self, config: PolicyGradientConfig) -> None:
         self.config = config
+        self.texts = Answers() if config.answers else NEXT_TOKEN
+        self.unit, self.metrics = self.texts.unit, self.texts.metrics
         self.base: LanguageModel | None = None
 
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
@@ -67,20 +77,27 @@ class PolicyGradient(Objective):
                 f"training.batch={batch} is no whole number of groups of {config.group}.",
                 remedy=f"training.batch={max(1, round(batch / config.group)) * config.group}",
             )
-        prompts = config.questions(dataset.train, dataset.tokenizer)
-        room_for(prompts, model, dataset.tokenizer, config.tokens)
+        if config.answers and not has_chat(dataset.tokenizer):
+            raise ConfigError(
+                "objective.answers is for a model that was tuned on conversations; this one has no chat template.",
+                remedy="octavo tune sft RUN --text chats.jsonl first, or leave it out",
+            )
+        questions = config.questions(dataset.train, dataset.tokenizer)
+        room_for(fitting(questions, model.context, config.tokens), model, dataset.tokenizer, config.tokens)
 
     def own_batches(self, learning: Learning) -> OwnBatches:
         """See the base class."""
         config, tokenizer = self.config, learning.dataset.tokenizer
-        prompts = config.questions(learning.dataset.train, tokenizer)
+        asked = config.questions(learning.dataset.train, tokenizer)
+        questions = fitting(asked, learning.model.context, config.tokens)
         assert learning.started is not None, "see `refuse`"
         self.base = learning.started().requires_grad_(False).to(next(learning.model.parameters()).device)
         return Rollouts(
             model=learning.model,
             base=self.base,
             tokenizer=tokenizer,
-            prompts=prompts,
+            questions=questions,
+            left_out=len(asked) - len(questions),
             reward=config.reward.build(),
             rows=learning.rows,
             seed=learning.seed,
@@ -91,7 +108,7 @@ class PolicyGradient(Objective):
                 kl_in=config.kl_in,
                 updates=config.updates,
                 budget=config.kl_budget,
-                tokens=room_for(prompts, learning.model, tokenizer, config.tokens),
+                tokens=room_for(questions, learning.model, tokenizer, config.tokens),
             ),
         )
 
@@ -100,7 +117,7 @@ class PolicyGradient(Objective):
         its gradient is that of the log-probability; further updates need it, and `clip` keeps it near 1 (Schulman et
         al. 2017)."""
         if batch.advantages is None or batch.behaviour is None:
-            return NEXT_TOKEN.loss(model, batch, step=step)
+            return self.texts.loss(model, batch, step=step)
         config, scored = self.config, batch.targets >= 0
         logs = at_least_float32(logits_of(model, batch)).log_softmax(dim=-1)  # (B, T, V)
         chosen = logs.gather(-1, batch.targets.clamp(min=0)[..., None])[..., 0]
@@ -120,7 +137,13 @@ class PolicyGradient(Objective):
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
         """See the base class."""
-        return NEXT_TOKEN.evaluate(model, batch)
+        return self.texts.evaluate(model, batch)
+
+    def baselines(
+        self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int
+    ) -> Mapping[str, float]:
+        """See the base class."""
+        return self.texts.baselines(train, validation, vocab_size=vocab_size)
 
 
 @register("objective")
@@ -129,12 +152,17 @@ class PolicyGradientConfig(ObjectiveConfig):
 
     kind: Literal["policy-gradient"] = "policy-gradient"
     tunes: ClassVar[bool] = True
+    answers: bool = False
+    """Whether the model answers in conversations, as after `octavo tune sft`, and does not go on with texts; `octavo
+    tune rl` sets it as the run asks for."""
     reward: Annotated[PartConfig, PartOf("reward", "pidgin")] = Field(
         {"kind": "pidgin"}, validate_default=True
     )
     """What a text is worth."""
     prompts: FilePath | None = None
-    """A file of prompts: one a line, or a YAML or JSON list. Empty: see `prompt_ends`."""
+    """A file of prompts: one a line, or a YAML or JSON list; of a model that answers also a .jsonl file of records with
+    a `prompt` or `messages`. Empty: see `prompt_ends`; of one that answers, what was asked in the training
+    conversations."""
     prompt_ends: str = ""
     """Where the prompt ends in each document of the training split, such as `=`: what follows is written by the model.
     Empty: the model writes whole documents."""
@@ -164,34 +192,33 @@ class PolicyGradientConfig(ObjectiveConfig):
             raise ValueError("clip has no effect where texts are learned from once; set updates to 2 or more")
         if self.prompts is not None and self.prompt_ends:
             raise ValueError("give prompts or prompt_ends, not both")
+        if self.answers and self.prompt_ends:
+            raise ValueError(
+                "prompt_ends is for texts; a conversation's prompt ends where the assistant answers"
+            )
         return self
 
-    def questions(self, split: Split, tokenizer: Tokenizer) -> tuple[str, ...]:
+    @property
+    def reads(self) -> str:  # pyrefly: ignore  # of other objectives always the same
+        """See the base class."""
+        return "conversations" if self.answers else "text"
+
+    def questions(self, split: Split, tokenizer: Tokenizer) -> tuple[Question, ...]:
         """The prompts, each once. Raises InputError where the file, or ConfigError where the split has none."""
         if self.prompts is not None:
-            return tuple(dict.fromkeys(read_prompts(self.prompts)))
+            return questions_in_file(self.prompts, tokenizer, answers=self.answers)
+        if self.answers:
+            return questions_in_conversations(split, tokenizer)
         if not self.prompt_ends:
-            return ("",)
-        found = dict.fromkeys(cut(split, tokenizer, self.prompt_ends))
+            return (START,)
+        found = questions_in_text(split, tokenizer, self.prompt_ends)
         if not found:
             raise ConfigError(
                 f"objective.prompt_ends={self.prompt_ends!r}: no document of the text has it.",
                 remedy="batches or split by documents, or another end",
             )
-        return tuple(found)
+        return found
 
     def build(self) -> Objective:
         """The objective."""
         return PolicyGradient(self)
-
-
-def cut(split: Split, tokenizer: Tokenizer, end: str) -> Sequence[str]:
-    """The beginning of each document up to and with `end`; those without it are left out."""
-    bounds = [*split.starts.tolist(), len(split.tokens)]
-    found = []
-    for first, last in pairwise(bounds):
-        text = tokenizer.decode(split.tokens[int(first) : int(last)].tolist())
-        before, there, _ = text.partition(end)
-        if there:
-            found.append(before + there)
-    return found

@@ -20,6 +20,7 @@ from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import OwnBatches
 from octavo.tuning.advantages import Form, costs_ahead, flat, group_advantages
+from octavo.tuning.questions import Question
 from octavo.tuning.rewards.base import Reward, judge
 
 ROWS = 64
@@ -58,14 +59,18 @@ class Rollouts(OwnBatches):
         model: LanguageModel,
         base: LanguageModel,
         tokenizer: Tokenizer,
-        prompts: Sequence[str],
+        questions: Sequence[Question],
+        left_out: int = 0,
         reward: Reward,
         rows: int,
         seed: int,
         way: Way,
     ) -> None:
         self.model, self.base, self.tokenizer, self.reward = model, base, tokenizer, reward
-        self.prompts, self.rows, self.seed, self.way = prompts, rows, seed, way
+        self.questions, self.rows, self.seed, self.way = questions, rows, seed, way
+        if left_out:
+            verb = "prompt leaves" if left_out == 1 else "prompts leave"
+            self.notes = (f"{left_out:,} {verb} too little of the context for an answer; not asked",)
         self.failures: dict[str, int] = {}
         self._kept: dict[tuple[int, int], Rollout] = {}
 
@@ -119,14 +124,16 @@ class Rollouts(OwnBatches):
         dropout: that is the policy whose probabilities count."""
         return self.judged(*self.drawn(number, micro))
 
-    def judged(self, prompts: Sequence[str], samples: Sequence[Sample]) -> Rollout:
+    def judged(self, asked: Sequence[Question], samples: Sequence[Sample]) -> Rollout:
         """What is learned from texts, group after group, each with its prompt."""
-        texts = [(prompt, sample.text) for prompt, sample in zip(prompts, samples, strict=True)]
+        texts = [(one.text, sample.text) for one, sample in zip(asked, samples, strict=True)]
         judged = judge(self.reward, texts)
         for why, count in judged.failed.items():
             self.failures[why] = self.failures.get(why, 0) + count
         engine = Engine(self.model, self.tokenizer)
-        batch = as_batch([(engine.prompt_ids(p), s.ids) for p, s in zip(prompts, samples, strict=True)])
+        batch = as_batch(
+            [(engine.prompt_ids(one.prompt), s.ids) for one, s in zip(asked, samples, strict=True)]
+        )
         known = compared(self.model, self.base, batch)
         rewards = judged.rewards.reshape(-1, self.way.group)
         advantages = self._advantages(rewards, batch, known)
@@ -145,18 +152,18 @@ class Rollouts(OwnBatches):
         }
         return Rollout(Batch(batch.inputs, batch.targets, **fields), told)
 
-    def drawn(self, number: int, micro: int) -> tuple[list[str], list[Sample]]:
+    def drawn(self, number: int, micro: int) -> tuple[list[Question], list[Sample]]:
         """The texts of a roll-out, each with its prompt."""
         group = self.way.group
         per_step = self.rows // group
         seed = int(np.random.SeedSequence([self.seed, number, micro]).generate_state(1, np.uint64)[0])
-        chosen = draw(number * per_step, per_step, len(self.prompts), self.seed + micro)
-        prompts = [self.prompts[int(i)] for i in chosen for _ in range(group)]
-        requests = [TextRequest(prompt, seed, index) for index, prompt in enumerate(prompts)]
+        chosen = draw(number * per_step, per_step, len(self.questions), self.seed + micro)
+        asked = [self.questions[int(i)] for i in chosen for _ in range(group)]
+        requests = [TextRequest(one.prompt, seed, index) for index, one in enumerate(asked)]
         written = Engine(self.model, self.tokenizer).write_each(
             requests, tokens=self.way.tokens, sampling=Sampling()
         )
-        return prompts, in_order(sample for sample, _ in written)
+        return asked, in_order(sample for sample, _ in written)
 
     def _advantages(
         self, rewards: np.ndarray, batch: Batch[np.ndarray], known: Mapping[str, np.ndarray]
@@ -217,14 +224,16 @@ def distinct(texts: Sequence[Sequence[int]], n: int) -> float:
     return len(set(runs)) / len(runs) if runs else 0.0
 
 
-def room_for(prompts: Sequence[str], model: LanguageModel, tokenizer: Tokenizer, wanted: int | None) -> int:
+def room_for(
+    questions: Sequence[Question], model: LanguageModel, tokenizer: Tokenizer, wanted: int | None
+) -> int:
     """Tokens that a text may have: as many as asked for, or as fit after the longest prompt.
 
     Raises InputError where a prompt leaves no room, or not as much as asked for.
     """
     engine = Engine(model, tokenizer)
-    longest = max(prompts, key=lambda prompt: len(engine.prompt_ids(prompt)))
-    room = model.context + 1 - len(engine.prompt_ids(longest))
+    size, longest = max((len(engine.prompt_ids(one.prompt)), one.text) for one in questions)
+    room = model.context + 1 - size
     if room < (wanted or 1):
         raise InputError(
             f"The context of {model.context} tokens leaves {max(room, 0)} after the prompt {longest[-40:]!r}; "

@@ -13,9 +13,7 @@ from octavo.generation import TextRequest
 from octavo.ground.output import Output
 from octavo.runs.run import Run
 from octavo.tokenizers.chat import ChatTemplate, has_chat
-
-ROOM = 4
-"""An answer gets at least one part in so many of the context."""
+from octavo.tuning.questions import ROOM
 
 
 class Talk:

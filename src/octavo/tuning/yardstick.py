@@ -17,12 +17,14 @@ from octavo.generation import Engine, Sample
 from octavo.ground.console import Console
 from octavo.ground.records import read_record
 from octavo.model.kind import LanguageModel
+from octavo.runs.asked import wished
 from octavo.runs.data import build_dataset
 from octavo.runs.run import Run
 from octavo.tuning.ceiling import DRAWS, LEVEL
 from octavo.tuning.measured import Ceiling, ceiling_of, judged_by_prompt, written
 from octavo.tuning.plots import Reached
 from octavo.tuning.policy import PolicyGradientConfig
+from octavo.tuning.questions import Question, fitting
 from octavo.tuning.rewards.base import RewardConfig
 from octavo.tuning.rollouts import as_batch, compared, distinct, room_for
 
@@ -83,7 +85,7 @@ def measure(
         )
     config = gold or objective.reward
     assert isinstance(config, RewardConfig)
-    prompts, held_out = asked(run, objective)
+    prompts, held_out = judging_questions(run, objective)
     each = max(16, texts // len(prompts))
     how: dict[str, Any] = {
         "samples": each,
@@ -115,33 +117,39 @@ def measure(
     # Of several prompts the first text of each, of one prompt its first texts.
     places = [(i, 0) if len(prompts) > 1 else (0, i) for i in range(min(SHOWN, max(len(prompts), each)))]
     pairs = [
-        Pair(prompts[p], before[p][m].text, after[p][m].text, (rewards[0][p, m], rewards[1][p, m]))
+        Pair(prompts[p].text, before[p][m].text, after[p][m].text, (rewards[0][p, m], rewards[1][p, m]))
         for p, m in places
         if p < len(prompts)
     ]
     return Verdict(ceiling, reached, figures, sentences(figures), pairs)
 
 
-def asked(run: Run, objective: PolicyGradientConfig) -> tuple[Sequence[str], bool]:
-    """The prompts to judge by, and whether they were held out from the tuning."""
+def judging_questions(run: Run, objective: PolicyGradientConfig) -> tuple[Sequence[Question], bool]:
+    """The prompts to judge by, and whether they were held out from the tuning: those that stand only in the validation
+    split, and of wishes combinations that no training has."""
     dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
-    held_out = bool(objective.prompt_ends)
-    split = dataset.validation if held_out else dataset.train
-    prompts = objective.questions(split, run.tokenizer)
-    if held_out:
-        learned = set(objective.questions(dataset.train, run.tokenizer))
-        prompts = tuple(prompt for prompt in prompts if prompt not in learned) or prompts
-        held_out = learned.isdisjoint(prompts)
-    return prompts[:MOST_PROMPTS], held_out
+    learned = objective.questions(dataset.train, run.tokenizer)
+    others: Sequence[Question] = ()
+    if run.config.corpus.kind == "wishes":
+        others = [Question.of(one) for one in wished(run.tokenizer, MOST_PROMPTS, seed=run.config.seed)]
+    elif objective.prompts is None and (objective.prompt_ends or objective.answers):
+        others = objective.questions(dataset.validation, run.tokenizer)
+    others = [one for one in others if one not in set(learned)]
+    chosen = fitting(others or learned, run.model.context, objective.tokens)
+    return chosen[:MOST_PROMPTS], bool(others)
 
 
 def distances(
-    run: Run, base: LanguageModel, prompts: Sequence[str], texts: Sequence[Sequence[Sample]]
+    run: Run, base: LanguageModel, questions: Sequence[Question], texts: Sequence[Sequence[Sample]]
 ) -> np.ndarray:
     """KL (P, M) from the base along each text that the run wrote, exact over the vocabulary at each token."""
     engine = Engine(run.model, run.tokenizer)
-    pairs = [(engine.prompt_ids(p), one.ids) for p, row in zip(prompts, texts, strict=True) for one in row]
-    return compared(run.model, base, as_batch(pairs))["kl"].sum(1).reshape(len(prompts), -1)
+    pairs = [
+        (engine.prompt_ids(asked.prompt), one.ids)
+        for asked, row in zip(questions, texts, strict=True)
+        for one in row
+    ]
+    return compared(run.model, base, as_batch(pairs))["kl"].sum(1).reshape(len(questions), -1)
 
 
 def _mean(values: np.ndarray, seed: int) -> dict[str, float]:
@@ -170,10 +178,13 @@ def style(texts: Sequence[Sequence[Sample]]) -> dict[str, float]:
 
 
 def _cost(run: Run) -> dict[str, float | None]:
-    """Bits per byte on the validation text, before and after, as the run's evaluation has them."""
+    """Bits per byte on the validation text, before and after, as the run's evaluation has them; of one that answers, on
+    the text of the run that its road began with."""
     if run.folder is None or not run.folder.evaluation.is_file():
         return {"before": None, "after": None}
     found = read_record(run.folder.evaluation, Evaluation)
+    if cost := found.get("cost"):
+        return dict(cost["bits_per_byte"])
     start = found.get("baselines", {}).get("start") or {}
     return {"before": start.get("bits_per_byte"), "after": found.get("bits_per_byte")}
 

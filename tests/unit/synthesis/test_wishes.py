@@ -31,6 +31,11 @@ def test_what_is_wished_is_true_and_in_the_storytellers_words() -> None:
     assert all(wish.held_out for wish in held_out) and not {wish.text for wish in held_out} & asked
 
 
+def test_a_place_that_is_wished_for_is_the_first_of_the_story() -> None:
+    story = "in spring, shy cat pip like to rest near river. pip ed walk to forest and garden. the end."
+    assert {wish_of(story, Random(seed)).where for seed in range(20)} == {"river", None}
+
+
 def test_documents_are_conversations() -> None:
     source = WishesSource(stories=3, seed=1).build()
     texts = ["".join(document.pieces) for document in source.documents()]

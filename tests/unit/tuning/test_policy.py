@@ -15,11 +15,12 @@ from octavo.errors import ConfigError
 from octavo.generation import Sample
 from octavo.model.kind import LanguageModel
 from octavo.tuning.policy import PolicyGradient, PolicyGradientConfig
+from octavo.tuning.questions import Question
 from octavo.tuning.rollouts import Rollouts, compared
 from unit.tuning import toy
 
 ROWS, TIMES = 1024, 16
-DRAWN: dict[tuple[int, int], tuple[list[str], list[Sample]]] = {}
+DRAWN: dict[tuple[int, int], tuple[list[Question], list[Sample]]] = {}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,11 @@ def objective(base: LanguageModel, **options: object) -> PolicyGradient:
 
 
 def estimates(
-    policy: LanguageModel, written_by: LanguageModel, base: LanguageModel, options: dict[str, object]
+    policy: LanguageModel,
+    written_by: LanguageModel,
+    base: LanguageModel,
+    options: dict[str, object],
+    **asked: object,
 ) -> Tensor:
     """Gradients (TIMES, parameters) of the mean over texts of what is to grow, each from many of them."""
     found = []
@@ -51,7 +56,7 @@ def estimates(
             "beta": options.get("beta", 0.0),
             "kl_in": options.get("kl_in", "loss"),
         }
-        made = toy.rollouts(written_by, base, rows=ROWS, seed=seed, **way)
+        made = toy.rollouts(written_by, base, rows=ROWS, seed=seed, **asked, **way)
         if (key := (id(written_by), seed)) not in DRAWN:  # the same whatever is made of them
             DRAWN[key] = made.drawn(0, 0)
         batch = made.judged(*DRAWN[key]).batch
