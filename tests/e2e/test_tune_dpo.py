@@ -103,6 +103,25 @@ def test_killed_it_goes_on_to_the_same_bits(
 
 
 @pytest.mark.slow
+def test_it_stands_beneath_the_ceiling_beside_others(
+    octavo: Octavo, finished: Path, tuned: Path, pairs: Path, tmp_path: Path
+) -> None:
+    other, asked = tmp_path / "ipo", ("--reward", "question", "--texts", "16")
+    assert tune(octavo, finished, other, pairs, "objective.form=ipo").code == 0
+    refused(octavo("tune", "judge", tuned), "No reward taught", "--reward KIND")
+    refused(octavo("tune", "judge", tuned, *asked, "--beside", other), "was not judged yet")
+    assert octavo("tune", "judge", other, *asked).code == 0
+    judged = octavo("tune", "judge", tuned, *asked, "--beside", other, "--json")
+    found = json.loads(judged.out)
+    assert found["learned_from"] == "dpo" and found["tuned"]["kl"]["mean"] > 0, judged.err
+    page = (tuned / "report" / "tuning.html").read_text(encoding="utf-8")
+    assert "<!-- ipo " in page and "<!-- tuned " in page and "On the way" not in page
+    wrong = ("--reward", "{kind: length, least: 2}", "--texts", "16", "--beside", other)
+    refused(octavo("tune", "judge", tuned, *wrong), "judged by another reward")
+    refused(octavo("tune", "judge", finished, *asked), "not tuned by a reward")
+
+
+@pytest.mark.slow
 def test_what_cannot_be_tuned_is_refused(octavo: Octavo, finished: Path, pairs: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     refused(octavo("train", "tune-dpo", "--text", pairs, "--out", out), "training.start_from=RUN")

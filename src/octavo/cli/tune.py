@@ -6,6 +6,7 @@ from cyclopts import App
 
 from octavo.cli.tune_ceiling import ceiling_command
 from octavo.cli.tune_dpo import dpo_command
+from octavo.cli.tune_reward import reward_command
 from octavo.cli.tune_rl import judge_command, rl_command
 from octavo.cli.tune_sft import sft_command
 
@@ -17,6 +18,7 @@ tune_command = App(
 for name, command in (
     ("sft", sft_command),
     ("dpo", dpo_command),
+    ("reward", reward_command),
     ("rl", rl_command),
     ("judge", judge_command),
     ("ceiling", ceiling_command),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,36 +112,55 @@ def judge_command(
     run: RunPath,
     *,
     reward: RewardName | None = None,
+    beside: Annotated[
+        list[Path] | None,
+        Parameter(
+            help="Other runs from the same start, judged by the same reward before, to draw beside it."
+        ),
+    ] = None,
     texts: Texts = 1024,
     json: Json = False,
 ) -> int:
     """Measure again what a tuned run reached and cost, also by another reward than the one that taught it.
+
+    A run that learned from conversations or preferences is judged too: it is asked what these ask.
 
     For example:
 
     octavo tune judge runs/happy
 
     octavo tune judge runs/happy --reward pidgin --json
+
+    octavo tune judge runs/better --reward wishes --beside runs/rl --beside runs/best-of-8
     """
     from octavo.ground.console import Console
 
-    return _judged(run, reward, texts, Console(quiet=json), json=json)
+    return _judged(run, reward, texts, Console(quiet=json), json=json, beside=beside or ())
 
 
-def _judged(path: Path, reward: str | None, texts: int, console: object, *, json: bool) -> int:
+def _judged(
+    path: Path,
+    reward: str | None,
+    texts: int,
+    console: object,
+    *,
+    json: bool,
+    beside: Sequence[Path] = (),
+) -> int:
     from octavo.ground.console import Console
     from octavo.runs.run import Run
     from octavo.tuning.page import write_page
     from octavo.tuning.rewards.named import named_reward
-    from octavo.tuning.yardstick import measure
+    from octavo.tuning.yardstick import judged_before, measure
 
     assert isinstance(console, Console)
     config, said = named_reward(reward) if reward is not None else (None, [])
     for sentence in said:
         complain(sentence)
     run = Run.open(path)
+    others = [judged_before(other, run, config) for other in beside]
     verdict = measure(run, gold=config, texts=texts, console=console)
-    page = write_page(run, verdict)
+    page = write_page(run, verdict, others)
     print_json(verdict.figures) if json else _show(verdict, page)
     return 0
 

@@ -64,6 +64,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
         "octavo.training.forecasting",
         "octavo.tuning.policy",
         "octavo.tuning.preference",
+        "octavo.tuning.reward_model",
     ),
     "optimizer": "octavo.training.optimizers",
     "schedule": "octavo.training.schedules",

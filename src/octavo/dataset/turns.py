@@ -36,7 +36,7 @@ class ByTemplate(Tokenizer):
         except UnknownTextError:
             raise  # all that is missing is told together
         except TokenizerError as error:
-            asked = json.dumps(turns.messages[0].content[:60], ensure_ascii=False)
+            asked = json.dumps(turns.conversations[0][0].content[:60], ensure_ascii=False)
             raise TokenizerError(
                 f"In the conversation that begins with {asked}: {error.what}", remedy=error.remedy
             ) from error

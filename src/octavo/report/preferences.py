@@ -1,11 +1,14 @@
-"""What the page of a run that learned from pairs shows: the likelihood of both answers over the steps."""
+"""What the page of a run that learned from pairs shows: the likelihood of both answers over the steps, and whether it
+is as often right as it claims.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from octavo.report.data import ReportData
-from octavo.report.plots import INK, SOURCE, VALIDATION, inline, new_figure, series, tidy
+from octavo.report.plots import BASELINE, INK, SOURCE, VALIDATION, inline, new_figure, series, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +28,13 @@ def of_preferences(data: ReportData, wide: float, narrow: float) -> dict[str, An
         Markup(inline(sides_plot(data, width).svg(), f"sides-{name}", title="Likelihood of both answers"))  # noqa: S704 — our own
         for name, width in widths.items()
     ]
-    return {"sides_plots": plots, "preferred": data.evaluation.get("preferences")}
+    sure = (data.evaluation.get("preferences") or {}).get("calibration")
+    drawn = (
+        Markup(inline(calibration_plot(sure).svg(), "calibration", title="How sure and how often right"))  # noqa: S704 — our own
+        if sure
+        else None
+    )
+    return {"sides_plots": plots, "calibration_plot": drawn, "calibration": sure}
 
 
 def sides_plot(data: ReportData, width: float) -> Plot:
@@ -44,6 +53,28 @@ def sides_plot(data: ReportData, width: float) -> Plot:
         axes.set_xlabel("step")
         axes.yaxis.set_major_formatter("{x:g}")
     figure.tight_layout(pad=0.6, w_pad=2.5, h_pad=1.2)
+    return figure
+
+
+def calibration_plot(found: Mapping[str, Any]) -> Plot:
+    """How often it is right, with intervals, against how sure it is; a perfect model lies on the dashes."""
+    figure = new_figure(4.6, 3.2)
+    axes = figure.subplots()
+    bins = found["bins"]
+    sure, right = [one["sure"] for one in bins], [one["right"] for one in bins]
+    errors = [[one["right"] - one["low"] for one in bins], [one["high"] - one["right"] for one in bins]]
+    axes.plot([0.5, 1], [0.5, 1], color=BASELINE, linewidth=1.1, linestyle=(0, (5, 3)))
+    axes.errorbar(
+        sure, right, yerr=errors, color=VALIDATION, marker="o", markersize=4, linewidth=1.4, capsize=2
+    )
+    tidy(axes)
+    axes.set_xlabel("how sure it is")
+    axes.set_ylabel("how often it is right")
+    axes.set_xlim(0.48, 1.02)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:.0%}")
+    axes.set_xticks([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    figure.tight_layout(pad=0.6)
     return figure
 
 

@@ -8,11 +8,17 @@ from itertools import pairwise
 
 import numpy as np
 
+from octavo.config import Recipe
 from octavo.corpus.records.turns import Message
 from octavo.dataset import Split
 from octavo.synthesis.wishes import WishesSource
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.chat import ChatTemplate
+
+
+def judges_only(recipe: Recipe) -> bool:
+    """Whether its model says how good answers are, and writes none."""
+    return recipe.form == "preferences" and not recipe.objective.build().writes
 
 
 @dataclass(frozen=True)

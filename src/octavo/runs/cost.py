@@ -9,6 +9,7 @@ from octavo.config import stored_recipe
 from octavo.errors import OctavoError
 from octavo.ground.console import Console
 from octavo.model.kind import LanguageModel
+from octavo.runs.asked import judges_only
 from octavo.runs.data import build_dataset
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.run import Run
@@ -24,7 +25,7 @@ def cost_of_tuning(run: Run, model: LanguageModel, runtime: Runtime, console: Co
     """
     recipe, started = run.config, run.started
     path = recipe.training.start_from
-    if recipe.form == "text" or path is None or started is None:
+    if recipe.form == "text" or judges_only(recipe) or path is None or started is None:
         return {}
     try:
         before = first_of_text(path)

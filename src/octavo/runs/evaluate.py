@@ -200,7 +200,7 @@ def figures(
     return {
         "val_loss": found.pop("loss"),
         **found,
-        **preferred(found, recipe),
+        **preferred(model, split, recipe, tokenizer, runtime, reference),
         "bytes": split.bytes,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "step": step,

@@ -20,6 +20,7 @@ from octavo.generation.translator import Translator
 from octavo.ground.shown import shown
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
+from octavo.runs.asked import judges_only
 from octavo.runs.folder import RunFolder
 from octavo.runs.sampling import sampling_of
 from octavo.runs.start import started_of
@@ -175,6 +176,11 @@ class Run:
         return self.config.validator.build(self.config.corpus)
 
     def _engine(self, precision: Precision, only_valid: bool) -> Engine:
+        if judges_only(self.config):
+            raise InputError(
+                f"{self.path} is a learned reward: it judges texts, and writes none.",
+                remedy="octavo tune rl RUN --reward '{kind: model, run: …}' lets another run learn from it",
+            )
         if self.config.batches.pairs:
             raise InputError(
                 f"{self.path} is a translator: it learned from pairs, and continues no text.",

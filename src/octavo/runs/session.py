@@ -22,7 +22,7 @@ from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
-from octavo.runs.asked import asked, held_out
+from octavo.runs.asked import asked, held_out, judges_only
 from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
@@ -382,9 +382,10 @@ def kept(folder: Path, step: int, texts: list[str]) -> list[str]:
 
 def prompts_of(recipe: Recipe, dataset: Dataset, context: int) -> tuple[Sequence[Prompt], Sequence[str]]:
     """The recipe's prompts as a model reads them, and as people do. A tuned model is asked them, and in the place of an
-    empty one the first held-out prompt; one of numbers, which writes nothing, is not asked."""
+    empty one the first held-out prompt; what writes nothing is not asked."""
     tokenizer = dataset.tokenizer
-    prompts = () if recipe.model.takes_vectors else recipe.sampling.prompts
+    silent = recipe.model.takes_vectors or judges_only(recipe)
+    prompts = () if silent else recipe.sampling.prompts
     if recipe.form == "text":
         return prompts, prompts
     first = held_out(dataset.validation, tokenizer, 1, context=context)

@@ -20,7 +20,7 @@ from octavo.evaluation.writing import COPIED
 from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.ground.files import storage_errors
 from octavo.model.kind import LanguageModel
-from octavo.runs.asked import held_out, wished
+from octavo.runs.asked import held_out, judges_only, wished
 from octavo.runs.sampling import sampling_of
 from octavo.synthesis.checker import check as check_pidgin
 from octavo.synthesis.wishes import Wish
@@ -77,7 +77,7 @@ class GeneratedTexts:
 def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTexts | None:
     """Let a model write, if it writes text. The recipe alone says how much, so that a repeated run is evaluated on the
     same text."""
-    if recipe.model.takes_vectors:
+    if recipe.model.takes_vectors or judges_only(recipe):
         return None
     sampling = sampling_of(recipe.sampling)
     tokens = min(LENGTH, max(2 * model.context, LENGTH // 2))

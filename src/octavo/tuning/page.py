@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from octavo.ground.files import replace_text, storage_errors
 from octavo.ground.pages import templates
 from octavo.report.plots import TRAIN, inline, new_figure, series, tidy
 from octavo.runs.run import Run
-from octavo.tuning.plots import frontier_plot
+from octavo.tuning.plots import Reached, frontier_plot
 
 if TYPE_CHECKING:
     from octavo.tuning.yardstick import Verdict
@@ -35,19 +36,20 @@ ROWS = (
 )
 
 
-def write_page(run: Run, verdict: Verdict) -> Path:
-    """Write report/tuning.html and tuning.json into the run; returns the page. Raises StorageError."""
+def write_page(run: Run, verdict: Verdict, others: Sequence[Reached] = ()) -> Path:
+    """Write report/tuning.html and tuning.json into the run; returns the page. `others` are drawn beside it. Raises
+    StorageError."""
     if run.folder is None:
         raise InputError(f"{run.path} is a checkpoint alone; a run folder takes the page.")
     folder, figures = run.folder, verdict.figures
     rows = [row for row in run.metrics if row.get("event") == "train" and "kl" in row]
     path = {name: [row[name] for row in rows] for name in ("kl", "reward")} if rows else None
-    same = figures["reward"] == run.config.objective.model_dump(mode="json")["reward"]
+    same = figures["reward"] == run.config.objective.model_dump(mode="json").get("reward")
     plot = frontier_plot(
         verdict.ceiling.curve,
         verdict.ceiling.best_of_n,
         name=figures["reward"]["kind"],
-        reached=[verdict.reached],
+        reached=[verdict.reached, *others],
         path=path if same else None,
     ).svg()
     here = Path(__file__).parent
@@ -56,7 +58,7 @@ def write_page(run: Run, verdict: Verdict) -> Path:
         name=run.path.name,
         verdict=verdict,
         frontier=inline(plot, "frontier", title="reward against KL"),
-        curves=inline(curves_plot(rows), "curves", title="what changed on the way"),
+        curves=inline(curves_plot(rows), "curves", title="what changed on the way") if rows else "",
         table=[
             (label, form.format(figures["base"][key]), form.format(figures["tuned"][key]))
             for key, label, form in ROWS

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from octavo.config.parts import PartConfig
 from octavo.errors import InputError
 from octavo.evaluation.stored import Evaluation
 from octavo.generation import Engine, Sample
 from octavo.ground.console import Console
-from octavo.ground.records import read_record
+from octavo.ground.records import AnyRecord, Number, Record, read_record
 from octavo.model.kind import LanguageModel
-from octavo.runs.asked import wished
+from octavo.runs.asked import judges_only, wished
 from octavo.runs.data import build_dataset
+from octavo.runs.folder import RunFolder
 from octavo.runs.run import Run
 from octavo.tuning.ceiling import DRAWS, LEVEL
 from octavo.tuning.measured import Ceiling, ceiling_of, judged_by_prompt, written
@@ -33,6 +36,27 @@ TEXTS = 1024
 """Of each model, over all prompts."""
 SHOWN = 3
 """Pairs of texts on the page."""
+
+
+class Estimated(Record):
+    """A mean with its interval."""
+
+    mean: Number
+    low: Number
+    high: Number
+
+
+class Tuned(Estimated):
+    """The tuned model's reward, and its distance."""
+
+    kl: Estimated
+
+
+class Judgement(Record):
+    """tuning.json, as far as another run's page needs it."""
+
+    reward: AnyRecord
+    tuned: Tuned
 
 
 @dataclass(frozen=True)
@@ -75,14 +99,13 @@ def measure(
     """Let a tuned run and what it started from write after held-out prompts, and compare. `gold`: the reward that
     judges, by default the one that taught.
 
-    Raises InputError for a run that was not tuned by a reward, or does not know what it started from.
+    Raises InputError for a run that was not tuned, does not know what it started from, or was taught by no reward where
+    none is given.
     """
     console = console or Console(quiet=True)
-    objective, base = run.config.objective, run.started
-    if not isinstance(objective, PolicyGradientConfig) or base is None:
-        raise InputError(
-            f"{run.path} was not tuned by a reward.", remedy="octavo tune rl BASE makes such a run"
-        )
+    objective, base = asking(run, gold), run.started
+    if base is None:
+        raise InputError(f"{run.path} does not know what it started from.", remedy="name the run folder")
     config = gold or objective.reward
     assert isinstance(config, RewardConfig)
     prompts, held_out = judging_questions(run, objective)
@@ -102,6 +125,7 @@ def measure(
     )
     figures: dict[str, Any] = {
         "reward": config.model_dump(mode="json"),
+        "learned_from": run.config.objective.kind,
         "prompts": len(prompts),
         "prompts_held_out": held_out,
         "texts_a_prompt": each,
@@ -114,6 +138,7 @@ def measure(
     }
     reached = Reached("tuned", tuned["kl"]["mean"], *(tuned[key] for key in ("mean", "low", "high")))
     figures["distance"] = distance(ceiling, reached)
+    figures["taught_by"] = taught_by(objective.reward, config, prompts, (before, after), seed)
     # Of several prompts the first text of each, of one prompt its first texts.
     places = [(i, 0) if len(prompts) > 1 else (0, i) for i in range(min(SHOWN, max(len(prompts), each)))]
     pairs = [
@@ -122,6 +147,65 @@ def measure(
         if p < len(prompts)
     ]
     return Verdict(ceiling, reached, figures, sentences(figures), pairs)
+
+
+def asking(run: Run, gold: RewardConfig | None) -> PolicyGradientConfig:
+    """What a run is asked and judged by: its own objective's where a reward taught it; where conversations or
+    preferences did, what they ask, and the reward that is given."""
+    config = run.config
+    if isinstance(config.objective, PolicyGradientConfig):
+        return config.objective
+    if judges_only(config):
+        raise InputError(f"{run.path} is a learned reward: it judges texts, and writes none.")
+    if not config.objective.tunes:
+        raise InputError(
+            f"{run.path} was not tuned by a reward.", remedy="octavo tune rl BASE makes such a run"
+        )
+    if gold is None:
+        raise InputError(
+            f"No reward taught {run.path}: it learned from {config.form}.",
+            remedy="octavo tune judge RUN --reward KIND",
+        )
+    return PolicyGradientConfig.model_validate({"answers": True, "reward": gold.model_dump()})
+
+
+def judged_before(path: Path, run: Run, gold: RewardConfig | None) -> Reached:
+    """Where another run stands that was judged, by its tuning.json. Raises InputError where it has none, where another
+    reward judged, or where it started from something else than `run`."""
+    folder = RunFolder.open(path)
+    if not (folder.path / "tuning.json").is_file():
+        raise InputError(f"{path} was not judged yet.", remedy=f"octavo tune judge {path} --reward KIND")
+    found = read_record(folder.path / "tuning.json", Judgement, of="the run", error=InputError)
+    if found["reward"] != (gold or asking(run, gold).reward).model_dump(mode="json"):
+        raise InputError(
+            f"{path} was judged by another reward.", remedy=f"octavo tune judge {path} --reward …"
+        )
+    starts = [
+        ((one.made_by() if one else None) or {}).get("start_from", {}).get("sha256")
+        for one in (folder, run.folder)
+    ]
+    if starts[0] != starts[1]:
+        raise InputError(
+            f"{path} and {run.path} started from different weights, so they have no ceiling in common."
+        )
+    tuned = found["tuned"]
+    return Reached(folder.path.name, tuned["kl"]["mean"], tuned["mean"], tuned["low"], tuned["high"])
+
+
+def taught_by(
+    taught: PartConfig,
+    gold: RewardConfig,
+    questions: Sequence[Question],
+    texts: Sequence[Sequence[Sequence[Sample]]],
+    seed: int,
+) -> dict[str, Any] | None:
+    """What the reward that taught says of the same texts, the base's and the tuned model's; None where it judges."""
+    assert isinstance(taught, RewardConfig)
+    if taught == gold:
+        return None
+    reward = taught.build()
+    base, tuned = (_mean(judged_by_prompt(reward, questions, found).rewards, seed) for found in texts)
+    return {"reward": taught.model_dump(mode="json"), "base": base, "tuned": tuned}
 
 
 def judging_questions(run: Run, objective: PolicyGradientConfig) -> tuple[Sequence[Question], bool]:
@@ -201,6 +285,22 @@ def distance(ceiling: Ceiling, reached: Reached) -> dict[str, float | None]:
     }
 
 
+def proxy_said(figures: dict[str, Any]) -> list[str]:
+    """The reward that taught beside the one that judges."""
+    taught = figures["taught_by"]
+    if taught is None:
+        learned = figures["reward"]["kind"] == "model" and figures["learned_from"] == "policy-gradient"
+        return [
+            "This judge is a learned reward, and it is what taught the run: of its mistakes it knows nothing. Ask "
+            "another one: octavo tune judge RUN --reward KIND."
+        ] * learned
+    return [
+        f"The reward that taught it ({taught['reward']['kind']}) says {taught['tuned']['mean']:.3f} "
+        f"({taught['tuned']['low']:.3f} to {taught['tuned']['high']:.3f}), of what it started from "
+        f"{taught['base']['mean']:.3f} ({taught['base']['low']:.3f} to {taught['base']['high']:.3f})."
+    ]
+
+
 def sentences(figures: dict[str, Any]) -> list[str]:
     """What the figures say."""
     base, tuned, far, wins = (figures[key] for key in ("base", "tuned", "distance", "win_rate"))
@@ -209,6 +309,7 @@ def sentences(figures: dict[str, Any]) -> list[str]:
         f"Reward {tuned['mean']:.3f} ({tuned['low']:.3f} to {tuned['high']:.3f}), where it started from "
         f"{base['mean']:.3f} ({base['low']:.3f} to {base['high']:.3f}), at {kl:.2f} nats a text."
     ]
+    said += proxy_said(figures)
     if far["kl_needed"] is not None:
         said.append(
             f"The best possible policy needs {far['kl_needed']:.2f} nats for that reward: this one spends "

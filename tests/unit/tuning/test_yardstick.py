@@ -17,7 +17,7 @@ from octavo.tuning.yardstick import distance, sentences, style
 JUDGED = Judged(np.random.default_rng(0).integers(0, 2, (1, 400)).astype(float), {})
 
 
-def said(reward: float, kl: float, *, held_out: bool = True) -> str:
+def said(reward: float, kl: float, *, held_out: bool = True, kind: str = "pidgin", **more: Any) -> str:
     reached = Reached("tuned", kl, reward, reward - 0.02, reward + 0.02)
     tuned = {"mean": reward, "low": reward - 0.02, "high": reward + 0.02, "kl": {"mean": kl}}
     figures: dict[str, Any] = {
@@ -27,6 +27,10 @@ def said(reward: float, kl: float, *, held_out: bool = True) -> str:
         "bits_per_byte": {"before": 1.0, "after": 1.25},
         "prompts_held_out": held_out,
         "distance": distance(ceiling_of(PidginConfig(), JUDGED), reached),
+        "reward": {"kind": kind},
+        "taught_by": None,
+        "learned_from": "policy-gradient",
+        **more,
     }
     return " ".join(sentences(figures))
 
@@ -36,6 +40,15 @@ def test_best_of_n_is_the_control(reward: float, verdict: str) -> None:
     found = said(reward, 0.2)
     assert "Best-of-n" in found and verdict in found
     assert "cost +0.2500 bits per byte" in found and "held out" not in found
+
+
+def test_the_reward_that_taught_stands_beside_the_one_that_judges() -> None:
+    mean = {"mean": 2.5, "low": 2.25, "high": 2.75}
+    taught = {"reward": {"kind": "model"}, "base": mean, "tuned": {"mean": 9.0, "low": 8.0, "high": 9.5}}
+    found = said(0.4, 0.2, taught_by=taught)
+    assert "taught it (model) says 9.000 (8.000 to 9.500), of what it started from 2.500" in found
+    assert "Ask another" not in found and "Ask another" not in said(0.4, 0.2)
+    assert "Ask another one" in said(0.4, 0.2, kind="model")
 
 
 def test_what_is_not_known_is_not_said() -> None:

@@ -12,7 +12,8 @@ from octavo.corpus.records.turns import Message, Turns
 @register("record")
 class PreferenceRecord(RecordConfig):
     """Each record a prompt (`prompt`, or `instruction` and `input`) with two answers, `chosen` and `rejected`. These
-    are texts, or lists of messages that end with the answer and, without a `prompt`, begin with it."""
+    are texts, or lists of messages that end with the answer and, without a `prompt`, begin with it. Texts need no
+    prompt: then one is preferred to the other as it stands."""
 
     kind: Literal["preferences"] = "preferences"
     form: ClassVar[Form] = "preferences"
@@ -28,10 +29,14 @@ class PreferenceRecord(RecordConfig):
             )
         if isinstance(found["chosen"], list) and not found.keys() & {"prompt", "messages", "instruction"}:
             return self._implicit(found, place)
-        prompt = self.prompt(found, place)
+        prompt = [] if self._alone(found) else self.prompt(found, place)
         return self._pair(
             prompt, self._answer(found, "chosen", place), self._answer(found, "rejected", place), place
         )
+
+    def _alone(self, found: dict[str, Any]) -> bool:
+        """Whether the two sides are texts that nobody asked for."""
+        return found.get("prompt", "") == "" and not found.keys() & {"messages", "instruction"}
 
     def _answer(self, found: dict[str, Any], key: str, place: str) -> str:
         value = found[key]

@@ -23,6 +23,10 @@ class Reward(ABC):
     def of(self, prompt: str, text: str) -> float:
         """The reward of `text`, written after `prompt` (and without it)."""
 
+    def prepare(self, texts: Sequence[tuple[str, str]]) -> None:  # noqa: B027 - most judge a text at a time
+        """Hear of texts, each with its prompt before it, that `of` will be asked for, to judge them side by side.
+        Raises nothing for a text that it cannot judge."""
+
     def automaton(self) -> Automaton | None:
         """What reads the same reward off a text's words, if that is possible: then a grammar's ceiling is exact."""
         return None
@@ -60,6 +64,7 @@ def judge(reward: Reward, texts: Sequence[tuple[str, str]]) -> Judged:
 
     Raises InputError when not one of the texts has a reward.
     """
+    reward.prepare(texts)
     found = np.full(len(texts), math.nan)
     failed: dict[str, int] = {}
     for number, (prompt, text) in enumerate(texts):

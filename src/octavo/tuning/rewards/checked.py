@@ -52,6 +52,11 @@ class Summed(Reward):
         """See the base class."""
         return sum(weight * reward.of(prompt, text) for weight, reward in self._rewards)
 
+    def prepare(self, texts: Sequence[tuple[str, str]]) -> None:
+        """See the base class."""
+        for _, reward in self._rewards:
+            reward.prepare(texts)
+
     def automaton(self) -> Automaton | None:
         """See the base class: all parts read the text at once."""
         found = [(weight, reward.automaton()) for weight, reward in self._rewards]
