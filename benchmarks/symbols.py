@@ -56,7 +56,7 @@ def rows_of(recipe: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         name: one["loss"] * tokens for name, one in found[0]["baselines"].items() if one["loss"] is not None
     }
     if "source_entropy" in found[0]:
-        others["the source itself"] = found[0]["source_entropy"] * tokens
+        others["the source itself"] = found[0]["source_loss"] * tokens
     rows += [
         (name, f"{value:.3f}", f"{value / bits:.3f}")
         for name, value in sorted(others.items(), key=lambda item: item[1])

@@ -26,6 +26,10 @@ from typing import Any
 
 from common import finish, load, print_table
 from nanogpt_run import PeerResult, nanogpt_curve, run_nanogpt
+from octavo.config import check, recipe_tree
+from octavo.ground.console import Console
+from octavo.runs.data import build_dataset
+from octavo.runs.evaluate import cached_baselines
 
 TARGETS = {"cpu": 1.92, "cuda": 1.47}
 OURS = {
@@ -95,7 +99,8 @@ def main() -> None:
     document = {"target": target, "device": device, "speedup": best, "rows": rows, "load_before": before}
     if options.picture:
         document["curves"] = curves(options.nanogpt, options.text)
-        draw(document["curves"], options.picture)
+        document["counting"] = counting(options.text)
+        draw(document["curves"], document["counting"], options.picture)
     finish({**document, "runs": {"nanogpt": [vars(peer) for peer in peers], **ours}})
 
 
@@ -152,7 +157,16 @@ def curves(checkout: Path, text: Path) -> dict[str, Curve]:
     return found
 
 
-def draw(found: dict[str, Curve], out: Path) -> None:
+def counting(text: Path) -> dict[str, float]:
+    """The loss of counting n-grams on the same split: trigrams, and the best length."""
+    tree = recipe_tree("shakespeare-char-quick")
+    recipe = check({**tree, "corpus": {"kind": "files", "paths": [str(text)]}})
+    dataset = build_dataset(recipe, Console(quiet=True))
+    found = cached_baselines(dataset, recipe, Console(quiet=True))
+    return {f"counting {found[key]['order']}-grams": found[key]["loss"] for key in ("trigram", "ngram")}
+
+
+def draw(found: dict[str, Curve], counted: dict[str, float], out: Path) -> None:
     """The picture: loss against seconds, on a logarithmic axis of time."""
     import matplotlib.pyplot as plt
 
@@ -160,17 +174,19 @@ def draw(found: dict[str, Curve], out: Path) -> None:
     for (name, points), color in zip(found.items(), ("#8a8a8a", "#1f77b4", "#d62728"), strict=True):
         seconds, losses = zip(*points, strict=True)
         axes.plot(seconds, losses, marker="o", markersize=3, color=color, label=name)
-    target = TARGETS["cpu"]
-    axes.axhline(target, color="#8a8a8a", linewidth=0.8, linestyle=":")
-    axes.annotate(
-        f"{target}, where nanoGPT's recipe ends",
-        (0.01, target),
-        xytext=(0, -11),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        color="#6a6a6a",
-        fontsize=8,
-    )
+    lines = [(TARGETS["cpu"], f"{TARGETS['cpu']}, where nanoGPT's recipe ends", "#6a6a6a", -11)]
+    lines += [(loss, f"{loss:.3f}, {name}", "#2c8a5b", 3) for name, loss in counted.items()]
+    for level, words, color, above in lines:
+        axes.axhline(level, color=color, linewidth=0.8, linestyle=":")
+        axes.annotate(
+            words,
+            (0.01, level),
+            xytext=(0, above),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            color=color,
+            fontsize=8,
+        )
     axes.set_xscale("log")
     ticks = [3, 5, 10, 20, 50, 100]
     axes.set_xticks(ticks, [str(tick) for tick in ticks])

@@ -251,6 +251,7 @@ class Evaluation(Record):
     parameters: Count | None = None
     step: Count | None = None
     source_entropy: Number | None = None
+    source_loss: Number | None = None
     baselines: dict[str, Baseline] | None = None
     memorization: Memorization | None = None
     diversity: Diversity | None = None

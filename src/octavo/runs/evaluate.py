@@ -35,7 +35,8 @@ from octavo.runs.translated import source_floor, translations
 from octavo.runs.validity import validity
 from octavo.runs.written import GeneratedTexts, ended, text_metrics, write
 from octavo.synthesis.ball import BouncingBallSource
-from octavo.synthesis.storyteller import Storyteller
+from octavo.synthesis.source import StorytellerSource
+from octavo.synthesis.storyteller import Storyteller, entropy_rate
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.columns import Columns
 from octavo.training.runtime import Runtime, set_threads
@@ -167,8 +168,11 @@ def evaluation(
         sides, size = (dataset.train, dataset.validation), dataset.tokenizer.vocab_size
         facts["records"] = per_record(dataset.validation, facts["val_loss"])
         facts["baselines"] = {**facts["baselines"], **record_baselines(*sides, vocab_size=size)}
-    entropy = source_floor(recipe, dataset) if recipe.batches.pairs else source_entropy(recipe, dataset)
-    return facts if entropy is None else {**facts, "source_entropy": entropy}
+    loss = source_floor(recipe, dataset) if recipe.batches.pairs else source_loss(recipe, dataset)
+    if loss is None:
+        return facts
+    exact = isinstance(recipe.corpus, StorytellerSource)
+    return {**facts, "source_entropy": entropy_rate() if exact else loss, "source_loss": loss}
 
 
 def as_it_started(
@@ -310,8 +314,10 @@ def baselines_beside(
     return {name: one.as_dict() for name, one in found.items() if train is not None or name in untaught}
 
 
-def source_entropy(recipe: Recipe, dataset: Dataset) -> float | None:
-    """Nats per token of held-out documents whose source knows their probability, which no model can beat; else None."""
+def source_loss(recipe: Recipe, dataset: Dataset) -> float | None:
+    """Nats per token of these held-out documents by the source that wrote them and knows their probability; else None.
+    The entropy is its mean over all documents there could be.
+    """
     known = recipe.corpus.kind in ("storyteller", "bouncing-ball")
     if not known or recipe.cleaning or not recipe.objective.build().unit.text:  # cleaned, it is another text
         return None

@@ -105,6 +105,23 @@ def tell(result: dict[str, Any], console: Console) -> None:
         console.say(f"  evidence: {sentence}")
 
 
+def against_source(result: dict[str, Any]) -> str:
+    """How far a loss is above that of the source, which knows the probability of what it wrote. The distance is taken
+    on the same documents: these may be a little harder or easier than others.
+    """
+    entropy, unit = result["source_entropy"], result.get("unit", TEXT)
+    floor = result.get("source_loss", entropy)
+    above = result["val_loss"] - floor
+    share = f" ({above / abs(floor):.1%})" if floor else ""
+    limit = f"The source's own entropy is {entropy:.4f} {unit}, a limit that no model can beat"
+    if f"{floor:.4f}" == f"{entropy:.4f}":
+        return f"{limit}; this one is {above:.4f}{share} above it."
+    return (
+        f"{limit} on average; on these documents its own loss is {floor:.4f}, and this model is "
+        f"{above:.4f}{share} above that."
+    )
+
+
 def verdict(result: dict[str, Any]) -> list[str]:
     """What the figures say, a sentence each."""
     said = [standing(result)]
@@ -114,13 +131,7 @@ def verdict(result: dict[str, Any]) -> list[str]:
             f"{records['bits_per_symbol']:.4f} bits per symbol."
         )
     if "source_entropy" in result:
-        floor, unit = result["source_entropy"], result.get("unit", TEXT)
-        above = result["val_loss"] - floor
-        share = f" ({above / abs(floor):.1%})" if floor else ""
-        said.append(
-            f"The source's own entropy is {floor:.4f} {unit}, a limit that no model can beat; this one is "
-            f"{above:.4f}{share} above it."
-        )
+        said.append(against_source(result))
     if "stories" in result:
         stories = result["stories"]
         how = ", ".join(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from octavo.studies.verdict import Analysis, ChangeVerdict, Scale, listed
+from octavo.studies.scale import Scale
+from octavo.studies.verdict import Analysis, ChangeVerdict, listed
 
 if TYPE_CHECKING:
     from octavo.studies.results import StudyResults
@@ -16,6 +17,7 @@ METRICS = {
     "val_loss": "surprise at each token, in units of 1.44 bits; lower is better",
     "perplexity": "as unsure as between this many equally likely tokens; lower is better",
     "accuracy": "share of the tokens that were the model's first guess, in percent; higher is better",
+    "improvement": "share of its initial loss that a model lost, in percent; higher is better",
 }
 CORRECTION = {
     True: "{count} changes have {count} chances to look good by luck; p-values and intervals allow for it",

@@ -75,6 +75,8 @@ def arm(results: StudyResults, runs: Sequence[RunResult], *, steady: bool) -> Ar
     resampled = resample(nats, np.array(sizes[0], float), stream=_text(results, runs[0]))
     if metric == "bits_per_byte":
         resampled = resampled / math.log(2)
+    if metric == "improvement":  # the untrained model is as bad on every document
+        resampled = 1 - resampled / np.array([run.initial_loss for run in runs], float)
     return Arm(values, steady, np.exp(resampled) if metric == "perplexity" else resampled, seeds)
 
 

@@ -148,7 +148,7 @@ def ladder_plot(found: LadderAnalysis, *, width: float) -> str:
 
 
 def _panel(axes: Any, found: LadderAnalysis, change: str) -> None:
-    factor = 100 if found.scale.metric == "accuracy" else 1
+    factor = found.scale.factor
     axes.axhline(0, color=MUTED, linewidth=1.1, zorder=1)
     labels, steps = [], sorted(found.ladder.steps)
     for number, size in enumerate(found.ladder.sizes):

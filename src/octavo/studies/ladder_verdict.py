@@ -23,9 +23,10 @@ from octavo.studies.documents import of_documents
 from octavo.studies.ladder import Ladder, Rung, collected, ladder_of
 from octavo.studies.over_training import Trend
 from octavo.studies.results import StudyResults
+from octavo.studies.scale import Scale
 from octavo.studies.spec import BASELINE, Change
 from octavo.studies.statistics import Arm
-from octavo.studies.verdict import Analysis, ChangeVerdict, Scale, analyse_study, sorted_out
+from octavo.studies.verdict import Analysis, ChangeVerdict, analyse_study, sorted_out
 
 Axis = Literal["parameters", "steps"]
 

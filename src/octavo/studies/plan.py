@@ -45,6 +45,7 @@ class Facts:
     step_positions: int  # what the model computes; of a prefix only the last position is a token learned
     token_flops: int
     vocab_size: int
+    token_bytes: float
 
 
 def plan_study(
@@ -125,6 +126,7 @@ def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Fa
         step_positions=training.accumulation * training.batch * recipe.model.context,
         token_flops=recipe.model.training_flops(vocab_size=vocab_size),
         vocab_size=vocab_size,
+        token_bytes=dataset.train.bytes / max(1, len(dataset.train.tokens)),
     )
 
 
@@ -132,7 +134,7 @@ def _steps(
     study: Study, variant: Change, facts: dict[str, Facts], measured: int | None, console: Console
 ) -> int:
     """How long a variant's runs are: its own setting, else the budget, else its recipe."""
-    fact, budget = facts[variant.slug], study.budget
+    fact, budget = facts[variant.slug], variant.budget or study.budget
     own = {"training.steps", "training.epochs", "training.passes", "training"} & set(variant.settings)
     if own or not budget:
         return fact.own_steps
@@ -141,6 +143,9 @@ def _steps(
         return amount
     if kind == "tokens":
         return max(1, round(amount / fact.step_tokens))
+    if kind == "bytes":
+        whole = amount if amount != BASELINE else _bytes_of_baseline(study, facts, console)
+        return max(1, round(whole / (fact.step_tokens * fact.token_bytes)))
     if kind == "compute":
         base = facts[BASELINE]
         whole = base.own_steps * base.step_positions * base.token_flops if amount == BASELINE else amount
@@ -151,6 +156,15 @@ def _steps(
     steps = max(1, round(amount / took["step_seconds"]))
     console.say(f"{variant.name}: {steps:,} steps in {amount:g} s")
     return steps
+
+
+def _bytes_of_baseline(study: Study, facts: dict[str, Facts], console: Console) -> float:
+    """Bytes of text that a run of the baseline sees in its own length or, where the study's budget does not refer to
+    the baseline itself, in that."""
+    base = facts[BASELINE]
+    refers = BASELINE in study.budget.values() or "seconds" in study.budget
+    steps = base.own_steps if refers else _steps(study, Change(BASELINE, BASELINE), facts, None, console)
+    return steps * base.step_tokens * base.token_bytes
 
 
 def run_recipe(study: Study, variant: Change, seed: int) -> Recipe:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from octavo.studies.results import RunResult
+    from octavo.studies.scale import Scale
     from octavo.studies.table import Row
-    from octavo.studies.verdict import Analysis, Scale
+    from octavo.studies.verdict import Analysis
 
 # Told apart by every kind of colour vision in this order; more variants than colours take dashes.
 SERIES = ("#0b72b0", "#d45f0b", "#12946f", "#b85c9e", "#b98d0a", "#5b6fd6", "#8a5a33", "#3aa6c9")
@@ -79,7 +80,7 @@ def forest_plot(rows: Sequence[Row], analysis: Analysis, *, width: float = 7.6) 
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 7))
-    factor = 100 if analysis.scale.metric == "accuracy" else 1
+    factor = analysis.scale.factor
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _signed(value * factor)))
     ends = ("← better", "worse →") if analysis.scale.lower_is_better else ("← worse", "better →")
     unit = "" if narrow else f"difference from the baseline, {analysis.scale.unit.removeprefix('in ')}"
@@ -248,7 +249,7 @@ def cost_plot(rows: Sequence[Row], scale: Scale, cost: str, *, width: float = 7.
     figure = new_figure(width, 3.7)
     labels_width = LABELS if width >= 6 else 1.35
     axes = figure.add_axes((0.66 / width, 0.135, 1 - (0.66 + labels_width) / width, 0.835))
-    factor = 100 if scale.metric == "accuracy" else 1
+    factor = scale.factor
     labels, heights = [], []
     for position, row in enumerate(rows):
         pairs = [(getattr(run, cost), run.metric) for run in row.runs]

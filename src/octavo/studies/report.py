@@ -17,6 +17,7 @@ from octavo.report.data import Headline
 from octavo.report.page import NARROW, WIDE, flat
 from octavo.studies import plots
 from octavo.studies.answer import answer, question, terms
+from octavo.studies.results import by_improvement
 from octavo.studies.spec import BASELINE
 from octavo.studies.table import (
     NONE,
@@ -125,7 +126,7 @@ def render_page(
         },
         verdicts=verdict_table(results, analysis),
         controls=control_table(results),
-        improvement=improvement_table(rows),
+        improvement=improvement_table(rows, analyse_study(by_improvement(results))),
         disagreement=disagreement(rows),
         cost=cost_table(rows),
         samples=_samples(rows),
@@ -166,7 +167,7 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
     if "curves" in drawings:
         parts += ["## How they learned", *plot("curves"), *plot("difference")]
     parts += ["## Relative improvement", disagreement(rows), *plot("improvement")]
-    parts.append(markdown(improvement_table(rows)))
+    parts.append(markdown(improvement_table(rows, analyse_study(by_improvement(results)))))
     parts.append("## Cost against quality")
     parts += [text for name in drawings if name.startswith("cost-") for text in plot(name)]
     parts.append(markdown(cost_table(rows)))

@@ -58,7 +58,15 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
     tree = baseline_tree(file, beside, given, problems)
     baseline = _checked(tree, "the baseline", problems)
     changes = [
-        Change(one.name, slug_of(one.name), one.hypothesis, one.expect, one.set, tuple_of(one.text, beside))
+        Change(
+            one.name,
+            slug_of(one.name),
+            one.hypothesis,
+            one.expect,
+            one.set,
+            tuple_of(one.text, beside),
+            one.budget.model_dump(exclude_none=True) if one.budget else {},
+        )
         for one in file.changes
     ]
     if baseline is not None:
@@ -89,6 +97,10 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
     )
     if baseline is not None:
         problems += problems_of_variants(found, baseline)
+        if file.metric == "improvement" and baseline.training.start_from is not None:
+            problems.append(
+                "metric: improvement is measured from the untrained model, and the runs start from one"
+            )
     if not changes and not problems:
         problems.append("there is nothing to compare: give changes or a grid")
     if problems:
@@ -232,6 +244,7 @@ def _check_names(changes: list[Change], problems: list[str]) -> None:
 def problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
     """What is wrong with a study's changes, each on top of the baseline."""
     recipes: dict[str, Recipe] = {BASELINE: baseline}
+    budgets: dict[str, Any] = {BASELINE: {}}
     for change in study.changes:
         for key in OWNED:
             if key in change.settings:
@@ -247,7 +260,15 @@ def problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
         if recipe is None:
             continue
         flat = flatten(recipe)
-        twin = next((name for name, other in recipes.items() if flatten(other) == flat), None)
+        twin = next(
+            (
+                name
+                for name, other in recipes.items()
+                if flatten(other) == flat and budgets[name] == change.budget
+            ),
+            None,
+        )
+        budgets.setdefault(change.name, change.budget)
         if twin == BASELINE:
             yield f"{change.name}: alters nothing, the baseline has these settings already"
         elif twin is not None:

@@ -159,6 +159,7 @@ def _entry(change: Change) -> dict[str, Any]:
         "expect": _plain(change.expect),
         "set": dict(change.settings),
         "text": list(change.text) if change.text else None,
+        "budget": dict(change.budget) or None,
     }
     return {key: value for key, value in entry.items() if value not in (None, {})}
 
@@ -210,7 +211,7 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         seed=seed,
         status=outcome["status"],
         reason=outcome.get("reason"),
-        metric=outcome.get(study.metric),
+        metric=improvement(outcome) if study.metric == "improvement" else outcome.get(study.metric),
         nats=tuple(units.get("nats", ())),
         bytes=tuple(units.get("bytes", ())),
         tokens_scored=tuple(units.get("tokens", ())),
@@ -221,6 +222,24 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         settings=dict(variant.settings),
         **{name: outcome.get(name) for name in (*figures, *counts)},
     )
+
+
+def improvement(outcome: Mapping[str, Any]) -> float | None:
+    """The share of its initial loss that a model lost: report E's measure; 1 = a loss of zero."""
+    loss, initial = outcome.get("val_loss"), outcome.get("initial_loss")
+    return None if loss is None or not initial else 1 - loss / initial
+
+
+def by_improvement(results: StudyResults) -> StudyResults:
+    """The same runs, compared by relative improvement."""
+    runs = (
+        dataclasses.replace(
+            run, metric=improvement({"val_loss": run.val_loss, "initial_loss": run.initial_loss})
+        )
+        for run in results.runs
+    )
+    study = dataclasses.replace(results.study, metric="improvement", smallest_interesting=None)
+    return dataclasses.replace(results, study=study, runs=tuple(runs))
 
 
 def tokens_at(steps: list[int], trained: list[dict[str, Any]]) -> tuple[int, ...]:

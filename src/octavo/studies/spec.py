@@ -22,7 +22,7 @@ from octavo.studies.expectation import Expected
 from octavo.studies.shipped import study_text
 
 BASELINE = "baseline"
-Metric = Literal["bits_per_byte", "val_loss", "perplexity", "accuracy"]
+Metric = Literal["bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement"]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Seeds = Annotated[int, Field(ge=1, le=1000)] | Annotated[list[Seed], Field(min_length=1)]
 
@@ -34,6 +34,8 @@ class Budget(Strict):
     """Optimizer steps."""
     tokens: int | None = Field(None, ge=1, le=2**53)
     """Tokens seen in training."""
+    bytes: Literal["baseline"] | Annotated[float, Field(gt=0)] | None = None
+    """Bytes of text seen in training, whatever the tokenizer makes of them, or `baseline`: as many as the baseline."""
     seconds: float | None = Field(None, gt=0, le=1e9)
     """Training time; turned into steps once, by timing some steps of each variant."""
     compute: Literal["baseline"] | Annotated[float, Field(gt=0)] | None = None
@@ -44,7 +46,7 @@ class Budget(Strict):
         given = [name for name, value in self if value is not None]
         if len(given) != 1:
             raise ValueError(
-                f"give one of steps, tokens, seconds and compute, not {' and '.join(given) or 'none'}"
+                f"give one of steps, tokens, bytes, seconds and compute, not {' and '.join(given) or 'none'}"
             )
         return self
 
@@ -95,6 +97,8 @@ class ChangeEntry(Strict):
     """`key: value` on top of the baseline."""
     text: list[str] | str | None = None
     """Another text for this change."""
+    budget: Budget | None = None
+    """What its runs may spend, instead of the study's."""
 
 
 class Resolved(Strict):
@@ -156,6 +160,7 @@ class Change:
     expect: str | Mapping[Any, tuple[float, float]] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     text: tuple[str, ...] | None = None
+    budget: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

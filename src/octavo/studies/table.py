@@ -165,9 +165,10 @@ def cost_table(rows: Sequence[Row]) -> list[list[str]]:
     ]
 
 
-def improvement_table(rows: Sequence[Row]) -> list[list[str]]:
-    """Head and rows: relative improvement next to bits per byte."""
-    head = ["variant", "loss before", "loss after", "relative improvement", "bits per byte"]
+def improvement_table(rows: Sequence[Row], by_improvement: Analysis) -> list[list[str]]:
+    """Head and rows: relative improvement, the same runs' verdict by it, and bits per byte."""
+    verdicts = {verdict.change: verdict for verdict in by_improvement.verdicts}
+    head = ["variant", "loss before", "loss after", "relative improvement", "verdict by it", "bits per byte"]
     return [
         head,
         *(
@@ -176,11 +177,22 @@ def improvement_table(rows: Sequence[Row]) -> list[list[str]]:
                 NONE if row.initial_loss is None else f"{row.initial_loss:.3f}",
                 NONE if row.val_loss is None else f"{row.val_loss:.3f}",
                 NONE if row.improvement is None else f"{row.improvement:.1%}",
+                _by_points(verdicts.get(row.name), by_improvement),
                 NONE if row.bits_per_byte is None else f"{row.bits_per_byte:.3f}",
             ]
             for row in rows
         ),
     ]
+
+
+def _by_points(verdict: ChangeVerdict | None, analysis: Analysis) -> str:
+    """A verdict and its interval, in a cell."""
+    if verdict is None:
+        return ""
+    if verdict.interval is None:
+        return verdict.verdict
+    low, high = (analysis.scale.text(end, signed=True) for end in verdict.interval)
+    return f"{verdict.verdict} ({low} to {high} points)"
 
 
 def p_text(p: float | None) -> str:

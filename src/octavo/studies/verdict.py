@@ -13,43 +13,13 @@ from octavo.studies.arms import arm, failure, finished, stopped, text_key, too_m
 from octavo.studies.controls import nothing_learned
 from octavo.studies.expectation import Verdict, held
 from octavo.studies.over_training import OverTraining, over_training
+from octavo.studies.scale import Scale
 from octavo.studies.spec import BASELINE
 from octavo.studies.statistics import FEWEST_PAIRS, Contrast, Noise, Pairs, compare
 
 if TYPE_CHECKING:
     from octavo.studies.results import RunResult, StudyResults
     from octavo.studies.spec import Change
-
-UNITS = {
-    "bits_per_byte": "bits per byte",
-    "val_loss": "nats per token",
-    "perplexity": "in perplexity",
-    "accuracy": "points of accuracy",
-}
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How a metric is written: its unit, the direction that is better, decimals that the noise allows."""
-
-    metric: str
-    decimals: int = 3
-
-    @property
-    def unit(self) -> str:
-        """The words after a number."""
-        return UNITS[self.metric]
-
-    @property
-    def lower_is_better(self) -> bool:
-        """Whether a smaller value is the better one."""
-        return self.metric != "accuracy"
-
-    def text(self, value: float, *, signed: bool = False) -> str:
-        """The number; accuracy in points of a hundred, a true minus sign."""
-        value = 100 * value if self.metric == "accuracy" else value
-        words = f"{value:+.{self.decimals}f}" if signed else f"{value:.{self.decimals}f}"
-        return words.replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -333,7 +303,7 @@ def _decimals(noise: float | None, metric: str) -> int:
     """Two digits of the noise."""
     if not noise:
         return 3
-    noise = 100 * noise if metric == "accuracy" else noise
+    noise = Scale(metric).factor * noise
     return min(6, max(1, 1 - math.floor(math.log10(noise))))
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -125,13 +125,27 @@ class Grammar:
 
     def entropy(self) -> float:
         """Expected −log probability of a text, in nats: exact, from the choices alone."""
+        return self._expected(lambda item: item.cost if isinstance(item, Choice) else 0.0)
+
+    def tokens(self) -> float:
+        """Expected words and punctuation marks of a text, exact like the entropy."""
+
+        def own(item: Item) -> float:
+            if isinstance(item, str):
+                return float(len(TOKEN.findall(item)))
+            return 1.0 if isinstance(item, Recall) else 0.0  # a choice's words are those of its options
+
+        return self._expected(own)
+
+    def _expected(self, own: Callable[[Item], float]) -> float:
+        """The mean over all texts of a sum over the items that a text is made of."""
         known: dict[Choice, float] = {}
 
         def of(item: Item) -> float:
             if not isinstance(item, Choice):
-                return 0.0
+                return own(item)
             if item not in known:
-                known[item] = item.cost + math.fsum(of(i) for o in item.options for i in o) / item.count
+                known[item] = own(item) + math.fsum(of(i) for o in item.options for i in o) / item.count
             return known[item]
 
         return of(self.start)

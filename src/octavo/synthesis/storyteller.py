@@ -212,6 +212,12 @@ class Storyteller:
         return self._grammar.log_probability(text)
 
 
+def entropy_rate() -> float:
+    """Nats per token of all the stories there could be, exactly; a story's end is a token of its own."""
+    grammar = story_grammar()
+    return grammar.entropy() / (grammar.tokens() + 1)
+
+
 def entropy_per_word(stories: Iterable[Story], *, marks: bool = False) -> float:
     """Mean −log probability per word of these stories, in nats: the loss that no model can beat on them.
 

@@ -10,7 +10,7 @@ from octavo.dataset import Dataset
 from octavo.ground.console import Console
 from octavo.model.build import build_model
 from octavo.runs.data import build_dataset
-from octavo.runs.evaluate import figures, source_entropy
+from octavo.runs.evaluate import figures, source_loss
 from octavo.synthesis.storyteller import Storyteller
 from octavo.training.estimate import CPU
 from octavo.training.runtime import Runtime
@@ -40,14 +40,14 @@ def test_the_sources_entropy_is_of_the_tokens_that_a_model_predicts(told: tuple[
     nats = -sum(teller.story(i).log_probability for i in range(10, 70) if teller.story(i).text in texts)
     predicted = int((np.asarray(split.tokens) != dataset.tokenizer.start).sum())
     assert len(texts) == split.documents > 5
-    assert source_entropy(recipe, dataset) == pytest.approx(nats / predicted, rel=1e-12)
+    assert source_loss(recipe, dataset) == pytest.approx(nats / predicted, rel=1e-12)
 
 
 @pytest.mark.parametrize(
     "change", [{"cleaning": ["case"]}, {"corpus": {"kind": "files", "paths": ["book.txt"]}}]
 )
 def test_other_texts_have_none(told: tuple[Recipe, Dataset], change: dict[str, object]) -> None:
-    assert source_entropy(check(told[0].model_dump(mode="json") | change), told[1]) is None
+    assert source_loss(check(told[0].model_dump(mode="json") | change), told[1]) is None
 
 
 def test_a_document_of_just_the_context_is_not_cut(told: tuple[Recipe, Dataset]) -> None:

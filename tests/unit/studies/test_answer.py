@@ -12,9 +12,10 @@ from octavo.studies.answer import METRICS, answer, question, terms
 from octavo.studies.ladder import load_ladder
 from octavo.studies.report import write_study_report
 from octavo.studies.resolve import load_study
+from octavo.studies.scale import UNITS
 from octavo.studies.shipped import study_names
 from octavo.studies.spec import Study
-from octavo.studies.verdict import UNITS, analyse_study
+from octavo.studies.verdict import analyse_study
 from unit.studies.synthetic import Truth, make
 
 TRUTHS = {

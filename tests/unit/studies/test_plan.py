@@ -13,6 +13,7 @@ from octavo.ground.console import Console
 from octavo.studies import plan as module
 from octavo.studies.plan import Facts, jobs_of, plan_study, price, side_by_side
 from octavo.studies.resolve import load_study
+from octavo.studies.results import study_tree as study_tree_of
 from octavo.studies.spec import Study
 from unit.studies.conftest import RECIPE, change, study_tree
 
@@ -44,6 +45,20 @@ def test_equal_compute(text: Path) -> None:
     assert abs(spent["deep"] - spent["baseline"]) <= one_step / 2
     flops = 3 * spent["baseline"]
     assert planned(text, budget={"compute": flops})[0].steps["baseline"] == 90
+
+
+def test_as_many_bytes_of_text_as_the_baseline(text: Path) -> None:
+    """A token of the change is longer, so it takes fewer of them; a change may have a budget of its own."""
+    pairs = {"name": "pairs", "hypothesis": "It differs.", "set": {"tokenizer": {"kind": "bpe", "size": 300}}}
+    twice = [pairs, {**pairs, "name": "as many bytes", "budget": {"bytes": "baseline"}}]
+    study, facts = planned(text, budget={"steps": 200}, changes=twice)
+    assert study.steps["baseline"] == study.steps["pairs"] == 200
+    assert facts["pairs"].token_bytes > 1.5 > 1 == facts["baseline"].token_bytes
+    seen = {slug: study.steps[slug] * fact.step_tokens * fact.token_bytes for slug, fact in facts.items()}
+    one_step = facts["pairs"].step_tokens * facts["pairs"].token_bytes
+    assert abs(seen["as-many-bytes"] - seen["baseline"]) <= one_step / 2 < seen["pairs"] - seen["baseline"]
+    again = load_study(study_tree_of(study), text)
+    assert [one.budget for one in again.changes] == [{}, {"bytes": "baseline"}]
 
 
 def test_seconds_are_measured_once(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from octavo.errors import InputError
 from octavo.studies.plots import curve_plot, forest_plot
 from octavo.studies.report import write_study_report
-from octavo.studies.results import StudyResults
+from octavo.studies.results import StudyResults, by_improvement
 from octavo.studies.table import improvement_table, markdown, summary, variant_rows
 from octavo.studies.verdict import analyse_study
 from unit.studies.synthetic import Truth, make
@@ -120,7 +120,12 @@ def test_relative_improvement_and_why_it_may_disagree(study: StudyResults, told:
     runs = study.of("pairs")
     expected = sum(1 - (run.val_loss or 0) / (run.initial_loss or 1) for run in runs) / len(runs)
     assert row.improvement == pytest.approx(expected)
-    assert f"{expected:.1%}" in improvement_table(rows)[rows.index(row) + 1]
+    by_it = analyse_study(by_improvement(study))
+    cells = improvement_table(rows, by_it)[rows.index(row) + 1]
+    assert f"{expected:.1%}" in cells
+    verdict = next(one for one in by_it.verdicts if one.change == "pairs")
+    assert cells[4].startswith(verdict.verdict) and "points" in cells[4]
+    assert verdict.interval is not None and verdict.interval[0] < verdict.interval[1]
     assert "the tokenizers here differ, so compare bits per byte" in told
 
 

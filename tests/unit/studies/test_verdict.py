@@ -106,6 +106,14 @@ def test_accuracy_is_better_when_larger(tmp_path: Path) -> None:
     assert "points of accuracy" in verdict.statement
 
 
+def test_relative_improvement_is_better_when_larger(tmp_path: Path) -> None:
+    """Report E's measure: a change that is worse by bits per byte has lost a smaller share of its initial loss."""
+    results = make(tmp_path / "s", {"change": Truth(shift=9)}, metric="improvement")
+    (verdict,) = analyse_study(results).verdicts
+    assert verdict.verdict == "worse" and verdict.difference == pytest.approx(-9 * NOISE / 6.0, rel=0.3)
+    assert "points of relative improvement" in verdict.statement and verdict.interval is not None
+
+
 @pytest.mark.parametrize("metric", ["val_loss", "perplexity"])
 def test_other_metrics(tmp_path: Path, metric: str) -> None:
     results = make(tmp_path / "s", {"change": Truth(shift=9)}, metric=metric)

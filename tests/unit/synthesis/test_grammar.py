@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from random import Random
 
@@ -38,6 +39,9 @@ def test_exact_entropy_and_lengths_agree_with_the_enumeration() -> None:
     counts = [len(text.split()) for text, _ in texts]
     mean = math.fsum(p * len(text.split()) for text, p in texts)
     assert grammar.lengths() == (min(counts), pytest.approx(mean), max(counts))
+    assert grammar.tokens() == pytest.approx(
+        math.fsum(p * len(re.findall(r"\w+|[.,?]", t)) for t, p in texts)
+    )
     assert grammar.words() == {w.strip(".,?") for t, _ in texts for w in t.split()} | {".", ",", "?"}
 
 

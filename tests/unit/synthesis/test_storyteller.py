@@ -11,7 +11,7 @@ import pytest
 
 from octavo.errors import InputError
 from octavo.synthesis.checker import FEWEST_WORDS, MOST_WORDS
-from octavo.synthesis.storyteller import Story, Storyteller, entropy_per_word, story_grammar
+from octavo.synthesis.storyteller import Story, Storyteller, entropy_per_word, entropy_rate, story_grammar
 from octavo.synthesis.universe import UNIVERSE, VERBS
 from octavo.synthesis.vocabulary import MARKS, TENSES, vocabulary, word_classes
 
@@ -49,6 +49,16 @@ def test_entropy_is_the_mean_of_the_drawn_stories(told: list[Story]) -> None:
     words = sum(s.words for s in told)
     assert entropy_per_word(told) == pytest.approx(mean * len(told) / words)
     assert entropy_per_word(told, marks=True) < entropy_per_word(told)
+
+
+def test_the_rate_of_all_stories_is_exact(told: list[Story]) -> None:
+    """The demo's limit: nats of a story over its tokens, both as means over the whole grammar."""
+    assert entropy_rate() == pytest.approx(0.7247, abs=5e-5)
+    lengths = [story.tokens for story in told]
+    mean = sum(lengths) / len(lengths)
+    spread = math.sqrt(sum((length - mean) ** 2 for length in lengths) / len(lengths))
+    assert abs(mean - story_grammar().tokens() - 1) < 5 * spread / math.sqrt(len(lengths))
+    assert abs(entropy_per_word(told, marks=True) - entropy_rate()) < 0.01
 
 
 def test_counts_of_words_and_tokens(told: list[Story]) -> None:
