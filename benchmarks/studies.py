@@ -1,8 +1,12 @@
 """The page of results from finished studies: what each asked, what came out, and what differs from the report.
 
     python benchmarks/studies.py STUDY_FOLDER … --out docs/results.md
+    python benchmarks/studies.py --anew FOLDER --text PATH --out docs/results.md
+    python benchmarks/studies.py --mark --out docs/results.md
 
-Run the studies first (`octavo study run NAME --text PATH --out FOLDER`); nothing is trained here.
+The first makes the page from studies that were run (`octavo study run NAME --text PATH --out FOLDER`). The second runs
+those first that were not run by today's code; the same command resumes it. The third only says in the page which
+studies are of other code than today's.
 """
 
 from __future__ import annotations
@@ -10,8 +14,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from claims import table
 from common import finish, machine
 from octavo.studies.results import collect
+from octavo.studies.run import run_study
+from octavo.studies.shipped import study_names
+from octavo.studies.sources import deciding_sha256, marked, stale
 from octavo.studies.table import summary
 
 HEAD = """\
@@ -24,10 +32,27 @@ length; where one differs from the report that it follows, it says so, and the l
 
 This page is written by `benchmarks/studies.py` from the studies' folders. Run on {machine}.
 
-Texts: TinyShakespeare, unless said otherwise. *three-texts* has the first 2 MiB of TinyStories as its other prose and
-Oscar Wilde's play An Ideal Husband as its short script; *overfit-and-cure* has that play.
+Texts: TinyShakespeare, unless said otherwise. *three-texts* has Robinson Crusoe as its other prose and Oscar Wilde's
+play An Ideal Husband as its short script; *overfit-and-cure* and *short-script* have that play.
 
 """
+
+
+CLAIMS_HEAD = """\
+## What the reports claim
+
+A study answers for the size and length that it names. “Not measured” is what has no result of today's studies yet.
+
+"""
+
+
+def anew(folder: Path, text: list[Path]) -> list[Path]:
+    """The small studies as run by today's code, each in a folder that says by which; what is there already is kept."""
+    there = folder / deciding_sha256()[:12]
+    for name in study_names():
+        if name.endswith("-cpu"):
+            run_study(name, text, there / name)
+    return sorted(there.iterdir())
 
 
 def main() -> None:
@@ -35,15 +60,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--anew", type=Path, help="run what today's code has not run yet, in this folder")
+    parser.add_argument("--text", nargs="+", type=Path, help="with --anew: what the studies read")
+    parser.add_argument("--mark", action="store_true", help="only say in the page which studies are stale")
     given = parser.parse_args()
-    folders, here = sorted(given.folders, key=lambda folder: folder.name), machine()
-    page = HEAD.format(
-        machine=f"{here['cores']} cores of {here['processor']}, torch {here['torch']}"
-    ) + summary(folders)
+    if given.mark:
+        page = marked(given.out.read_text(encoding="utf-8"))
+        given.out.write_text(page, encoding="utf-8")
+        print(f"{stale(page)} studies of the page are of other code than today's")
+        return
+    folders = [*given.folders, *(anew(given.anew, given.text) if given.anew else [])]
+    if not folders:
+        parser.error("name the studies' folders, or --anew FOLDER")
+    folders, here = sorted(folders, key=lambda folder: folder.name), machine()
+    found = [collect(folder) for folder in folders]
+    head = HEAD.format(machine=f"{here['cores']} cores of {here['processor']}, torch {here['torch']}")
+    page = marked(f"{head}{CLAIMS_HEAD}{table(found)}\n\n{summary(folders)}")
     seconds = {
-        folder.name: round(sum(run.seconds or 0.0 for run in collect(folder).runs)) for folder in folders
+        folder.name: round(sum(run.seconds or 0.0 for run in one.runs))
+        for folder, one in zip(folders, found, strict=True)
     }
     given.out.write_text(page.rstrip() + "\n", encoding="utf-8")
     print(page)

@@ -81,6 +81,21 @@ def test_runs_are_compared(octavo: Octavo, runs: Path, tmp_path: Path) -> None:
     refused(octavo("compare", runs / "whole", tmp_path), "is not a run folder")
 
 
+def test_where_one_of_two_runs_is_better(octavo: Octavo, runs: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    asked = ("compare", runs / "whole", runs / "other", "--where")
+    told = octavo(*asked, "--page", page)
+    assert told.code == 0 and "-grams predicts a token" in told.out and "second less first" in told.out
+    assert "Where one is better" in page.read_text("utf-8")
+    found = json.loads(octavo(*asked, "--json").out)
+    where, figures = found["where"], [run["figures"] for run in found["runs"]]
+    assert where["whole"]["first"] == pytest.approx(figures[0]["val_loss"], abs=1e-4)
+    assert where["whole"]["second"] == pytest.approx(figures[1]["val_loss"], abs=1e-4)
+    assert sum(part["tokens"] for part in where["by_ngram"]) == where["whole"]["tokens"]
+    refused(octavo("compare", runs / "whole", runs / "other", runs / "other", "--where"), "two runs compare")
+    refused(octavo("compare", runs / "whole", runs / "broken", "--where"), "damaged run")
+
+
 def test_runs_go_on_from_one_prompt(octavo: Octavo, runs: Path) -> None:
     asked = ("compare", runs / "whole", runs / "other", "--prompt", "who ", "--tokens", "9", "--json")
     told = json.loads(octavo(*asked).out)

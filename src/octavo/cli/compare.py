@@ -14,6 +14,7 @@ from octavo.ground.shown import columns_of, shown
 if TYPE_CHECKING:
     from octavo.ground.output import Output
     from octavo.runs.comparison import Comparison
+    from octavo.runs.where import Where
 
 LEAST = 24  # columns of a sample that stands next to another
 
@@ -31,6 +32,12 @@ def compare_command(
         int | None,
         Parameter(help="At most so many tokens after --prompt.", validator=validators.Number(gte=1)),
     ] = None,
+    where: Annotated[
+        bool,
+        Parameter(
+            help="Of two runs also: where is one better, token by token of the validation text.", negative=""
+        ),
+    ] = False,
     page: Annotated[Path | None, Parameter(help="Also write all of it into this HTML file.")] = None,
     force: Force = False,
     json: Json = False,
@@ -42,16 +49,22 @@ def compare_command(
     octavo compare runs/bard runs/bard-wide
 
     octavo compare runs/bard runs/bard-wide --prompt "ROMEO:" --page bards.html
+
+    octavo compare runs/bard runs/bard-wide --where
     """
+    from octavo.ground.console import Console
     from octavo.ground.output import Output
     from octavo.runs.comparison import compare
+    from octavo.runs.where import where as token_by_token
 
     output = Output(page, inputs=runs, force=force) if page else None
     found = compare(runs, prompt=prompt, tokens=tokens)
+    places = token_by_token(found, Console(quiet=json)) if where else None
     if output:
-        write_page(output, found)
+        write_page(output, found, places)
     if json:
-        print_json({**found.describe(), "page": str(page) if page else None})
+        facts = {**found.describe(), "where": places.as_dict() if places else None}
+        print_json({**facts, "page": str(page) if page else None})
         return 0
     print_table([(what, *values) for what, values in found.figures], head=("", *found.names))
     for note in found.notes:
@@ -59,6 +72,8 @@ def compare_command(
     show("\nsettings that differ")
     differing = [(key, *values) for key, values in found.differences]
     print_table(differing, head=("", *found.names)) if differing else show("none")
+    if places:
+        print_places(places)
     show()
     print_samples(found)
     if page:
@@ -85,10 +100,21 @@ def print_samples(found: Comparison) -> None:
     Console(highlight=False, markup=False).print(table)
 
 
-def write_page(output: Output, found: Comparison) -> None:
+def print_places(places: Where) -> None:
+    """Where one is better, as tables."""
+    from octavo.runs.where import HEAD, cells
+
+    show("\nwhere: nats per token; the difference is second less first, ± two standard errors")
+    for title, parts in places.tables():
+        if parts:
+            show(f"\n{title}")
+            print_table([cells(part) for part in parts], head=HEAD)
+
+
+def write_page(output: Output, found: Comparison, places: Where | None) -> None:
     """The page into a file."""
     from octavo.runs.comparison_page import render
 
-    page = render(found)
+    page = render(found, places)
     with output.writing() as file:
         file.write(page)

@@ -1,6 +1,4 @@
-"""The files that a run leaves, as shapes: what readers of metrics.jsonl, evaluation.json, manifest.json and of what
-`octavo generate` puts next to them may rely on.
-"""
+"""The files of a run as shapes: what readers of its JSON, and of what `octavo generate` adds, may rely on."""
 
 from __future__ import annotations
 

@@ -20,13 +20,14 @@ from octavo.report.plots import (
     tidy,
 )
 from octavo.runs.comparison import Comparison
+from octavo.runs.where import HEAD, Where, cells
 
 COLOURS = (VALIDATION, TRAIN, SOURCE, "#cc79a7", "#b58900", BASELINE)
 DRAWN = int(0.8 / LINE_HEIGHT)  # curves whose names still fit next to the plot
 
 
-def render(found: Comparison) -> str:
-    """The page as text."""
+def render(found: Comparison, places: Where | None = None) -> str:
+    """The page as text; `places`: where one of two is better."""
     from markupsafe import Markup
 
     drawn = []
@@ -44,6 +45,10 @@ def render(found: Comparison) -> str:
         plots=drawn,
         differences=found.differences,
         samples=found.samples,
+        head=HEAD,
+        places=[(title, [cells(part) for part in parts]) for title, parts in places.tables() if parts]
+        if places
+        else [],
         prompt=found.prompt,
     )
 

@@ -94,6 +94,7 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
         steps=before.get("steps", {}) if before.get("budget", {}) == budget else {},
         data=before.get("data", {}),
         octavo=octavo.__version__,
+        sources=tuple(before.get("sources", ())),
     )
     if baseline is not None:
         problems += problems_of_variants(found, baseline)

@@ -147,6 +147,7 @@ def study_tree(study: Study) -> dict[str, Any]:
             "budget": dict(study.budget),
             "steps": dict(study.steps),
             "data": dict(study.data),
+            "sources": list(study.sources),
         },
     }
     return {key: value for key, value in tree.items() if value not in (None, "", {})}

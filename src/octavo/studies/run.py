@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, s
 from octavo.studies.resolve import load_study
 from octavo.studies.results import StudyResults, collect, is_study, study_of, write_results, write_study
 from octavo.studies.runner import Pool, available_cores
+from octavo.studies.sources import deciding_sha256
 from octavo.studies.spec import Study, slug_of
 
 
@@ -59,8 +61,12 @@ def run_resolved(
         folder.mkdir(parents=True, exist_ok=True)
     with RunFolder(folder).lock():
         console.keep_log(folder / "log.txt")
-        write_study(planned, folder)
         open_jobs = [job for job in wanted if settled(job) is None]
+        code = known.sources if known is not None else ()
+        if open_jobs:
+            code = tuple(dict.fromkeys((*code, deciding_sha256())))
+        planned = dataclasses.replace(planned, sources=code)
+        write_study(planned, folder)
         if open_jobs:
             prepare_baselines(facts, console)
             count, threads = side_by_side(facts, jobs, len(available_cores()))

@@ -109,6 +109,7 @@ class Resolved(Strict):
     budget: dict[str, Any] = Field(default_factory=dict)
     steps: dict[str, Annotated[int, Field(ge=1, le=MOST)]] = Field(default_factory=dict)
     data: dict[str, str] = Field(default_factory=dict)
+    sources: list[str] = Field(default_factory=list)
 
 
 class StudyFile(Strict):
@@ -171,6 +172,7 @@ class Study:
         baseline: the recipe as the file names it.
         recipe: its tree, with the text and the study's own `settings` in it.
         budget: one entry of Budget, or empty.
+        sources: what code it was run by; several where it was resumed by other code.
         steps, data: by slug, how many steps its runs have and the SHA-256 of its text; filled in by planning.
     """
 
@@ -192,6 +194,7 @@ class Study:
     steps: Mapping[str, int] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     octavo: str = ""
+    sources: tuple[str, ...] = ()
 
     @property
     def variants(self) -> tuple[Change, ...]:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from octavo.ground.records import read_record
 from octavo.ground.shown import exact_duration
 from octavo.studies.controls import controls
+from octavo.studies.sources import code_words
 from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import Analysis, ChangeVerdict, analyse_study
 
@@ -252,6 +254,20 @@ def summary(folders: Iterable[Path]) -> str:
     return "\n".join(_section(collect(Path(folder))) for folder in folders)
 
 
+def of_code(results: StudyResults) -> str:
+    """Of which code, precision, processor and torch the figures are."""
+    run = next(iter(results.runs), None)
+    path = results.folder / run.folder / "manifest.json" if run is not None else None
+    manifest = read_record(path, of="the run") if path is not None and path.is_file() else {}
+    runtime, machine = manifest.get("runtime", {}), manifest.get("machine", {})
+    facts = [
+        f"{runtime.get('device', '?')}, {runtime.get('precision', '?')}, threads: {runtime.get('threads', '?')}",
+        str(machine.get("processor", "?")),
+        f"torch {manifest.get('versions', {}).get('torch', '?')}",
+    ]
+    return f"*Of code `{code_words(results.study.sources)}`; {'; '.join(facts)}.*"
+
+
 def _section(results: StudyResults) -> str:
     analysis, study = analyse_study(results), results.study
     gate = analysis.nothing_learned
@@ -268,4 +284,5 @@ def _section(results: StudyResults) -> str:
     elif outcome(analysis):
         parts.append("**What differs from what was expected:** nothing.")
     parts.append(" ".join(analysis.notes))
+    parts.append(of_code(results))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,72 @@
+"""Two runs token by token: made-up losses whose place is known, and two runs on the same text."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from octavo.errors import InputError
+from octavo.evaluation.token_losses import TokenLosses
+from octavo.runs.where import Where, cells, error_of, parts, words_of
+from octavo.tokenizers.char import Char, CharTokenizer
+
+TEXT = ("the cat saw the dog. " * 60)[:1200]
+
+
+def tokenizer() -> CharTokenizer:
+    return Char().build(lambda: iter([TEXT]), documents=False)
+
+
+def made(second: np.ndarray, ngram: np.ndarray | None = None) -> Where:
+    count = len(second)
+    before = np.arange(count) % 32 + 1
+    words = words_of(np.array(tokenizer().encode(TEXT))[:count], tokenizer())
+    losses = [TokenLosses(np.ones(count), before), TokenLosses(second, before)]
+    return parts(losses, np.linspace(0, 3, count) if ngram is None else ngram, words, 4)
+
+
+def test_words_of_characters_and_of_longer_tokens() -> None:
+    ids = np.array(tokenizer().encode("the cat. "))
+    assert words_of(ids, tokenizer()) == ["the"] * 3 + ["space"] + ["cat"] * 3 + [".", "space"]
+
+
+def test_what_counting_cannot_predict_is_where_the_second_is_better() -> None:
+    ngram = np.linspace(0, 3, 1000)
+    found = made(np.where(ngram > 2.4, 0.5, 1.0), ngram)
+    differences = [part.difference for part in found.by_ngram]
+    assert differences == pytest.approx([0, 0, 0, 0, -0.5], abs=0.01)
+    assert found.by_ngram[-1].share == pytest.approx(1) and found.whole.difference == pytest.approx(-0.1)
+    assert found.whole.tokens == sum(part.tokens for part in found.by_ngram) == 1000
+    assert "−0.5000" in cells(found.by_ngram[-1])[5]
+
+
+def test_after_how_much_context_and_in_which_words() -> None:
+    words = words_of(np.array(tokenizer().encode(TEXT)), tokenizer())
+    second = np.array([1.2 if word == "dog" else 0.7 if word == "cat" else 1.0 for word in words])
+    found = made(second)
+    assert [part.name for part in found.first_better] == ["dog"]
+    assert [part.name for part in found.second_better] == ["cat"]
+    before = np.arange(len(words)) % 32 + 1
+    late = made(np.where(before >= 16, 0.4, 1.0)).by_context
+    assert [part.name for part in late] == ["1 to 3", "4 to 15", "16 to 63"]
+    assert [part.difference for part in late] == pytest.approx([0, 0, -0.6])
+
+
+def test_tokens_that_one_does_not_predict_are_left_out() -> None:
+    second = np.full(500, 1.0)
+    second[:100] = np.nan
+    assert made(second).whole.tokens == 400
+    with pytest.raises(InputError, match="No token"):
+        made(np.full(50, np.nan))
+
+
+def test_neighbours_that_err_together_make_the_error_larger() -> None:
+    random = np.random.default_rng(1)
+    stretches = np.arange(1000) // 10
+    apart = random.standard_normal(1000)
+    together = np.repeat(random.standard_normal(100), 10)
+    assert error_of(apart, stretches) == pytest.approx(1 / math.sqrt(1000), rel=0.2)
+    assert error_of(together, stretches) == pytest.approx(1 / math.sqrt(100), rel=0.2)
+    assert math.isnan(error_of(apart[:5], stretches[:5]))

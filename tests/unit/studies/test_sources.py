@@ -1,0 +1,50 @@
+"""Which code a result is of, and when the page of results says that it is stale."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import octavo
+from octavo.studies.results import study_of, write_study
+from octavo.studies.sources import DECIDING, STALE, code_words, deciding_sha256, marked, stale
+from octavo.studies.table import summary
+from unit.studies.synthetic import Truth, make
+
+NOW = "a" * 64
+
+
+def test_the_hash_is_of_code_that_is_there_and_changes_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = Path(octavo.__file__).parent
+    assert all((package / name).exists() for name in DECIDING)
+    before = deciding_sha256()
+    assert len(before) == 64
+    for name in ("training", "model"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "training" / "loop.py").write_text("step = 1\n")
+    monkeypatch.setattr(octavo, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("octavo.studies.sources.DECIDING", ("training", "model"))
+    found = []
+    for text in ("step = 1\n", "step = 1\r\n", "step = 2\n"):
+        (tmp_path / "training" / "loop.py").write_bytes(text.encode())
+        deciding_sha256.cache_clear()
+        found.append(deciding_sha256())
+    deciding_sha256.cache_clear()
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_page_says_what_is_stale_and_nothing_else(tmp_path: Path) -> None:
+    results = make(tmp_path / "s", {"change": Truth()})
+    assert code_words(results.study.sources) == "unknown" and code_words(("a", "b")) == "mixed"
+    write_study(dataclasses.replace(results.study, sources=(NOW,)), results.folder)
+    assert study_of(results.folder).sources == (NOW,)
+    page = summary([results.folder])
+    assert f"*Of code `{NOW[:12]}`; " in page and "torch ?" in page
+    assert marked(page, NOW) == page and stale(page, NOW) == 0
+    old = marked(page, "b" * 64)
+    assert old.count(STALE) == 1 == stale(old, "b" * 64)
+    assert marked(old, "b" * 64) == old and marked(old, NOW) == page
