@@ -138,6 +138,8 @@ def plan_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("steps", counted(facts["steps"])),
         ("tokens seen", counted(facts["tokens_seen"])),
     ]
+    if facts["trained_parameters"] != facts["parameters"]:
+        rows.insert(2, ("  that are trained", f"{facts['trained_parameters']:,}"))
     if "step_seconds" in facts:
         step = f"{facts['step_seconds'] * 1000:,.1f} ms on {facts['device']}, {facts['precision']}"
         if facts["device"] == "cpu":

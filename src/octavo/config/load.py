@@ -346,7 +346,15 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
     key = ".".join(path) or "the config"
     if kind == "extra_forbidden":
         _, holder = _place(location[:-1])
-        siblings = list((holder or Recipe).model_fields)
+        siblings, part = list((holder or Recipe).model_fields), _part_at(path[:-1])
+        owners = (
+            [name for name, other in parts(part.room).items() if path[-1] in other.model_fields]
+            if part
+            else []
+        )
+        if owners and "kind" in siblings:
+            own = (holder or Recipe).model_fields["kind"].default
+            return f"{key} is no option of {'.'.join(path[:-1])}={own}, but of {' and '.join(owners)}"
         named = [full for full in all_keys() if full.rsplit(".", 1)[-1] == path[-1]]
         near = difflib.get_close_matches(path[-1], siblings, n=1, cutoff=0.8 if named else 0.6)
         named = (

@@ -68,6 +68,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     ),
     "optimizer": "octavo.training.optimizers",
     "schedule": "octavo.training.schedules",
+    "adapters": "octavo.model.adapters",
     "parallel": "octavo.training.parallel",
     "reward": "octavo.tuning.rewards",
 }

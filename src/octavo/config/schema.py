@@ -118,6 +118,10 @@ class TrainingConfig(Strict):
     """A finished run (its best checkpoint) or a checkpoint in it, whose weights the training begins with. Model and
     tokenizer are that run's. What may differ: data, training, `model.dropout`, `model.context` as far as its positions
     reach, and more tokens in `tokenizer.special`. Empty: weights drawn at random."""
+    adapters: Annotated[PartConfig, PartOf("adapters", "lora")] = Field(
+        {"kind": "none"}, validate_default=True
+    )
+    """What is trained of the model that a run starts from: all of it, or something small beside it."""
     teachers: TeachersConfig = Field({}, validate_default=True)
     """Models to learn from."""
 
@@ -132,6 +136,15 @@ class TrainingConfig(Strict):
             raise ValueError("give steps or epochs, not both")
         if self.teachers.written and self.batch < 2:
             raise ValueError("half of a batch comes from the teachers, so it needs 2 sequences or more")
+        return self
+
+    @model_validator(mode="after")
+    def _adapters_adapt_something(self) -> TrainingConfig:
+        if self.adapters.kind != "none" and self.start_from is None:
+            raise ValueError(
+                f"adapters={self.adapters.kind} leaves the weights as they are, and here they would be drawn at "
+                "random; name a run in start_from, or take adapters=none"
+            )
         return self
 
 

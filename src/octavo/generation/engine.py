@@ -16,6 +16,7 @@ from octavo.generation.sampling import Sampling
 from octavo.generation.slots import Decoder, Precision
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
 from octavo.ground.memory import available_memory, refuse_beyond_memory, room
+from octavo.model.adapters import merged
 from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 
@@ -164,9 +165,9 @@ class Engine:
     def _written(
         self, waiting: Iterator[Stream], at_once: int, sampling: Sampling, decoder: type[Decoder] | None
     ) -> Iterator[tuple[Sample, str]]:
-        self.model.eval()
-        kind = decoder or fastest_decoder(self.model)
-        slots = kind(self.model, slots=at_once, precision=self.precision, window=sampling.window)
+        model = merged(self.model.eval())
+        kind = decoder or fastest_decoder(model)
+        slots = kind(model, slots=at_once, precision=self.precision, window=sampling.window)
         streams = Streams(slots, sampling)
         while True:
             for stream in islice(waiting, streams.room):

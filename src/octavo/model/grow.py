@@ -16,11 +16,23 @@ def grow_vocabulary(model: LanguageModel, vocab_size: int) -> None:
 
     Raises InputError if the model has not these two by the names `embedding` and `lm_head`.
     """
-    embedding, head = getattr(model, "embedding", None), getattr(model, "lm_head", None)
     count = model.vocab_size
     assert vocab_size >= count, f"{vocab_size} tokens are fewer than {count}"
     if vocab_size == count:
         return
+    embedding, head = rows_of(model)
+    tied = head.weight is embedding.weight
+    embedding.weight = _longer(embedding.weight, vocab_size)
+    head.weight = embedding.weight if tied else _longer(head.weight, vocab_size)
+    if head.bias is not None:
+        head.bias = _longer(head.bias, vocab_size)
+    model.vocab_size = embedding.num_embeddings = head.out_features = vocab_size
+
+
+def rows_of(model: LanguageModel) -> tuple[nn.Embedding, nn.Linear]:
+    """A model's embedding and head, each with a row for every token. Raises InputError if it has not these two."""
+    embedding, head = getattr(model, "embedding", None), getattr(model, "lm_head", None)
+    count = model.vocab_size
     if (
         not isinstance(embedding, nn.Embedding)
         or not isinstance(head, nn.Linear)
@@ -30,12 +42,7 @@ def grow_vocabulary(model: LanguageModel, vocab_size: int) -> None:
             f"A {type(model).__name__} cannot take more than its {count:,} tokens.",
             remedy="its embedding and its head would have to be called `embedding` and `lm_head`",
         )
-    tied = head.weight is embedding.weight
-    embedding.weight = _longer(embedding.weight, vocab_size)
-    head.weight = embedding.weight if tied else _longer(head.weight, vocab_size)
-    if head.bias is not None:
-        head.bias = _longer(head.bias, vocab_size)
-    model.vocab_size = embedding.num_embeddings = head.out_features = vocab_size
+    return embedding, head
 
 
 def _longer(rows: Tensor, count: int) -> nn.Parameter:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,6 +79,11 @@ def block_matrices(model: nn.Module) -> list[nn.Parameter]:
     """The matrices inside the modules that repeat, each once."""
     found = (weights for block in blocks_of(model) for weights in block.parameters())
     return list({id(weights): weights for weights in found if weights.ndim == 2}.values())
+
+
+def trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+    """Those that are trained, and not frozen."""
+    return [weights for weights in parameters if weights.requires_grad]
 
 
 def reads_old_names(**names: str) -> Callable[..., None]:

@@ -30,7 +30,14 @@ from octavo.runs.settings import default_recipe, resolve
 from octavo.runs.start import ready_tokenizer
 from octavo.runs.teachers import objective_of, teachers_of
 from octavo.training.estimate import CPU
-from octavo.training.fitting import WHOLE, Fit, estimated, open_ways, refuse_beyond_memory_of
+from octavo.training.fitting import (
+    WHOLE,
+    Fit,
+    estimated,
+    learned_numbers,
+    open_ways,
+    refuse_beyond_memory_of,
+)
 from octavo.training.loop import StepOptions, training_steps
 from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import (
@@ -187,15 +194,19 @@ def counted(
     model, training = recipe.model, recipe.training
     step = estimated(recipe, training, way, vocab_size=vocab_size, precision=precision, device=device)
     memory = step.memory
-    count = model.parameters(vocab_size=vocab_size)
+    learned = learned_numbers(recipe, vocab_size=vocab_size)[0]
+    flops = model.training_flops(vocab_size=vocab_size)
+    if training.adapters.kind != "none":  # no products for the gradients of what stays
+        flops = 2 * model.forward_flops(vocab_size=vocab_size) + 6 * learned
     return {
         "vocabulary": vocab_size,
-        "parameters": count,
+        "parameters": model.parameters(vocab_size=vocab_size),
+        "trained_parameters": learned,
         "parameters_without_head": model.parameters(vocab_size=vocab_size, head=False),
         "memory": {**dataclasses.asdict(memory), "total": memory.total},
         "cache_bytes": model.cache_bytes(),
         "checkpoint_bytes": memory.weights + memory.optimizer,
-        "training_flops_per_token": model.training_flops(vocab_size=vocab_size),
+        "training_flops_per_token": flops,
     }
 
 
@@ -222,6 +233,7 @@ def timed(
     whole = training.accumulation * training.batch
     keep_memory()
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
+    training.adapters.attach(model, added=len(recipe.tokenizer.special), seed=recipe.seed)
     batch = made_up(recipe, vocab_size)
     probe = batch.to("cpu")
     objective = recipe.objective.build()

@@ -35,7 +35,7 @@ from octavo.runs.start import own_batches
 from octavo.runs.teachers import objective_of
 from octavo.runs.tensorboard import TensorBoard
 from octavo.runs.translated import samples_of
-from octavo.training.checkpoint import OTHER, Checkpoint, model_tensors, optimizer_tensors, save_checkpoint
+from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, point, prune
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, StepOptions, training_steps
 from octavo.training.runtime import Runtime, pass_timing, set_threads
@@ -66,7 +66,7 @@ class Session:
         self.recipe, self.steps, self.folder, self.dataset = recipe, steps, folder, dataset
         self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
         if source is not None:
-            source.load_model(model)
+            source.load_trained(model)
         self.model = model.to(runtime.device)
         self.trained = recipe.parallel.build(self.model, self.world)
         self.objective = objective_of(recipe, teachers, runtime.device)
@@ -308,7 +308,7 @@ class Session:
         self.refuse_infinite()
         started, first = time.monotonic(), self.world.first
         weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
-        memory = optimizer_tensors(self.optimizers, keep=first)
+        memory = learning_tensors(self.model, self.optimizers, keep=first)
         others = {} if self.own is None else self.own.tensors(self.progress.step)
         memory |= {OTHER + name: tensor for name, tensor in others.items()}
         if first:

@@ -91,7 +91,9 @@ def find_start(path: Path) -> Checkpoint:
 def default_tree(path: Path) -> dict[str, Any]:
     """The recipe of a run that starts from another where none is named: that run's own, without what taught it."""
     tree = stored_recipe(find_start(path).folder / "config.yaml").model_dump(mode="json")
-    tree["training"] |= {"teachers": {}, "start_from": str(path)}
+    for name in ("teachers", "adapters"):
+        del tree["training"][name]
+    tree["training"]["start_from"] = str(path)
     return {**tree, "description": ""}
 
 
@@ -118,7 +120,12 @@ def with_start(tree: Mapping[str, Any], earlier: Recipe | None = None) -> dict[s
     if isinstance(special, list):
         full["tokenizer"]["special"] = list(dict.fromkeys([*known.tokenizer.special, *special]))
     if earlier is None:
-        refuse_other_model(check(full), known, path)
+        resolved = check(full)
+        refuse_other_model(resolved, known, path)
+        if resolved.training.adapters.kind != "none" and "dropout" in full["model"]:
+            stated = tree.get("model")  # what is small is not dropped as well, unless that is asked for
+            if not (isinstance(stated, Mapping) and "dropout" in stated):
+                full["model"]["dropout"] = 0.0
     return full
 
 

@@ -26,7 +26,7 @@ from octavo.ground.console import Console
 from octavo.ground.files import drop_asides, replace_text, storage_errors
 from octavo.ground.made import put_away
 from octavo.model.build import build_model
-from octavo.model.kind import LanguageModel
+from octavo.model.kind import LanguageModel, trained
 from octavo.runs.advice import idle_options
 from octavo.runs.data import (
     Paths,
@@ -128,17 +128,29 @@ def train(
 
 
 def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -> LanguageModel:
-    """The recipe's model with its first weights. Raises where it could not write after the recipe's prompts: now, not
-    after the training."""
+    """The recipe's model with its first weights and its adapters. Raises where it could not write after the recipe's
+    prompts: now, not after the training."""
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
     model.take_text(dataset.train.tokens, held_out)
     for prompt in prompts_of(recipe, dataset, model.context)[0]:
         Engine(model, dataset.tokenizer).prompt_ids(prompt)
+    recipe.training.adapters.attach(model, added=len(dataset.tokenizer.added), seed=recipe.seed)
     return model
 
 
-def begin_with(start: Start, model: LanguageModel, dataset: Dataset, held_out: np.ndarray | None) -> None:
-    """Give the model the weights that it starts from; the text is its own."""
+def begin_with(
+    start: Start,
+    model: LanguageModel,
+    recipe: Recipe,
+    dataset: Dataset,
+    held_out: np.ndarray | None,
+    *,
+    goes_on: bool,
+) -> None:
+    """Give the model the weights that it starts from, unless it goes on from a checkpoint that holds all of them; the
+    text is its own."""
+    if goes_on and recipe.training.adapters.kind == "none":
+        return
     start.fill(model)
     model.take_text(dataset.train.tokens, held_out, learned=True)
 
@@ -244,14 +256,14 @@ def train_in(
     batches = with_rows_held_out(batches, held_out, recipe, dataset)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
-    if start is not None and source is None:
-        begin_with(start, model, dataset, held_out)
+    if start is not None:
+        begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
     if world.first:
         told = None if earlier else {"recipe": name, **described(teachers, folder.written)}
         if told is not None and start is not None:
             told |= keep_start(folder, model, start)
         note_down(folder, recipe, dataset, runtime, told)
-    announce(recipe, dataset, batches, runtime, sum(p.numel() for p in model.parameters()), console)
+    announce(recipe, dataset, batches, runtime, model, console)
     session = Session(
         recipe=recipe,
         steps=steps,
@@ -276,11 +288,19 @@ def train_in(
 
 
 def announce(
-    recipe: Recipe, dataset: Dataset, batches: Batches, runtime: Runtime, parameters: int, console: Console
+    recipe: Recipe,
+    dataset: Dataset,
+    batches: Batches,
+    runtime: Runtime,
+    model: LanguageModel,
+    console: Console,
 ) -> None:
     """Say what is about to be trained, and which options change nothing."""
+    count = recipe.model.parameters(vocab_size=dataset.tokenizer.vocab_size)
+    learned = sum(weights.numel() for weights in trained(model.parameters()))
+    beside = "" if recipe.training.adapters.kind == "none" else f" and {learned:,} that are trained"
     console.say(
-        f"{parameters:,} parameters, {len(dataset.train.tokens):,} training tokens, vocabulary "
+        f"{count:,} parameters{beside}, {len(dataset.train.tokens):,} training tokens, vocabulary "
         f"{dataset.tokenizer.vocab_size:,}, {steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
     )
     steps = total_steps(recipe, batches)

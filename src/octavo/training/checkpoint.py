@@ -18,11 +18,15 @@ from torch.optim import Optimizer
 
 from octavo.errors import CheckpointError
 from octavo.ground.files import usual_rights
+from octavo.model.adapters import adapted, apart, joined
 from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
 from octavo.training.sharding import part_of, whole
 
 OTHER = "other."
 """Begins the names in state.safetensors of what is no optimizer's."""
+
+TRAINED = "trained."
+"""Begins the names there of weights that are trained beside frozen ones, which a checkpoint holds only joined."""
 
 
 class Checkpoint(CheckpointFolder):
@@ -31,6 +35,17 @@ class Checkpoint(CheckpointFolder):
     def load_model(self, model: nn.Module) -> None:
         """Fill a model of the same shape with the weights."""
         fill_model(model, read_tensors(self.folder / "model.safetensors"), self.folder)
+
+    def load_trained(self, model: nn.Module) -> None:
+        """Fill a model that goes on to be trained, to the bit; one with adapters holds what it began with already."""
+        if not adapted(model):
+            return self.load_model(model)
+        weights = self._named(TRAINED)
+        expected = {name: each.shape for name, each in model.named_parameters() if each.requires_grad}
+        if {name: each.shape for name, each in weights.items()} != expected:
+            raise CheckpointError(f"{self.folder} does not hold the adapters of this model.")
+        model.load_state_dict(weights, strict=False)
+        return None
 
     def load_optimizers(self, optimizers: Sequence[Optimizer]) -> None:
         """Fill freshly built optimizers with their saved state."""
@@ -50,15 +65,17 @@ class Checkpoint(CheckpointFolder):
 
     def others(self) -> dict[str, Tensor]:
         """What was saved beside the optimizers' state, by name."""
+        return self._named(OTHER)
+
+    def _named(self, prefix: str) -> dict[str, Tensor]:
         tensors = read_tensors(self.folder / "state.safetensors")
-        return {
-            name.removeprefix(OTHER): tensor for name, tensor in tensors.items() if name.startswith(OTHER)
-        }
+        return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
 
 
 def fill_model(model: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
     """Fill a model of the same shape with weights by name, which come from `source`. CheckpointError where they do not
     fit."""
+    weights = apart(model, weights)
     try:
         missing, unexpected = model.load_state_dict(weights, strict=False)
     except RuntimeError as error:
@@ -89,14 +106,25 @@ def optimizer_tensors(optimizers: Sequence[Optimizer], *, keep: bool = True) -> 
 
 
 def model_tensors(model: nn.Module, *, keep: bool = True) -> dict[str, Tensor]:
-    """The weights by name, a shared one once, and the constants (buffers) that the model saves with them.
+    """The weights by name, a shared one once, and the constants (buffers) that the model saves with them; those in
+    pieces joined.
 
     Of weights that are cut into parts every process must call it; one that does not `keep` them gives its parts, and
     gets nothing.
     """
     saved = model.state_dict().keys()
     constants = ((name, buffer) for name, buffer in model.named_buffers() if name in saved)
-    return _gathered(chain(model.named_parameters(), constants), keep)
+    return joined(model, _gathered(chain(model.named_parameters(), constants), keep))
+
+
+def learning_tensors(
+    model: nn.Module, optimizers: Sequence[Optimizer], *, keep: bool = True
+) -> dict[str, Tensor]:
+    """What else than its weights a model needs to be trained further: the optimizers' state, and where it has adapters,
+    these. See `model_tensors`."""
+    pieces = model.named_parameters() if adapted(model) else ()
+    beside = _gathered(((TRAINED + name, each) for name, each in pieces if each.requires_grad), keep)
+    return optimizer_tensors(optimizers, keep=keep) | beside
 
 
 def _gathered(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
@@ -122,7 +150,7 @@ def save_checkpoint(
 ) -> Checkpoint:
     """Write the checkpoint of `step` durably; returns it. Raises StorageError and leaves nothing when it cannot.
 
-    `weights` are `model_tensors`, `memory` is `optimizer_tensors`, and under `OTHER` what else is to be kept.
+    `weights` are `model_tensors`, `memory` is `learning_tensors`, and under `OTHER` what else is to be kept.
     """
 
     def put_tensors(folder: Path) -> None:

@@ -23,14 +23,15 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 from octavo.config import PartConfig
 from octavo.dataset.batch import Batch
 from octavo.dataset.batches import WindowsConfig
-from octavo.model.kind import FLOAT_BYTES, ModelConfig
+from octavo.model.adapters import NoAdaptersConfig
+from octavo.model.kind import FLOAT_BYTES, ModelConfig, trained
 from octavo.model.tables import table_parameters, table_parts, without_tables
 from octavo.training.objective import NextTokenConfig
 from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
 
 CPU = torch.device("cpu")
-WINDOWS, NEXT_TOKEN = WindowsConfig(), NextTokenConfig()
+WINDOWS, NEXT_TOKEN, ALL_TRAINED = WindowsConfig(), NextTokenConfig(), NoAdaptersConfig()
 
 # glibc gives pieces below 32 MiB back late and not whole: measured, as much again as the activations, up to this.
 KEPT_BY_ALLOCATOR = 96 << 20
@@ -118,6 +119,8 @@ def estimate_step(
     device: torch.device = CPU,
     objective: PartConfig = NEXT_TOKEN,
     batches: PartConfig = WINDOWS,
+    adapters: PartConfig = ALL_TRAINED,
+    added: int = 0,
 ) -> StepEstimate:
     """One step, with `rows` sequences of T positions at once; `accumulates` where a step has more than one such part.
     What a batch holds besides, such as segments, for which attention needs a mask, `batches` tell.
@@ -127,17 +130,17 @@ def estimate_step(
     """
     example = batches.example(rows, config.context).widened(vocab_size).to(CPU)
     config = config.as_estimated(device, segments=(example.segments, example.prefix) != (None, None))
-    tables, config = tables_of(config, rows=rows), without_tables(config)
+    tables = tables_of(config, rows=rows, stay=adapters.kind != "none")
+    config = without_tables(config)
     with FakeTensorMode():
         model = config.build(vocab_size=vocab_size).train()
+        adapters.attach(model, added=added, seed=0)
         if recompute:
             recompute_blocks(model)
-        batch = _zeros_like(example)
-        parameters, optimizers = list(model.parameters()), optimizer.build(model)
+        parameters, optimizers, batch = list(model.parameters()), optimizer.build(model), _zeros_like(example)
         weights = _bytes(parameters)
-        if accumulates:
-            for parameter in parameters:
-                parameter.grad = torch.zeros_like(parameter)
+        for parameter in trained(parameters) if accumulates else ():
+            parameter.grad = torch.zeros_like(parameter)
         part, update = OperationCounter(), OperationCounter()
         part.hold([*parameters, *model.buffers(), *_gradients(parameters)])
         with part:
@@ -146,14 +149,12 @@ def estimate_step(
             loss.backward()
         del loss
         gradients = _gradients(parameters)
-        for one in optimizers:  # the first update is the one that makes the state
-            one.step()
+        _update(optimizers)  # the first one makes the state
         state = _bytes(_state(optimizers))
         update.hold([*parameters, *gradients, *_state(optimizers)])
         before, gradient_bytes = update.held, _bytes(gradients)
         with update:
-            for one in optimizers:
-                one.step()
+            _update(optimizers)
     activations = max(part.peak - weights - gradient_bytes, update.peak - before)
     return StepEstimate(
         memory=Memory(
@@ -168,6 +169,11 @@ def estimate_step(
     )
 
 
+def _update(optimizers: Iterable[torch.optim.Optimizer]) -> None:
+    for one in optimizers:
+        one.step()
+
+
 def _zeros_like(batch: Batch[Tensor]) -> Batch[Tensor]:
     """The same fields, by the rules of the mode that is on: without content, in a fake one."""
     shapes = [(name, value.shape, value.dtype) for name, value in batch.items()]
@@ -178,14 +184,15 @@ def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
-def tables_of(config: ModelConfig, *, rows: int) -> Memory:
-    """What tables take: their gradients are sparse, which shapes alone cannot be, so they are counted."""
+def tables_of(config: ModelConfig, *, rows: int, stay: bool = False) -> Memory:
+    """What tables take: their gradients are sparse, which shapes alone cannot be, so they are counted. `stay`: they are
+    not trained."""
     parts = table_parts(config).values()
     looked_up = rows * config.context * sum(part.tables * config.width for part in parts)
     return Memory(
         weights=FLOAT_BYTES * table_parameters(config),
-        gradients=FLOAT_BYTES * looked_up,
-        optimizer=FLOAT_BYTES * sum(part.rows for part in parts),
+        gradients=0 if stay else FLOAT_BYTES * looked_up,
+        optimizer=0 if stay else FLOAT_BYTES * sum(part.rows for part in parts),
         activations=0,
     )
 

@@ -18,7 +18,7 @@ from octavo.config.schema import TrainingConfig
 from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.ground.memory import available_memory, refuse_beyond_memory
-from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig, block_matrices
+from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig, block_matrices, trained
 from octavo.model.tables import table_parameters
 from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
@@ -154,8 +154,8 @@ def try_out(
 
     Raises torch.OutOfMemoryError.
     """
-    count = sum(weights.numel() for weights in model.parameters())
-    matrices = sum(weights.numel() for weights in block_matrices(model))
+    count = sum(weights.numel() for weights in trained(model.parameters()))
+    matrices = sum(weights.numel() for weights in trained(block_matrices(model)))
     state = training.optimizer.state_size(parameters=count, matrices=matrices)
     accumulates = training.accumulation > 1 or runtime.micro_batch is not None
     model.to(runtime.device).train()
@@ -193,7 +193,21 @@ def estimated(
         device=device,
         objective=recipe.objective,
         batches=recipe.batches,
+        adapters=training.adapters,
+        added=len(recipe.tokenizer.special),
     )
+
+
+def learned_numbers(recipe: Recipe, *, vocab_size: int) -> tuple[int, int]:
+    """How many numbers are trained, and how many of them in the matrices of the blocks."""
+    config, adapters = recipe.model, recipe.training.adapters
+    if adapters.kind == "none":
+        return config.parameters(vocab_size=vocab_size), config.block_matrix_parameters()
+    with torch.device("meta"):
+        model = config.build(vocab_size=vocab_size)
+        adapters.attach(model, added=len(recipe.tokenizer.special), seed=0)
+    every, matrices = trained(model.parameters()), trained(block_matrices(model))
+    return sum(weights.numel() for weights in every), sum(weights.numel() for weights in matrices)
 
 
 def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> float:
@@ -209,14 +223,15 @@ def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: 
     return step + KEPT_BY_ALLOCATOR
 
 
-def least(model: ModelConfig, training: TrainingConfig, *, vocab_size: int) -> int:
+def least(recipe: Recipe, *, vocab_size: int) -> int:
     """Fewer bytes than training holds in any of its `ways`: weights, the optimizer's memory, the tokens of a batch, and
     either the gradients or what a forward pass leaves where every block is computed again.
     """
+    model, training = recipe.model, recipe.training
     count = model.parameters(vocab_size=vocab_size)
-    dense = count - table_parameters(model)  # the gradients of tables are sparse
-    matrices = model.block_matrix_parameters()
-    state = training.optimizer.state_size(parameters=dense, matrices=matrices)
+    learned, matrices = learned_numbers(recipe, vocab_size=vocab_size)
+    dense = max(0, learned - table_parameters(model))  # the gradients of tables are sparse
+    state = training.optimizer.state_size(parameters=dense, matrices=min(dense, matrices))
     rows = (
         1 if training.micro_batch == "auto" else min(training.micro_batch or training.batch, training.batch)
     )
@@ -229,7 +244,7 @@ def refuse_beyond_memory_of(recipe: Recipe, *, vocab_size: int, processes: int =
     """Raise InputError, before a byte is taken, where training on this processor certainly needs more than there is."""
     device = recipe.training.device
     if processes == 1 and (device == "cpu" or (device == "auto" and accelerator() is None)):
-        need = least(recipe.model, recipe.training, vocab_size=vocab_size)
+        need = least(recipe, vocab_size=vocab_size)
         refuse_beyond_memory(need, "Training this model takes")
 
 

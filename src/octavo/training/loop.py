@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from octavo.dataset.batch import Batch
 from octavo.errors import DivergedError
+from octavo.model.kind import trained
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.parallel import gradients_sent
 from octavo.training.sharding import held, is_part
@@ -78,7 +79,7 @@ def training_steps(
     is waited for once a step. Raises DivergedError, before any weight is touched, when the loss or a gradient is not
     finite.
     """
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    parameters = trained(model.parameters())
     device, world = parameters[0].device, options.world
     for step in steps:
         world.beat(f"step {step + 1}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
 from octavo.config.parts import LARGEST, PartConfig, Strict, register
-from octavo.model.kind import block_matrices
+from octavo.model.kind import block_matrices, trained
 from octavo.model.tables import gate_parameters, sparse_parameters
 from octavo.training.precision import fast_bfloat16
 from octavo.training.sharding import held, part_of, whole
@@ -129,10 +129,10 @@ def rows_of(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def tables_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """(tables that are looked up row by row, everything else but gates), each parameter once."""
-    tables = sparse_parameters(model)
+    """(tables that are looked up row by row, everything else but gates) of what is trained, each parameter once."""
+    tables = trained(sparse_parameters(model))
     inside = {id(p) for p in (*tables, *gate_parameters(model))}
-    return tables, [p for p in model.parameters() if id(p) not in inside]
+    return tables, [p for p in trained(model.parameters()) if id(p) not in inside]
 
 
 def matrices_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
@@ -171,7 +171,7 @@ class OptimizerConfig(PartConfig):
 
     def build(self, model: nn.Module) -> list[Optimizer]:
         """The optimizers; the first is the main one."""
-        tables, gates = sparse_parameters(model), gate_parameters(model)
+        tables, gates = trained(sparse_parameters(model)), trained(gate_parameters(model))
         rows = [RowAdagrad(tables, lr=self.table_rate)] if tables else []
         mixing = AdamSettings(learning_rate=self.gate_rate, weight_decay=0.0)
         return with_base_rates([*self.dense(model), *rows, *([mixing.over(gates)] if gates else [])])
@@ -279,7 +279,7 @@ class MuonConfig(OptimizerConfig):
             weight_decay=self.weight_decay,
             rounds=self.rounds,
         )
-        return [muon, self.rest.over(rest)]
+        return [muon, *([self.rest.over(rest)] if rest else [])]
 
     def state_size(self, *, parameters: int, matrices: int) -> int:
         """See the base class: one momentum for matrices, two moments for the rest."""

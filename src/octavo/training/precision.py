@@ -70,7 +70,8 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # pyrefly: ignore
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:  # pyrefly: ignore
         rows, short = ctx.saved_tensors
         gradient = gradient.reshape(-1, gradient.size(-1)).bfloat16()
-        return (gradient @ short).to(ctx.dtype).view(ctx.shape), (gradient.T @ rows).float()
+        to_weight = (gradient.T @ rows).float() if ctx.needs_input_grad[1] else None  # not to a frozen one
+        return (gradient @ short).to(ctx.dtype).view(ctx.shape), to_weight

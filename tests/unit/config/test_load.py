@@ -184,6 +184,10 @@ def test_one_problem_is_one() -> None:
             "training.optimizer.rest.beta is not an option; did you mean training.optimizer.rest.betas or ",
         ),
         (
+            {"training": {"adapters": {"kind": "none", "rank": 4}}},
+            "training.adapters.rank is no option of training.adapters=none, but of lora",
+        ),
+        (
             {"model": {"norm": "rsm"}},
             "model.norm: there is no norm 'rsm'; did you mean rms? (there are: layer, ",
         ),

@@ -43,7 +43,7 @@ def test_the_least_is_less_than_every_way_needs(tree: dict, precision: str) -> N
     need = estimated(recipe, training, open_ways[-1], vocab_size=300, precision=precision).memory
     held = need.total - need.allocator  # what the C library keeps is no need
     tokens = 16 * training.batch * model.context  # an estimate has the tokens of one part
-    assert least(model, training, vocab_size=300) <= held + tokens
+    assert least(recipe, vocab_size=300) <= held + tokens
 
 
 def test_ways_are_all_parts_of_a_batch() -> None:
@@ -55,7 +55,7 @@ def test_ways_are_all_parts_of_a_batch() -> None:
 
 def test_what_fits_is_not_refused_and_what_does_not_is(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = check({"training": {"device": "cpu"}})
-    need = least(recipe.model, recipe.training, vocab_size=300)
+    need = least(recipe, vocab_size=300)
     monkeypatch.setattr(memory, "room", lambda: need)
     refuse_beyond_memory_of(recipe, vocab_size=300)
     monkeypatch.setattr(memory, "room", lambda: need - 1)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import octavo
@@ -44,6 +45,18 @@ def exported(run: Path) -> Path:
     (found,) = export(run, ["hf"], out)
     assert (found.folder, found.missed) == (out, [])
     return out
+
+
+@pytest.mark.slow
+def test_what_adapters_learned_is_proven_too(run: Path, tmp_path: Path) -> None:
+    tuned = tmp_path / "tuned"
+    words = [f"training.start_from={run}", "training.adapters.rank=4", "tokenizer.special=[<|user|>]"]
+    words += ["training.optimizer.learning_rate=0.1", "training.steps=6"]
+    octavo.train(None, run.parent / "text.txt", tuned, overrides=words, quiet=True)
+    (found,) = export(tuned, ["hf"], tmp_path / "hf")
+    assert not found.missed
+    before, after = (Run.open(path).logits("KING:") for path in (run, tuned))
+    assert np.abs(after[:, :-1] - before).max() > 0.01
 
 
 def test_it_is_proven_and_verified(exported: Path) -> None:

@@ -11,6 +11,7 @@ from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
 from octavo.dataset.batches import DocumentsConfig
 from octavo.model import attention, gpt_config
+from octavo.model.adapters import LowRankConfig
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
 from octavo.model.native import library
@@ -89,6 +90,38 @@ def test_the_peak_is_that_of_a_real_step(config: GPTConfig) -> None:
         (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
     memory = estimate_step(config, SGDConfig(), vocab_size=V, rows=B).memory
     assert memory.weights + memory.gradients + memory.activations == counter.peak
+
+
+@pytest.mark.parametrize(("kind", "recompute"), [("adamw", False), ("muon", True)])
+def test_adapters_are_counted_and_what_they_leave_alone_is_not(kind: str, recompute: bool) -> None:
+    config = GPTConfig.model_validate({"layers": 3, "width": 32, "heads": 4, "context": 12, "kv_heads": 2})
+    adapters, part = LowRankConfig(rank=2), parts("optimizer")[kind]()
+    model = build_model(config, vocab_size=V, seed=0).train()
+    adapters.attach(model, added=4, seed=0)
+    if recompute:
+        recompute_blocks(model)
+    optimizers = part.build(model)
+    inputs, counter = tokens(config), OperationCounter()
+    counter.hold([*model.parameters(), *model.buffers()])
+    with counter:
+        (NEXT_TOKEN.loss(model, Batch(inputs, inputs)).total / inputs.numel()).backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    options = {"vocab_size": V, "rows": B, "recompute": recompute}
+    memory = estimate_step(config, part, adapters=adapters, added=4, **options).memory
+    learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert memory.weights == 4 * sum(p.numel() for p in model.parameters())
+    kept = {
+        p.grad.untyped_storage().data_ptr(): p.grad.untyped_storage()
+        for p in model.parameters()
+        if p.requires_grad
+    }
+    assert memory.gradients == sum(storage.nbytes() for storage in kept.values())
+    assert 4 * learned <= memory.gradients <= 4 * (learned + 2 * V * config.width)
+    assert memory.optimizer == sum(t.nbytes for t in optimizer_tensors(optimizers).values())
+    assert memory.gradients + memory.activations >= counter.peak - memory.weights
+    whole = estimate_step(config, part, **options).memory
+    assert memory.optimizer + memory.gradients < whole.optimizer + whole.gradients
 
 
 @pytest.mark.parametrize("recompute", [False, True])

@@ -14,6 +14,8 @@ NGRAMS = {"kind": "hashed", "longest": 3, "buckets": 41}
 MUON = {"optimizer": "muon", "steps": 50, "model": {"kv_heads": 1, "ngrams": NGRAMS}}
 SGD = {"optimizer": "sgd", "steps": 50, "accumulation": 3, "model": {"positions": "rotary"}}
 
+ADAPTERS = {"steps": 8, "model": {"tied": True}, "adapters": {"rank": 4}}
+
 
 def compare(size: int, cases: list[dict[str, Any]]) -> None:
     """Each case by so many processes against the same one by this process alone."""
@@ -33,6 +35,12 @@ def test_two_processes_train_as_one() -> None:
 
 def test_muon_in_parts_is_muon() -> None:
     compare(2, [{**MUON, "kind": "fsdp"}, {**MUON, "kind": "ddp"}])
+
+
+@pytest.mark.slow
+def test_adapters_and_frozen_weights_in_parts() -> None:
+    pairs = [("fsdp", "adamw"), ("ddp", "adamw"), ("fsdp", "muon")]
+    compare(2, [{**ADAPTERS, "kind": kind, "optimizer": optimizer} for kind, optimizer in pairs])
 
 
 @pytest.mark.slow

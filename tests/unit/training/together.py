@@ -23,7 +23,7 @@ from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
 from octavo.training import optimizers
-from octavo.training.checkpoint import model_tensors, optimizer_tensors
+from octavo.training.checkpoint import learning_tensors, model_tensors
 from octavo.training.loop import StepOptions, training_steps
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.parallel import gradients_sent
@@ -53,6 +53,8 @@ def train(case: dict[str, Any], world: World) -> dict[str, Any]:
 
 def trained_by(case: dict[str, Any], world: World) -> dict[str, Any]:
     model = build_model(config(**case.get("model", {})), vocab_size=V, seed=0)
+    if "adapters" in case:
+        parts("adapters")["lora"](**case["adapters"]).attach(model, added=3, seed=0)
     trained = parts("parallel")[case["kind"]]().build(model, world)
     optimizer = parts("optimizer")[case["optimizer"]]()
     built = optimizer.build(model)
@@ -66,7 +68,7 @@ def trained_by(case: dict[str, Any], world: World) -> dict[str, Any]:
         options=StepOptions(accumulation=case.get("accumulation", 1), clip=0.5, world=world),
     )
     found = [asdict(info) for info in infos]
-    tensors = {**model_tensors(model), **optimizer_tensors(built)}
+    tensors = {**model_tensors(model), **learning_tensors(model, built)}
     return {
         "infos": found,
         "tensors": {name: tensor.double().norm().item() for name, tensor in tensors.items()},
@@ -108,7 +110,7 @@ def run(size: int, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     size, cases = int(sys.argv[1]), json.loads(sys.argv[2])
-    for room in ("parallel", "optimizer"):
+    for room in ("parallel", "optimizer", "adapters"):
         parts(room)
     check({"corpus": {"kind": "files"}})
     with socket.create_server(("127.0.0.1", 0)) as free:
