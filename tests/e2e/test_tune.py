@@ -69,6 +69,10 @@ def tuned(octavo: Octavo, finished: Path, talk: Path) -> Path:
 def test_a_tuned_run_is_a_run_like_any_other(octavo: Octavo, tuned: Path, talk: Path) -> None:
     found = json.loads((tuned / "evaluation.json").read_text())
     assert set(found["baselines"]) == {"uniform", "start"} and "bits_per_byte" not in found
+    assert (
+        found["answers"]["seeds"] == 3
+        and "Answers, before and after" in (tuned / "report/index.html").read_text()
+    )
     evaluated = octavo("eval", tuned, "--json")
     assert evaluated.code == 0, evaluated.err
     assert json.loads(evaluated.out)["val_loss"] == pytest.approx(found["val_loss"], rel=1e-6)
@@ -140,6 +144,12 @@ def test_bad_conversations_are_named(
 def test_what_cannot_be_tuned(octavo: Octavo, finished: Path, talk: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     refused(sft(octavo, tmp_path / "none", out, talk), "does not exist")
+    refused(octavo("plan", "tune-sft"), "names none", "--base RUN")
+    assert octavo("plan", "tune-sft", "--base", finished, "--no-time").code == 0
+    few = chats(tmp_path / "few.jsonl", [{"prompt": "who?", "completion": "it"}])
+    alone = sft(octavo, finished, out, few)
+    refused(alone, "would be empty", "Give more text")
+    assert "contiguous" not in alone.err  # which would cut conversations apart
     refused(octavo("train", "tune-sft", "--text", talk, "--out", out), "training.start_from=RUN")
     refused(sft(octavo, finished, out, talk, "split=contiguous"), "would cut conversations apart")
     refused(sft(octavo, finished, out, talk, "tokenizer=byte"), "has its model and its tokenizer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -28,6 +29,11 @@ TimeStep = Annotated[
 ]
 
 
+Base = Annotated[
+    Path | None, Parameter(help="The run that the training would start from, for the recipes of octavo tune.")
+]
+
+
 Ship = Annotated[
     bool, Parameter(help="Say instead what other libraries can say of the model, and how.", negative="")
 ]
@@ -44,6 +50,7 @@ def plan_command(
     recipe: RecipeName = None,
     *overrides: Overrides,
     text: Text = None,
+    base: Base = None,
     vocabulary: Annotated[
         int | None, Parameter(help="Vocabulary size to count with when there is no text.")
     ] = None,
@@ -61,9 +68,9 @@ def plan_command(
 
     octavo plan --text book.txt
 
-    octavo plan ten-minutes --text book.txt model.layers=12 --json
-
     octavo plan tinystories-gpt2 --text stories.txt --on rtx4090,8xh100
+
+    octavo plan tune-sft --base runs/minute --text chats.jsonl
 
     octavo plan shakespeare-char-modern --ship
     """
@@ -74,7 +81,8 @@ def plan_command(
     if "list" in names:
         return show_machines(json=json)
     recipe, overrides = split_recipe(recipe, overrides)
-    text, settings = split_overrides(text, overrides)
+    named = (f"training.start_from={base}",) if base else ()
+    text, settings = split_overrides(text, (*named, *overrides))
     found, said = (recipe, None) if recipe is not None else default_recipe(settings)
     if ship:
         return show_targets(found, settings, json=json)

@@ -55,13 +55,12 @@ def split_text(
     for name, part in zip(PARTS, chosen, strict=False):
         if not part.characters.sum():
             count = f"{len(text.starts):,} document{'s' * (len(text.starts) != 1)}"
-            other = "" if how == "contiguous" else ", or try split=contiguous"
             shares = f"validation={validation:g}" + (f" and test={test:g}" if test else "")
             which = "share, or test=0" if test else "validation share"
             raise CorpusError(
                 f"With {count} of {text.total_characters:,} characters in all, split={how} and "
                 f"{shares}, the {name} part would be empty.",
-                remedy=f"Give more text, or another {which}{other}.",
+                remedy=f"Give more text, or another {which}.",
             )
     if removed:
         what = "document that repeats" if removed == 1 else "documents that repeat"

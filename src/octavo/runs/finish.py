@@ -15,7 +15,7 @@ from octavo.generation import Sampling
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.report import ReportData, write_report
-from octavo.runs import cost, preferred, validity
+from octavo.runs import answers, cost, preferred, validity
 from octavo.runs.cost import cost_of_tuning
 from octavo.runs.evaluate import as_it_started, evaluation, last_step, whole_split, with_texts
 from octavo.runs.folder import RunFolder
@@ -46,6 +46,7 @@ def finish(
         result |= cost_of_tuning(run, model, runtime, console)
         if "wishes" in result and run.started is not None:
             result["wishes"]["before"] = wishes_before(run.started, dataset, run.config)
+        result |= answers.beside_base(run, dataset)
         texts = write_samples(folder.samples, run.step, model, dataset, run.config)
     result["seconds"] = {"training": Progress.of(Run.open(folder.path, checkpoint="last").checkpoint).seconds}
     result["seconds"] |= {
@@ -150,7 +151,7 @@ def verdict(result: dict[str, Any]) -> list[str]:
             f"It keeps {wishes['kept']['mean']:.0%} of the wishes in {wishes['asked']} combinations that it never saw"
             f"{before}; {wishes['all_kept']['mean']:.0%} of the stories keep all."
         )
-    said += preferred.said(result)
+    said += [*preferred.said(result), *answers.said(result)]
     if "cost" in result:
         said.append(cost.said(result["cost"]))
     if "validity" in result:

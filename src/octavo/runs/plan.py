@@ -79,6 +79,7 @@ def plan(
     machines = [find_machine(name) for name in on]
     recipe = default_recipe(overrides)[0] if recipe is None else recipe
     resolved = resolve(recipe, text, overrides, needs_text=False)
+    refuse_without_base(resolved)
     has_text = not resolved.lacks_text
     facts, size = told_by_text(resolved, console) if has_text else without_text(resolved, vocab_size)
     notes: list[str] = []
@@ -161,6 +162,15 @@ def as_here(found: Mapping[str, Any]) -> dict[str, Any]:
         "micro_batch": found["micro_batch"],
         "recompute": found["recompute"],
     }
+
+
+def refuse_without_base(recipe: Recipe) -> None:
+    """Raise InputError for a recipe whose model is that of a run which it does not name."""
+    if recipe.objective.tunes and recipe.training.start_from is None:
+        raise InputError(
+            "This recipe tunes a model that was trained, and names none.",
+            remedy="octavo plan RECIPE --base RUN, or training.start_from=RUN",
+        )
 
 
 def refuse_wrong_numbers(vocab_size: int | None, price: float | None) -> None:

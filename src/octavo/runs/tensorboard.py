@@ -8,6 +8,15 @@ from typing import Any
 from octavo.errors import MissingExtra
 
 
+def writer() -> Any:
+    """What writes event files. Raises MissingExtra."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtra("tensorboard", "tensorboard", "logging.tensorboard") from error
+    return SummaryWriter
+
+
 class TensorBoard:
     """Writes every number of a metrics row as a scalar named event/key."""
 
@@ -17,11 +26,7 @@ class TensorBoard:
     @classmethod
     def open(cls, folder: Path) -> TensorBoard:
         """Event files in `folder`/tensorboard; raises MissingExtra."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingExtra("tensorboard", "tensorboard", "logging.tensorboard") from error
-        return cls(SummaryWriter(str(folder / "tensorboard")))
+        return cls(writer()(str(folder / "tensorboard")))
 
     def write(self, row: dict[str, Any]) -> None:
         """One row."""

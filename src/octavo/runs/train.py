@@ -20,7 +20,7 @@ from octavo.config import (
 from octavo.config.own import changed_parts
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
-from octavo.errors import CheckpointError, ConfigError, CorpusError, DivergedError, InputError
+from octavo.errors import CheckpointError, ConfigError, CorpusError, DivergedError, InputError, MissingExtra
 from octavo.generation import Engine
 from octavo.ground.console import Console
 from octavo.ground.files import drop_asides, replace_text, storage_errors
@@ -48,6 +48,7 @@ from octavo.runs.session import Session, prompts_of
 from octavo.runs.settings import continued, default_recipe, resolve
 from octavo.runs.start import Start, begun_with, keep_start
 from octavo.runs.teachers import described, open_teachers, with_written
+from octavo.runs.tensorboard import writer
 from octavo.runs.together import decisions, gather, heard, prepared
 from octavo.training.checkpoint import Checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, list_checkpoints, newest_whole, point, sweep
@@ -120,7 +121,7 @@ def train(
             with folder.lock() if world.first else nullcontext():
                 try:
                     return train_in(folder, resolved, console, world, hooks, name=name)
-                except InputError:
+                except (InputError, MissingExtra):
                     # Where nothing began, the mended command can use the name.
                     if world.first and not resume and not folder.manifest.is_file():
                         folder.made.take_back()
@@ -322,7 +323,9 @@ def run_to_the_end(session: Session) -> None:
 
 
 def begin(folder: RunFolder, recipe: Recipe) -> None:
-    """Make the folder a run."""
+    """Make the folder a run. Raises MissingExtra."""
+    if recipe.logging.tensorboard:
+        writer()
     replace_text(folder.made.file(folder.config), to_yaml(recipe))
     with storage_errors(folder.path):
         folder.made.folder(folder.samples)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import octavo
-from octavo.errors import ConfigError, CorpusError
+from octavo.errors import ConfigError, CorpusError, MissingExtra
 from unit.runs.small import RECIPE
+
+
+@pytest.mark.parametrize(
+    ("package", "setting"),
+    [("tiktoken", "tokenizer=gpt2"), ("torch.utils.tensorboard", "logging.tensorboard=true")],
+)
+def test_where_an_extra_is_missing_nothing_is_left(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, setting: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra):
+        octavo.train(RECIPE, text=text, out=tmp_path / "run", overrides=[setting], quiet=True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_train_generate_evaluate_open_resume_replay(text: Path, tmp_path: Path) -> None:
