@@ -51,6 +51,7 @@ def test_every_run_from_conversations_shows_its_answers_beside_its_bases(
     talk.write_text("".join(json.dumps(record) + "\n" for record in records))
     words = [f"training.start_from={base.path}", "model.context=32", "training.precision=float32"]
     words += ["training.optimizer.learning_rate=0.02", "validation=0.3", "sampling.tokens=12"]
+    words += ["training.epochs=25", "training.schedule=constant", "sampling.temperature=0.2"]
     octavo.train("instructions", talk, tmp_path / "run", overrides=words, console=QUIET)
     result = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     found = result["answers"]
