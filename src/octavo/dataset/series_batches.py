@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from octavo.config.parts import register
 from octavo.dataset.batch import Batch
@@ -34,10 +35,15 @@ class ShortSeriesError(CorpusError):
 
 
 class SeriesWindows(Batches):
-    """Windows of T + 1 rows that begin anywhere in any series, each place as likely as the other."""
+    """Windows of T + 1 rows that begin anywhere in any series, each place as likely as the other.
 
-    def __init__(self, stream: Stream, *, seed: int) -> None:
+    Args:
+        stretch: see `SeriesBatchesConfig`.
+    """
+
+    def __init__(self, stream: Stream, *, seed: int, stretch: float = 0.0) -> None:
         self.size, self._rows, self._seed = len(stream.tokens), stream.array, seed
+        self._stretch = stretch
         self._channels = channels_of(stream)
         spans = series_in((stream.tokens, stream.starts))
         choices = np.array([end - begin - stream.context for begin, end in spans])
@@ -52,12 +58,18 @@ class SeriesWindows(Batches):
 
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
         # The step is part of the generator's counter, so no state is carried from one to the next.
-        raw = np.random.Philox(key=self._seed, counter=(step << 128) | (micro << 64)).random_raw(self._batch)
+        bits = np.random.Philox(key=self._seed, counter=(step << 128) | (micro << 64))
+        raw = bits.random_raw(self._batch)
         chosen = ((raw >> np.uint64(11)) * 2.0**-53 * self._edges[-1]).astype(np.int64)
         series = np.searchsorted(self._edges, chosen, side="right")
         inside = chosen - np.concatenate([[0], self._edges[:-1]])[series]
         begins = self._begins[series] + inside
-        return as_batch(self._rows[begins[:, None] + self._columns], self._channels)
+        windows = self._rows[begins[:, None] + self._columns]
+        if self._stretch:
+            factors = np.exp(self._stretch * np.random.Generator(bits).standard_normal((self._batch, 1, 1)))
+            channels = windows[:, :, : self._channels] * factors.astype(np.float32)
+            windows = np.concatenate([channels, windows[:, :, self._channels :]], axis=2)
+        return as_batch(windows, self._channels)
 
 
 def channels_of(stream: Stream) -> int:
@@ -120,6 +132,10 @@ class SeriesBatchesConfig(BatchesConfig):
 
     has_epochs = False
 
+    stretch: float = Field(0.0, ge=0, le=1)
+    """All channels of a training window are multiplied by one number, e to the power of this times a normal draw: as if
+    more people, heavier and lighter ones, had been recorded. What is zero stays zero."""
+
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """See the base class; with one column."""
         numbers = np.zeros((2, rows, context, 1), np.float32)
@@ -127,7 +143,7 @@ class SeriesBatchesConfig(BatchesConfig):
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> SeriesWindows:
         """See the base class."""
-        return SeriesWindows(stream, seed=seed)
+        return SeriesWindows(stream, seed=seed, stretch=self.stretch)
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """See the base class."""

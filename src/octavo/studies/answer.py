@@ -12,13 +12,6 @@ if TYPE_CHECKING:
     from octavo.studies.results import StudyResults
     from octavo.studies.spec import Study
 
-METRICS = {
-    "bits_per_byte": "bits that the model needs to write down a byte of text; lower is better",
-    "val_loss": "surprise at each token, in units of 1.44 bits; lower is better",
-    "perplexity": "as unsure as between this many equally likely tokens; lower is better",
-    "accuracy": "share of the tokens that were the model's first guess, in percent; higher is better",
-    "improvement": "share of its initial loss that a model lost, in percent; higher is better",
-}
 CORRECTION = {
     True: "{count} changes have {count} chances to look good by luck; p-values and intervals allow for it",
     False: "none: there is a single comparison",
@@ -105,7 +98,7 @@ def _named(verdicts: list[ChangeVerdict]) -> str:
 def terms(analysis: Analysis) -> list[tuple[str, str]]:
     """Each statistic of the verdicts and one line on what it is; none before there are results."""
     found = (
-        [(analysis.scale.unit.removeprefix("in "), METRICS[analysis.scale.metric])]
+        [(analysis.scale.unit.removeprefix("in "), analysis.scale.measure.meaning)]
         if analysis.mean is not None
         else []
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,8 +36,10 @@ def failure(results: StudyResults, run: RunResult, *, learned: bool = True) -> s
         return "its loss is not a finite number"
     if not learned:
         return None
-    if run.initial_loss and run.val_loss is not None and run.val_loss > NOTHING_LEARNED * run.initial_loss:
-        return f"it ended at {run.val_loss:.3f} nats per token, no better than untrained ({run.initial_loss:.3f})"
+    unit = results.study.unit
+    initial = 0.0 if unit.density else run.initial_loss  # of a density no share means anything
+    if initial and run.val_loss is not None and run.val_loss > NOTHING_LEARNED * initial:
+        return f"it ended at {run.val_loss:.3f} {unit}, no better than untrained ({initial:.3f})"
     unigram = counted(results, run).get("unigram", {}).get("bits_per_byte")
     if unigram and run.bits_per_byte is not None and run.bits_per_byte > NOTHING_LEARNED * unigram:
         return (
@@ -48,9 +50,19 @@ def failure(results: StudyResults, run: RunResult, *, learned: bool = True) -> s
 
 
 def counted(results: StudyResults, run: RunResult) -> dict[str, dict[str, float | None]]:
-    """What counting and packing reach on the run's validation text, by name, where its evaluation says so."""
+    """What counting and packing, or other simple means, reach on the run's validation text, by name, where its
+    evaluation says so."""
+    return _evaluation(results, run).get("baselines") or {}
+
+
+def floor_of(results: StudyResults, run: RunResult) -> float | None:
+    """The least loss that is possible on the run's validation text, where its evaluation knows it."""
+    return _evaluation(results, run).get("source_entropy")
+
+
+def _evaluation(results: StudyResults, run: RunResult) -> dict[str, Any]:
     path = results.folder / run.folder / "evaluation.json"
-    return (read_record(path, Evaluation, of="the run").get("baselines") or {}) if path.is_file() else {}
+    return read_record(path, Evaluation, of="the run") if path.is_file() else {}
 
 
 def too_many(failed: Sequence[RunResult], runs: Sequence[RunResult]) -> bool:
@@ -75,6 +87,8 @@ def arm(results: StudyResults, runs: Sequence[RunResult], *, steady: bool) -> Ar
     resampled = resample(nats, np.array(sizes[0], float), stream=_text(results, runs[0]))
     if metric == "bits_per_byte":
         resampled = resampled / math.log(2)
+    elif metric == "nats_per_record":  # so many tokens make a record
+        resampled = resampled * (values / [run.val_loss for run in runs])
     if metric == "improvement":  # the untrained model is as bad on every document
         resampled = 1 - resampled / np.array([run.initial_loss for run in runs], float)
     return Arm(values, steady, np.exp(resampled) if metric == "perplexity" else resampled, seeds)

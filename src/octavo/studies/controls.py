@@ -1,4 +1,5 @@
-"""What a study's baseline is held against: counting n-grams and gzip, on the same text."""
+"""What a study's baseline is held against on the same text: counting n-grams and gzip or, where the loss is none of
+text, the simple predictors that its objective has."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from octavo.studies.arms import counted
+from octavo.studies.arms import counted, floor_of
+from octavo.studies.measures import usual
 from octavo.studies.spec import BASELINE
 
 if TYPE_CHECKING:
@@ -15,20 +17,27 @@ if TYPE_CHECKING:
 
 SHOWN = {"trigram": "counting {order}-grams", "ngram": "counting {order}-grams", "gzip": "gzip −9"}
 
+FLOOR = "the source itself: no model can beat it"
+
 
 class Control(NamedTuple):
     """What something simpler reaches on the validation text of the baseline."""
 
     key: str
     name: str
-    bits_per_byte: float
+    reached: float
+    """As `measures.usual` has it."""
     val_loss: float | None
 
 
 def controls(results: StudyResults) -> list[Control]:
-    """The trigram, the best n-gram and gzip, as far as the baseline's evaluation has them."""
+    """The trigram, the best n-gram and gzip, or all simple predictors, as far as the baseline's evaluation has them."""
     run = next((run for run in results.of(BASELINE) if run.status == "done"), None)
     found = counted(results, run) if run is not None else {}
+    if not results.study.unit.text:
+        losses = {name: one.get("loss") for name, one in found.items() if name != "start"}
+        losses[FLOOR] = None if run is None else floor_of(results, run)
+        return [Control(name, name, loss, loss) for name, loss in losses.items() if loss is not None]
     shown = []
     for key, name in SHOWN.items():
         one = found.get(key) or {}
@@ -40,12 +49,16 @@ def controls(results: StudyResults) -> list[Control]:
 
 
 def nothing_learned(results: StudyResults, runs: Sequence[RunResult]) -> str | None:
-    """Why the baseline's runs are no test of any claim, or None: they must be better than counting trigrams."""
-    trigram = next((one for one in controls(results) if one.key == "trigram"), None)
-    reached = [run.bits_per_byte for run in runs if run.bits_per_byte is not None]
-    if trigram is None or not reached or float(np.mean(reached)) < trigram.bits_per_byte:
+    """Why the baseline's runs are no test of any claim, or None: they must be better than counting trigrams, or than
+    the best simple predictor."""
+    unit = results.study.unit
+    shown = usual(unit)
+    rivals = [one for one in controls(results) if one.key == "trigram" or not (unit.text or one.key == FLOOR)]
+    best = min(rivals, key=lambda one: one.reached, default=None)
+    reached = [value for run in runs if (value := shown.of(run)) is not None]
+    if best is None or not reached or float(np.mean(reached)) < best.reached:
         return None
     return (
-        f"Nothing has been learned yet: not a test of the claim. The baseline ends at {np.mean(reached):.3f} bits per "
-        f"byte, and {trigram.name} has {trigram.bits_per_byte:.3f} on the same text."
+        f"Nothing has been learned yet: not a test of the claim. The baseline ends at {np.mean(reached):.3f} "
+        f"{shown.unit}, and {best.name} has {best.reached:.3f} on the same {'text' if unit.text else 'data'}."
     )

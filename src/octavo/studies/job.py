@@ -26,6 +26,7 @@ from octavo.ground.made import put_away
 from octavo.ground.memory import out_of_memory
 from octavo.ground.records import read_record
 from octavo.model.build import build_model
+from octavo.model.vectors import calibrate
 from octavo.runs.data import build_dataset, evaluated_on
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import Hook
@@ -188,8 +189,9 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
     found, initial = scores(run.model), None
     if recipe.training.start_from is None:  # else it is no share of that loss which training took away
         untrained = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
+        calibrate(untrained, dataset.train.tokens)
         initial = scores(untrained).total.loss
-    total = found.total
+    total, alone = found.total, getattr(recipe.batches, "alone", False)
     content = {"checkpoint": which, "step": run.step, "names": None, **found.as_dict()}
     replace_text(folder / UNITS, json.dumps(content))
     per_position = recipe.model.training_flops(vocab_size=vocab_size)
@@ -203,6 +205,8 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         "bits_per_byte": total.bits_per_byte(dataset.validation.bytes),
         "accuracy": total.metrics.get("accuracy"),
         "perplexity": total.perplexity,
+        "nats_per_record": total.total / dataset.validation.documents if alone and total.of_text else None,
+        "unit": None if total.of_text else str(total.unit),
         "initial_loss": initial,
         "step": run.step,
         "tokens": state.tokens,

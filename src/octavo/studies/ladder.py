@@ -27,10 +27,10 @@ from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.runs.data import Paths
 from octavo.runs.folder import RunFolder
+from octavo.studies.measures import measure
 from octavo.studies.resolve import beside_of, problems_of_variants, resolved, variant_recipe
 from octavo.studies.results import StudyResults, collect, is_study, study_tree
 from octavo.studies.run import check_jobs, price_resolved, refuse_strangers, run_resolved
-from octavo.studies.scale import Scale
 from octavo.studies.spec import BASELINE, Change, Study, problems_error, read_study_file, slug_of
 
 LADDER = "ladder.yaml"
@@ -110,7 +110,7 @@ class Ladder:
 
     def swept(self, sweep: StudyResults) -> dict[str, dict[float, float]]:
         """By variant: what each rate came to in a sweep, as far as it is finished; infinity where it failed."""
-        sign = 1 if Scale(self.study.metric).lower_is_better else -1
+        sign = 1 if measure(self.study.metric).lower_is_better else -1
         found: dict[str, dict[float, float]] = {}
         for variant in self.study.variants:
             found[variant.slug] = {}

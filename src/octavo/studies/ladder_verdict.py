@@ -21,6 +21,7 @@ from octavo.studies.arms import arm
 from octavo.studies.chance import LEVEL, student
 from octavo.studies.documents import of_documents
 from octavo.studies.ladder import Ladder, Rung, collected, ladder_of
+from octavo.studies.measures import measure
 from octavo.studies.over_training import Trend
 from octavo.studies.results import StudyResults
 from octavo.studies.scale import Scale
@@ -108,7 +109,7 @@ def analyse_ladder(folder: Path) -> LadderAnalysis:
     parts = {change.name: _steps(change, rungs, found) for change in changes}
     count = sum(len(axes_of(steps)) for steps in parts.values())
     noises = [rung.analysis.scale.decimals for rung in rungs if rung.analysis]
-    scale = Scale(ladder.study.metric, min(noises, default=3))
+    scale = Scale(measure(ladder.study.metric, ladder.study.unit), min(noises, default=3))
     verdicts = tuple(_verdict(change, rungs, slopes(parts[change.name], count), scale) for change in changes)
     return LadderAnalysis(ladder, scale, tuple(rungs), verdicts, tuple(_notes(ladder, rungs)))
 

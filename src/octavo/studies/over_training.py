@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from octavo.studies.measures import Measure
 from octavo.studies.statistics import Arm, Contrast, interval, noise_floor
 
 if TYPE_CHECKING:
@@ -18,9 +19,8 @@ Trend = Literal["grows", "shrinks", "flips", "no trend seen"]
 
 @dataclass(frozen=True)
 class OverTraining:
-    """Change minus baseline at each evaluation that all runs have, in bits per byte or, of a study in nats, in nats per
-    token. The bands are those of the verdict's test, for the seeds alone; they hold step by step, not for all steps
-    together.
+    """Change minus baseline at each evaluation that all runs have, in bits per byte or in the loss. The bands are
+    those of the verdict's test, for the seeds alone; they hold step by step, not for all steps together.
     """
 
     steps: tuple[int, ...]
@@ -38,14 +38,13 @@ def over_training(
     changes: Sequence[Sequence[RunResult]],
     contrasts: Sequence[Contrast],
     *,
-    nats: bool,
+    shown: Measure,
 ) -> list[OverTraining | None]:
-    """Each change's curve, given its verdict's contrast; None where fewer than two evaluations are shared."""
-    everybody = [_Curves.of(runs, nats=nats) for runs in (baseline, *changes)]
+    """Each change's curve of what is `shown`, given its verdict's contrast; None where fewer than two evaluations are
+    shared."""
+    everybody = [_Curves.of(runs, shown) for runs in (baseline, *changes)]
     pairs = zip(everybody[1:], contrasts, strict=True)
-    return [
-        _one(everybody, change, like, "nats per token" if nats else "bits per byte") for change, like in pairs
-    ]
+    return [_one(everybody, change, like, shown.unit) for change, like in pairs]
 
 
 class _Curves(NamedTuple):
@@ -55,11 +54,8 @@ class _Curves(NamedTuple):
     values: dict[int, np.ndarray]
 
     @classmethod
-    def of(cls, runs: Sequence[RunResult], *, nats: bool) -> _Curves:
-        curves = [run.curve.losses if nats else run.curve.bits_per_byte for run in runs]
-        found = [
-            dict(zip(run.curve.steps, curve, strict=True)) for run, curve in zip(runs, curves, strict=True)
-        ]
+    def of(cls, runs: Sequence[RunResult], shown: Measure) -> _Curves:
+        found = [dict(zip(run.curve.steps, shown.curve(run), strict=True)) for run in runs]
         shared = set.intersection(*map(set, found)) - {0} if found else set()
         values = {step: np.array([one[step] for one in found]) for step in sorted(shared)}
         return cls(tuple(run.seed for run in runs), values)

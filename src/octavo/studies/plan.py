@@ -12,7 +12,7 @@ from typing import Any
 
 from octavo.config import Recipe, apply_value, check
 from octavo.dataset import Dataset
-from octavo.errors import InputError, OctavoError
+from octavo.errors import OctavoError
 from octavo.generation import Engine
 from octavo.ground.console import Console
 from octavo.ground.memory import available_memory
@@ -20,6 +20,7 @@ from octavo.model.build import build_model
 from octavo.runs.data import build_batches, build_dataset, period, total_steps
 from octavo.runs.evaluate import cached_baselines
 from octavo.runs.plan import counted, step_tokens, timed
+from octavo.runs.session import prompts_of
 from octavo.runs.start import ready_tokenizer
 from octavo.studies.job import Job
 from octavo.studies.resolve import variant_recipe, variant_tree
@@ -98,13 +99,6 @@ def pinned(study: Study) -> Study:
 
 def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Facts:
     """Build a variant's dataset (each once) and batches, and try its model and prompt."""
-    objective = recipe.objective.build()
-    if not objective.unit.text or "accuracy" not in {metric.name for metric in objective.metrics}:
-        raise InputError(
-            f"objective={recipe.objective.kind} is measured in {objective.unit}; a study compares runs by the "
-            "probability of their text and the next tokens guessed first.",
-            remedy="octavo compare RUN RUN",
-        )
     deciding = ("corpus", "cleaning", "split", "validation", "test", "tokenizer")
     tree = recipe.model_dump(mode="json")
     key = json.dumps([*(tree.get(name) for name in deciding), tree["training"]["start_from"]], sort_keys=True)
@@ -114,7 +108,7 @@ def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Fa
     batches = build_batches(recipe, dataset, console)
     vocab_size = dataset.tokenizer.vocab_size
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
-    for prompt in recipe.sampling.prompts:
+    for prompt in prompts_of(recipe, dataset, model.context)[0]:
         Engine(model, dataset.tokenizer).prompt_ids(prompt)
     training = recipe.training
     return Facts(

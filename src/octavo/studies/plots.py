@@ -14,6 +14,7 @@ from octavo.studies.arms import finished
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from octavo.studies.measures import Measure
     from octavo.studies.results import RunResult
     from octavo.studies.scale import Scale
     from octavo.studies.table import Row
@@ -148,12 +149,12 @@ def _words(row: Row, scale: Scale) -> str:
     return f"{row.verdict.verdict} by {scale.text(abs(row.verdict.difference))}"
 
 
-def curve_plot(rows: Sequence[Row], *, what: str = "bits_per_byte", width: float = 7.6) -> str:
+def curve_plot(rows: Sequence[Row], shown: Measure | None, *, width: float = 7.6) -> str:
     """The mean curve of each variant's validation with a band from its lowest to its highest run. An SVG document.
 
-    `what`: "bits_per_byte", or "improvement", the share of the initial loss that is gone, in percent.
+    Without what is `shown`, the share of the initial loss that is gone, in percent.
     """
-    value = _bits if what == "bits_per_byte" else _improvement
+    value = shown.curve if shown else _improvement
     figure = new_figure(width, 3.7)
     labels_width = LABELS if width >= 6 else 1.35
     axes = figure.add_axes((0.56 / width, 0.125, 1 - (0.56 + labels_width) / width, 0.845))
@@ -173,9 +174,7 @@ def curve_plot(rows: Sequence[Row], *, what: str = "bits_per_byte", width: float
         settled += [*low[late], *high[late]]
     tidy(axes)
     axes.set_xlabel("step", fontsize=9)
-    axes.set_ylabel(
-        "bits per byte" if what == "bits_per_byte" else "loss lost, % of its initial value", fontsize=9
-    )
+    axes.set_ylabel(shown.unit if shown else "loss lost, % of its initial value", fontsize=9)
     if settled:
         margin = 0.05 * (max(settled) - min(settled)) or 0.1
         axes.set_ylim(min(settled) - margin, max(settled) + margin)
@@ -207,10 +206,6 @@ def difference_plot(rows: Sequence[Row], *, unit: str, width: float = 7.6) -> st
     axes.set_ylim(min(settled) - margin, max(settled) + margin)
     place(axes, labels)
     return figure.svg()
-
-
-def _bits(run: RunResult) -> Sequence[float]:
-    return run.curve.bits_per_byte
 
 
 def _improvement(run: RunResult) -> Sequence[float]:

@@ -17,6 +17,7 @@ from octavo.report.data import Headline
 from octavo.report.page import NARROW, WIDE, flat
 from octavo.studies import plots
 from octavo.studies.answer import answer, question, terms
+from octavo.studies.measures import on_the_way, usual
 from octavo.studies.results import by_improvement
 from octavo.studies.spec import BASELINE
 from octavo.studies.table import (
@@ -35,6 +36,7 @@ from octavo.studies.verdict import Analysis, analyse_study
 
 if TYPE_CHECKING:
     from octavo.studies.results import StudyResults
+    from octavo.studies.spec import Study
 
 LONGEST_SAMPLE = 2000
 TOKEN_LENGTH = 0.01
@@ -53,7 +55,7 @@ def write_study_report(folder: Path) -> Path:
     rows = variant_rows(results, analysis)
     target = results.folder / "report"
     target.mkdir(parents=True, exist_ok=True)
-    drawings = _drawings(rows, analysis)
+    drawings = _drawings(rows, analysis, results.study)
     for name, draw in drawings.items():
         replace_text(target / f"{name}.svg", draw(WIDE))
     replace_text(target / "report.md", render_markdown(results, analysis, rows, list(drawings)))
@@ -62,18 +64,18 @@ def write_study_report(folder: Path) -> Path:
     return page
 
 
-def _drawings(rows: list[Row], analysis: Analysis) -> dict[str, Callable[[float], str]]:
+def _drawings(rows: list[Row], analysis: Analysis, study: Study) -> dict[str, Callable[[float], str]]:
     """The plots that there is something to draw for, by file name; each is drawn for a width in inches."""
     found: dict[str, Callable[[float], str]] = {
         "verdicts": lambda width: plots.forest_plot(rows, analysis, width=width)
     }
     if any(run.curve.steps for row in rows for run in row.runs):
-        found["curves"] = lambda width: plots.curve_plot(rows, width=width)
+        found["curves"] = lambda width: plots.curve_plot(rows, usual(study.unit), width=width)
     if any(row.verdict is not None and row.verdict.curve is not None for row in rows):
-        unit = "nats per token" if analysis.scale.metric == "val_loss" else "bits per byte"
+        unit = on_the_way(study.metric, study.unit).unit
         found["difference"] = lambda width: plots.difference_plot(rows, unit=unit, width=width)
-    if any(run.curve.steps and run.initial_loss for row in rows for run in row.runs):
-        found["improvement"] = lambda width: plots.curve_plot(rows, what="improvement", width=width)
+    if any(row.improvement is not None and run.curve.steps for row in rows for run in row.runs):
+        found["improvement"] = lambda width: plots.curve_plot(rows, None, width=width)
     for cost in plots.costs_that_differ(rows):
         found[f"cost-{cost}"] = lambda width, cost=cost: plots.cost_plot(
             rows, analysis.scale, cost, width=width
@@ -126,9 +128,9 @@ def render_page(
         },
         verdicts=verdict_table(results, analysis),
         controls=control_table(results),
-        improvement=improvement_table(rows, analyse_study(by_improvement(results))),
-        disagreement=disagreement(rows),
-        cost=cost_table(rows),
+        improvement=improvement_table(rows, _by_improvement(results), results.study.unit),
+        disagreement=disagreement(rows) if results.study.unit.text else "",
+        cost=cost_table(rows, results.study.unit),
         samples=_samples(rows),
         failures=_failures(rows),
         commands=_commands(results.folder),
@@ -166,11 +168,15 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
         parts.append("\n".join(f"- {one['name']}: {one['reason']}" for one in failures))
     if "curves" in drawings:
         parts += ["## How they learned", *plot("curves"), *plot("difference")]
-    parts += ["## Relative improvement", disagreement(rows), *plot("improvement")]
-    parts.append(markdown(improvement_table(rows, analyse_study(by_improvement(results)))))
+    if not study.unit.density:
+        parts += ["## Relative improvement", disagreement(rows) if study.unit.text else ""]
+        parts += [
+            *plot("improvement"),
+            markdown(improvement_table(rows, _by_improvement(results), study.unit)),
+        ]
     parts.append("## Cost against quality")
     parts += [text for name in drawings if name.startswith("cost-") for text in plot(name)]
-    parts.append(markdown(cost_table(rows)))
+    parts.append(markdown(cost_table(rows, study.unit)))
     samples = _samples(rows)
     if samples:
         parts.append("## What they write")
@@ -186,6 +192,11 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
     if machine:
         parts.append(markdown([["of the baseline's first run", "value"], *machine]))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _by_improvement(results: StudyResults) -> Analysis | None:
+    """The same runs, judged by relative improvement; None where no share of the loss means anything."""
+    return None if results.study.unit.density else analyse_study(by_improvement(results))
 
 
 def disagreement(rows: list[Row]) -> str:
@@ -295,7 +306,7 @@ def _machine(results: StudyResults) -> list[tuple[str, str]]:
 
 def _run_table(results: StudyResults, analysis: Analysis) -> list[list[str]]:
     scale = analysis.scale
-    table = [["run", "status", scale.unit.removeprefix("in "), "nats per token", "accuracy", "time"]]
+    table = [["run", "status", scale.unit.removeprefix("in "), str(results.study.unit), "accuracy", "time"]]
     return table + [
         [
             run.folder,

@@ -14,6 +14,7 @@ from octavo.config import Recipe, apply_value, check, flatten, recipe_names, rec
 from octavo.errors import ConfigError, InputError
 from octavo.runs.data import Paths, absolute, corpus_of
 from octavo.runs.start import with_start
+from octavo.studies.measures import unfit, usual_metric
 from octavo.studies.spec import (
     BASELINE,
     Change,
@@ -24,6 +25,7 @@ from octavo.studies.spec import (
     slug_of,
 )
 from octavo.studies.statistics import default_noise
+from octavo.training.objective import TEXT
 
 # The study sets these itself, for every run alike.
 OWNED = ("seed",)
@@ -75,6 +77,7 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
     seeds = seeds_of(file, baseline.seed if baseline else 0, len(changes), problems)
     budget = file.budget.model_dump(exclude_none=True) if file.budget else {}
     before = file.resolved.model_dump() if file.resolved else {}
+    unit = baseline.objective.build().unit if baseline else TEXT
     found = Study(
         name=name,
         description=file.description.strip(),
@@ -84,7 +87,7 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
         settings=file.set,
         seeds=seeds[0],
         noise_seeds=seeds[1],
-        metric=file.metric,
+        metric=file.metric or usual_metric(unit),
         judge=file.judge,
         budget=budget,
         changes=tuple(changes),
@@ -95,6 +98,7 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
         data=before.get("data", {}),
         octavo=octavo.__version__,
         sources=tuple(before.get("sources", ())),
+        unit=unit,
     )
     if baseline is not None:
         problems += problems_of_variants(found, baseline)
@@ -225,6 +229,19 @@ def _checked(tree: dict[str, Any], whose: str, problems: list[str]) -> Recipe | 
     return None
 
 
+def _problems_of_measure(study: Study, baseline: Recipe) -> Iterator[str]:
+    """What of a study does not go with its objective."""
+    objective = baseline.objective.build()
+    if not objective.learns_texts:
+        yield f"objective={baseline.objective.kind} is after something else than a lower loss, which a study compares"
+    elif wrong := unfit(study.metric, objective.unit, [metric.name for metric in objective.metrics]):
+        yield wrong
+    elif study.metric == "nats_per_record" and not getattr(baseline.batches, "alone", False):
+        yield "metric=nats_per_record needs batches of records; take batches={kind: documents, alone: true}"
+    if study.stop_hopeless and objective.unit.density:
+        yield "stop_hopeless: no share of the log of a density means anything; leave it out"
+
+
 def _without_text(recipes: Mapping[str, Recipe]) -> Iterator[str]:
     """Variants that want files and have none; that the baseline lacks them says it for all."""
     lacking = [name for name, one in recipes.items() if one.lacks_text]
@@ -246,6 +263,7 @@ def problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
     """What is wrong with a study's changes, each on top of the baseline."""
     recipes: dict[str, Recipe] = {BASELINE: baseline}
     budgets: dict[str, Any] = {BASELINE: {}}
+    yield from _problems_of_measure(study, baseline)
     for change in study.changes:
         for key in OWNED:
             if key in change.settings:
@@ -260,6 +278,9 @@ def problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
         yield from problems
         if recipe is None:
             continue
+        unit = recipe.objective.build().unit
+        if str(unit) != str(study.unit):
+            yield f"{change.name}: is measured in {unit}, and the baseline in {study.unit}"
         flat = flatten(recipe)
         twin = next(
             (

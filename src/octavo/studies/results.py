@@ -67,6 +67,7 @@ class RunResult:
     bits_per_byte: float | None = None
     accuracy: float | None = None
     perplexity: float | None = None
+    nats_per_record: float | None = None
     initial_loss: float | None = None
     step: int | None = None
     tokens: int | None = None
@@ -201,10 +202,10 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         steps=tuple(row["step"] for row in validation),
         tokens=tokens_at([row["step"] for row in validation], list(losses.values())),
         losses=tuple(row["loss"] for row in validation),
-        bits_per_byte=tuple(row["bits_per_byte"] for row in validation),
+        bits_per_byte=tuple(row["bits_per_byte"] for row in validation if "bits_per_byte" in row),
     )
     samples = sorted((path / "samples").glob("step-*.txt"))
-    figures = ("val_loss", "bits_per_byte", "accuracy", "perplexity", "initial_loss")
+    figures = ("val_loss", "bits_per_byte", "accuracy", "perplexity", "nats_per_record", "initial_loss")
     counts = ("step", "tokens", "flops", "parameters", "seconds")
     return RunResult(
         change=variant.name,

@@ -214,7 +214,8 @@ class Bench:
         self.pending.discard(job.folder)
         what = outcome["status"] if outcome["status"] != "failed" else f"failed: {outcome['reason']}"
         if outcome["status"] == "done":
-            what = f"{outcome['bits_per_byte']:.4f} bits/byte"
+            bits, unit = outcome["bits_per_byte"], outcome.get("unit")
+            what = f"{outcome['val_loss']:.4f} {unit}" if unit else f"{bits:.4f} bits/byte"
         self.console.say(f"{self.done}/{self.total}  {job.change}, seed {job.seed}: {what}")
         self.on_done(job, outcome)
 

@@ -19,10 +19,11 @@ from octavo.config import Recipe, Strict, parse_yaml
 from octavo.config.parts import MOST
 from octavo.errors import ConfigError
 from octavo.studies.expectation import Expected
+from octavo.studies.measures import Metric
 from octavo.studies.shipped import study_text
+from octavo.training.objective import TEXT, Unit
 
 BASELINE = "baseline"
-Metric = Literal["bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement"]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Seeds = Annotated[int, Field(ge=1, le=1000)] | Annotated[list[Seed], Field(min_length=1)]
 
@@ -57,7 +58,8 @@ class StopHopeless(Strict):
     after: float = Field(0.5, gt=0, lt=1)
     """Share of a run after which it is compared."""
     worse_by: float = Field(0.1, gt=0)
-    """How far behind, as a share of the baseline's bits per byte at the same share of its run."""
+    """How far behind, as a share of the baseline's bits per byte at the same share of its run; where the loss is none
+    of text, of that loss."""
 
 
 class Ladder(Strict):
@@ -129,8 +131,8 @@ class StudyFile(Strict):
     """How many seeds, or which; every variant runs with each."""
     noise: Annotated[int, Field(ge=0, le=1000)] | list[Seed] | None = None
     """Further seeds of the baseline alone, to measure the noise. Empty: as many as the promised power takes."""
-    metric: Metric = "bits_per_byte"
-    """The metric that is compared."""
+    metric: Metric | None = None
+    """The metric that is compared. Empty: bits per byte, or val_loss (in its unit) where the loss is none of text."""
     judge: Literal["last", "best"] = "last"
     """Which weights are compared: the last of the budget, or those with the lowest validation loss."""
     budget: Budget | None = None
@@ -195,6 +197,8 @@ class Study:
     data: Mapping[str, str] = field(default_factory=dict)
     octavo: str = ""
     sources: tuple[str, ...] = ()
+    unit: Unit = TEXT
+    """Of the loss."""
 
     @property
     def variants(self) -> tuple[Change, ...]:

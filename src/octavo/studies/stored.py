@@ -31,6 +31,9 @@ class Outcome(Record):
     bits_per_byte: Measured | None = None
     accuracy: Measured | None = None
     perplexity: Measured | None = None
+    nats_per_record: Measured | None = None
+    unit: str | None = None
+    """Of the loss, where that is none of text."""
     initial_loss: Measured | None = None
     step: Count | None = None
     tokens: Count | None = None
@@ -40,12 +43,8 @@ class Outcome(Record):
 
     @model_validator(mode="after")
     def _complete(self) -> Outcome:
-        if self.status == "done" and None in (
-            self.val_loss,
-            self.bits_per_byte,
-            self.accuracy,
-            self.perplexity,
-        ):
+        of_text = () if self.unit else (self.bits_per_byte, self.perplexity)
+        if self.status == "done" and None in (self.val_loss, *of_text):
             raise ValueError("a run that is done lacks a figure")
         return self
 

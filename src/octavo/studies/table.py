@@ -13,12 +13,14 @@ import numpy as np
 from octavo.ground.records import read_record
 from octavo.ground.shown import exact_duration
 from octavo.studies.controls import controls
+from octavo.studies.measures import usual
 from octavo.studies.sources import code_words
 from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import Analysis, ChangeVerdict, analyse_study
 
 if TYPE_CHECKING:
     from octavo.studies.results import RunResult, StudyResults
+    from octavo.training.objective import Unit
 
 NONE = "–"
 
@@ -33,7 +35,8 @@ class Row:
     verdict: ChangeVerdict | None
     """None for the baseline."""
     metric: float | None
-    bits_per_byte: float | None
+    reached: float | None
+    """As `measures.usual` has it."""
     val_loss: float | None
     initial_loss: float | None
     improvement: float | None
@@ -62,12 +65,15 @@ def variant_rows(results: StudyResults, analysis: Analysis) -> list[Row]:
     """The baseline, then the changes."""
     verdicts = {verdict.change: verdict for verdict in analysis.verdicts}
     names = {BASELINE: BASELINE} | {change.name: change.slug for change in results.study.changes}
-    return [_row(name, slug, results.of(name), verdicts.get(name)) for name, slug in names.items()]
+    unit = results.study.unit
+    return [_row(name, slug, results.of(name), verdicts.get(name), unit) for name, slug in names.items()]
 
 
-def _row(name: str, slug: str, runs: list[RunResult], verdict: ChangeVerdict | None) -> Row:
+def _row(name: str, slug: str, runs: list[RunResult], verdict: ChangeVerdict | None, unit: Unit) -> Row:
     improvements = [
-        1 - run.val_loss / run.initial_loss for run in runs if run.val_loss is not None and run.initial_loss
+        1 - run.val_loss / run.initial_loss
+        for run in runs
+        if run.val_loss is not None and run.initial_loss and not unit.density
     ]
     return Row(
         name=name,
@@ -75,7 +81,7 @@ def _row(name: str, slug: str, runs: list[RunResult], verdict: ChangeVerdict | N
         runs=runs,
         verdict=verdict,
         metric=_mean(run.metric for run in runs),
-        bits_per_byte=_mean(run.bits_per_byte for run in runs),
+        reached=_mean(map(usual(unit).of, runs)),
         val_loss=_mean(run.val_loss for run in runs),
         initial_loss=_mean(run.initial_loss for run in runs),
         improvement=_mean(improvements),
@@ -132,24 +138,26 @@ def control_table(results: StudyResults) -> list[list[str]]:
     """Head and rows: what counting and packing reach on the same text, next to the baseline; no rows where the runs do
     not say.
     """
-    found = [(one.name, one.bits_per_byte, one.val_loss) for one in controls(results)]
-    runs = [run for run in results.of(BASELINE) if run.bits_per_byte is not None and run.val_loss is not None]
-    if not found or not runs:
-        return []
-    bits, nats = (
-        float(np.mean([getattr(run, name) for run in runs])) for name in ("bits_per_byte", "val_loss")
+    unit = results.study.unit
+    shown = usual(unit)
+    found = [(one.name, one.reached, one.val_loss) for one in controls(results)]
+    level, nats = (
+        _mean(value(run) for run in results.of(BASELINE)) for value in (shown.of, lambda run: run.val_loss)
     )
-    ranked = sorted([*found, (BASELINE, bits, nats)], key=lambda row: -row[1])
-    head = ["on the same text", "bits per byte", "nats per token"]
-    return [
-        head,
-        *([name, f"{bits:.3f}", NONE if nats is None else f"{nats:.3f}"] for name, bits, nats in ranked),
+    if not found or level is None or nats is None:
+        return []
+    ranked = sorted([*found, (BASELINE, level, nats)], key=lambda row: -row[1])
+    columns = 3 if unit.text else 2  # of a loss that is none of text, both are the same
+    table = [["on the same text" if unit.text else "on the same data", shown.unit, str(unit)]]
+    table += [
+        [name, f"{reached:.3f}", NONE if loss is None else f"{loss:.3f}"] for name, reached, loss in ranked
     ]
+    return [row[:columns] for row in table]
 
 
-def cost_table(rows: Sequence[Row]) -> list[list[str]]:
+def cost_table(rows: Sequence[Row], unit: Unit) -> list[list[str]]:
     """Head and rows: what each variant took."""
-    head = ["variant", "parameters", "steps", "tokens", "FLOPs", "training time", "bits per byte"]
+    head = ["variant", "parameters", "steps", "tokens", "FLOPs", "training time", usual(unit).unit]
     return [
         head,
         *(
@@ -160,19 +168,20 @@ def cost_table(rows: Sequence[Row]) -> list[list[str]]:
                 count_text(row.tokens),
                 NONE if row.flops is None else f"{row.flops:.2e}",
                 NONE if row.seconds is None else exact_duration(row.seconds),
-                NONE if row.bits_per_byte is None else f"{row.bits_per_byte:.3f}",
+                NONE if row.reached is None else f"{row.reached:.3f}",
             ]
             for row in rows
         ),
     ]
 
 
-def improvement_table(rows: Sequence[Row], by_improvement: Analysis) -> list[list[str]]:
-    """Head and rows: relative improvement, the same runs' verdict by it, and bits per byte."""
-    verdicts = {verdict.change: verdict for verdict in by_improvement.verdicts}
+def improvement_table(rows: Sequence[Row], by_improvement: Analysis | None, unit: Unit) -> list[list[str]]:
+    """Head and rows: relative improvement, the same runs' verdict by it and, of a text, bits per byte."""
+    verdicts = {verdict.change: verdict for verdict in by_improvement.verdicts} if by_improvement else {}
     head = ["variant", "loss before", "loss after", "relative improvement", "verdict by it", "bits per byte"]
+    columns = len(head) if unit.text else len(head) - 1
     return [
-        head,
+        head[:columns],
         *(
             [
                 row.name,
@@ -180,16 +189,16 @@ def improvement_table(rows: Sequence[Row], by_improvement: Analysis) -> list[lis
                 NONE if row.val_loss is None else f"{row.val_loss:.3f}",
                 NONE if row.improvement is None else f"{row.improvement:.1%}",
                 _by_points(verdicts.get(row.name), by_improvement),
-                NONE if row.bits_per_byte is None else f"{row.bits_per_byte:.3f}",
-            ]
+                NONE if row.reached is None else f"{row.reached:.3f}",
+            ][:columns]
             for row in rows
         ),
     ]
 
 
-def _by_points(verdict: ChangeVerdict | None, analysis: Analysis) -> str:
+def _by_points(verdict: ChangeVerdict | None, analysis: Analysis | None) -> str:
     """A verdict and its interval, in a cell."""
-    if verdict is None:
+    if verdict is None or analysis is None:
         return ""
     if verdict.interval is None:
         return verdict.verdict

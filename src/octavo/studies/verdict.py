@@ -12,6 +12,7 @@ import numpy as np
 from octavo.studies.arms import arm, failure, finished, stopped, text_key, too_many
 from octavo.studies.controls import nothing_learned
 from octavo.studies.expectation import Verdict, held
+from octavo.studies.measures import measure, on_the_way
 from octavo.studies.over_training import OverTraining, over_training
 from octavo.studies.scale import Scale
 from octavo.studies.spec import BASELINE
@@ -62,7 +63,8 @@ class Analysis:
     """A study's verdicts and what they rest on."""
 
     nothing_learned: str | None
-    """Why the study is no test of any claim yet; None if its baseline is better than counting trigrams."""
+    """Why the study is no test of any claim yet; None if its baseline is better than counting trigrams or, of a loss
+    that is none of text, than the best simple predictor."""
     scale: Scale
     mean: float | None
     """The baseline's."""
@@ -116,8 +118,10 @@ def analyse_study(results: StudyResults) -> Analysis:
         if baseline.count > 1 or any(arm.steady for arm in arms):
             noise, contrasts = compare(baseline, arms)
             runs = [good[change.name] for change in compared]
-            curves = over_training(good[BASELINE], runs, contrasts, nats=study.metric == "val_loss")
-    scale = Scale(study.metric, _decimals(noise.sd if noise else None, study.metric))
+            curves = over_training(
+                good[BASELINE], runs, contrasts, shown=on_the_way(study.metric, study.unit)
+            )
+    scale = Scale(measure(study.metric, study.unit), _decimals(noise.sd if noise else None, study.metric))
     names = [change.name for change in compared]
     found = dict(zip(names, zip(contrasts, curves, strict=True), strict=False))
     gate = nothing_learned(results, good[BASELINE])
@@ -216,7 +220,9 @@ def _held(results: StudyResults, change: Change, verdict: Verdict, contrast: Con
         metric=results.study.metric,
         matters=results.study.smallest_interesting,
         token_bytes=[
-            sum(run.bytes) / sum(run.tokens_scored) for run in results.runs if sum(run.tokens_scored)
+            sum(run.bytes) / sum(run.tokens_scored)
+            for run in results.runs
+            if sum(run.tokens_scored) and results.study.unit.text
         ],
     )
 
@@ -303,7 +309,7 @@ def _decimals(noise: float | None, metric: str) -> int:
     """Two digits of the noise."""
     if not noise:
         return 3
-    noise = Scale(metric).factor * noise
+    noise = measure(metric).factor * noise
     return min(6, max(1, 1 - math.floor(math.log10(noise))))
 
 
@@ -353,8 +359,8 @@ def _notes(
         odd = [name for name, length in lengths.items() if abs(length / lengths[BASELINE] - 1) > 0.01]
         if odd and scale.metric != "bits_per_byte" and not other:
             notes.append(
-                f"{listed(odd)}: tokens of another length than the baseline's, so a figure per token does not "
-                "compare; bits_per_byte does."
+                f"{listed(odd)}: tokens of another length than the baseline's, so a figure per token does not compare"
+                f"{'; bits_per_byte does' if results.study.unit.text else ''}."
             )
     return notes
 

@@ -42,7 +42,7 @@ def head_of(model: Any) -> VectorHead:
 class Forecast(Objective):
     """−ln of the density of all numbers of the next row, in their own units."""
 
-    unit = Unit("nats", "step", text=False)
+    unit = Unit("nats", "step", text=False, density=True)
 
     def each(self, model: Model, batch: Batch[Tensor]) -> Tensor:
         """The loss of each number, (B, T, D)."""

@@ -40,12 +40,14 @@ class Unit:
         text: whether it is −ln of the text's probability, in nats. Then it has bits per byte and a perplexity, and
             n-grams and compressors compare with it. Not so where a source is read: it is no part of what is predicted.
         counted: what is counted, several of it.
+        density: whether it is −ln of a density. It then has no zero that means anything, and no share of it does.
     """
 
     name: str = "nats"
     per: str = "token"
     text: bool = True
     counted: str = "tokens"
+    density: bool = False
 
     def __str__(self) -> str:
         return f"{self.name} per {self.per}"

@@ -34,7 +34,7 @@ def test_the_rule(step: int, bits: float, ended: bool) -> None:
 
 def test_runs_of_other_lengths_are_compared_at_the_same_share() -> None:
     said = hopeless([(60, 5.0)], RIVAL, **{**RULE, "steps": 80})
-    assert said and (said.step, said.steps, said.bits, said.rival) == (60, 80, 5.0, 3.0)
+    assert said and (said.step, said.steps, said.reached, said.rival) == (60, 80, 5.0, 3.0)
 
 
 def test_nothing_to_compare() -> None:
@@ -74,7 +74,7 @@ def test_a_run_is_ended_after_the_evaluation_that_finds_it_behind(tmp_path: Path
         train(RECIPE, text, folder, quiet=True, hooks=[hook])
     found = RunFolder(folder).rows()
     assert (ended.value.step, ended.value.steps, ended.value.rival) == (4, 8, 0.01)
-    assert ended.value.bits == evaluations(found)[-1][1] and evaluations(found)[-1][0] == 4
+    assert ended.value.reached == evaluations(found)[-1][1] and evaluations(found)[-1][0] == 4
     assert [each.step for each in list_checkpoints(folder / "checkpoints")] == [2]  # none of where it ended
     with pytest.raises(Hopeless, match="at step 4 of 8"):  # the same again, whenever it goes on
         train(RECIPE, text, folder, resume=True, quiet=True, hooks=[hook])

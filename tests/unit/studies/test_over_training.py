@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from octavo.studies.measures import measure
 from octavo.studies.over_training import OverTraining, over_training
 from octavo.studies.results import EvaluationCurve, RunResult
 from octavo.studies.statistics import Arm, compare
@@ -25,11 +26,11 @@ def runs(name: str, shape: np.ndarray, count: int, noise: float, seed: int) -> l
     return found
 
 
-def judged(*shapes: np.ndarray, nats: bool = False) -> list[OverTraining | None]:
+def judged(*shapes: np.ndarray, metric: str = "bits_per_byte") -> list[OverTraining | None]:
     baseline = runs("baseline", np.zeros(5), 7, 0.004, 1)
     changes = [runs(f"c{at}", shape, 5, 0.004, at + 2) for at, shape in enumerate(shapes)]
     arms = [Arm(np.array([run.metric for run in one], float)) for one in (baseline, *changes)]
-    return over_training(baseline, changes, compare(arms[0], arms[1:])[1], nats=nats)
+    return over_training(baseline, changes, compare(arms[0], arms[1:])[1], shown=measure(metric))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_the_last_band_is_the_verdicts_interval() -> None:
     arms = [Arm(np.array([run.metric for run in one], float)) for one in (baseline, *changes)]
     contrasts = compare(arms[0], arms[1:])[1]
     for found, contrast in zip(
-        over_training(baseline, changes, contrasts, nats=False), contrasts, strict=True
+        over_training(baseline, changes, contrasts, shown=measure("bits_per_byte")), contrasts, strict=True
     ):
         assert found is not None
         last = found.difference[-1], found.low[-1], found.high[-1]
@@ -67,10 +68,12 @@ def test_the_last_band_is_the_verdicts_interval() -> None:
 
 
 def test_losses_where_the_study_is_in_nats_and_none_without_two_evaluations() -> None:
-    (bits,), (nats,) = judged(np.full(5, 0.1)), judged(np.full(5, 0.1), nats=True)
+    (bits,), (nats,) = judged(np.full(5, 0.1)), judged(np.full(5, 0.1), metric="val_loss")
     assert bits is not None and nats is not None
     assert nats.difference == pytest.approx([0.5 * one for one in bits.difference])
     baseline = runs("baseline", np.zeros(5), 5, 0.01, 1)
     short = [dataclasses.replace(run, curve=EvaluationCurve()) for run in runs("c", np.zeros(5), 5, 0.01, 2)]
     arms = [Arm(np.array([run.metric for run in one], float)) for one in (baseline, short)]
-    assert over_training(baseline, [short], compare(arms[0], arms[1:])[1], nats=False) == [None]
+    assert over_training(
+        baseline, [short], compare(arms[0], arms[1:])[1], shown=measure("bits_per_byte")
+    ) == [None]

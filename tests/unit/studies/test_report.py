@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import InputError
+from octavo.studies.measures import measure
 from octavo.studies.plots import curve_plot, forest_plot
 from octavo.studies.report import write_study_report
 from octavo.studies.results import StudyResults, by_improvement
 from octavo.studies.table import improvement_table, markdown, summary, variant_rows
 from octavo.studies.verdict import analyse_study
+from octavo.training.objective import TEXT
 from unit.studies.synthetic import Truth, make
 
 TRUTHS = {
@@ -121,7 +123,7 @@ def test_relative_improvement_and_why_it_may_disagree(study: StudyResults, told:
     expected = sum(1 - (run.val_loss or 0) / (run.initial_loss or 1) for run in runs) / len(runs)
     assert row.improvement == pytest.approx(expected)
     by_it = analyse_study(by_improvement(study))
-    cells = improvement_table(rows, by_it)[rows.index(row) + 1]
+    cells = improvement_table(rows, by_it, TEXT)[rows.index(row) + 1]
     assert f"{expected:.1%}" in cells
     verdict = next(one for one in by_it.verdicts if one.change == "pairs")
     assert cells[4].startswith(verdict.verdict) and "points" in cells[4]
@@ -170,7 +172,7 @@ def test_many_changes_far_apart_can_be_drawn(tmp_path: Path) -> None:
     rows = variant_rows(results, analysis)
     for width in (7.6, 4.6):
         assert forest_plot(rows, analysis, width=width).count("<svg") == 1
-        assert curve_plot(rows, width=width).count("<svg") == 1
+        assert curve_plot(rows, measure("bits_per_byte"), width=width).count("<svg") == 1
 
 
 def test_summary_has_a_section_for_each_study(study: StudyResults, tmp_path: Path) -> None:

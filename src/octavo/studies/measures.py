@@ -1,0 +1,121 @@
+"""What runs are compared by: bits per byte where the loss is one of text, else their objective's loss in its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from octavo.training.objective import TEXT, Unit
+
+if TYPE_CHECKING:
+    from octavo.studies.results import RunResult
+
+Metric = Literal["bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement", "nats_per_record"]
+
+OF_TEXT = ("bits_per_byte", "perplexity", "nats_per_record")
+"""Metrics that follow from the probability of a text."""
+
+SHARES = ("accuracy", "improvement")
+"""Metrics of which more is better, written in points of a hundred."""
+
+WORDS: Mapping[str, tuple[str, str]] = {
+    "bits_per_byte": (
+        "bits per byte",
+        "bits that the model needs to write down a byte of text; lower is better",
+    ),
+    "nats_per_record": (
+        "nats per record",
+        "surprise at a whole record, in units of 1.44 bits; lower is better",
+    ),
+    "perplexity": (
+        "in perplexity",
+        "as unsure as between this many equally likely tokens; lower is better",
+    ),
+    "accuracy": (
+        "points of accuracy",
+        "share of the tokens that were the model's first guess, in percent; higher is better",
+    ),
+    "improvement": (
+        "points of relative improvement",
+        "share of its initial loss that a model lost, in percent; higher is better",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure of a run.
+
+    Attributes:
+        metric: its name.
+        unit: the words after a number.
+        meaning: one line on it.
+    """
+
+    metric: str
+    unit: str
+    meaning: str
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a smaller value is the better one."""
+        return self.metric not in SHARES
+
+    @property
+    def factor(self) -> int:
+        """What a number is multiplied with to be written."""
+        return 100 if self.metric in SHARES else 1
+
+    def of(self, run: RunResult) -> float | None:
+        """What a run reached."""
+        return getattr(run, self.metric)
+
+    def curve(self, run: RunResult) -> Sequence[float]:
+        """The same at its evaluations on the way; of bits per byte and the loss."""
+        return run.curve.bits_per_byte if self.metric == "bits_per_byte" else run.curve.losses
+
+    def baseline(self, found: Mapping[str, Any]) -> float | None:
+        """The same of something simpler, as evaluation.json has it."""
+        return found.get("bits_per_byte" if self.metric == "bits_per_byte" else "loss")
+
+
+def measure(metric: str, unit: Unit = TEXT) -> Measure:
+    """What a metric measures where the loss has a unit."""
+    if metric != "val_loss":
+        return Measure(metric, *WORDS[metric])
+    if unit.density:
+        meaning = f"−ln of the density of what came, for each {unit.per}"
+    elif unit.name == "nats":
+        meaning = f"surprise at each {unit.per}, in units of 1.44 bits"
+    else:
+        meaning = f"mean {unit.name} loss of each {unit.per}"
+    return Measure(metric, str(unit), f"{meaning}; lower is better")
+
+
+def usual_metric(unit: Unit) -> Metric:
+    """What any runs are compared by whose loss has this unit."""
+    return "bits_per_byte" if unit.text else "val_loss"
+
+
+def usual(unit: Unit) -> Measure:
+    """The same as a measure."""
+    return measure(usual_metric(unit), unit)
+
+
+def on_the_way(metric: str, unit: Unit) -> Measure:
+    """What curves show in a study of this metric."""
+    return measure("val_loss", unit) if metric == "val_loss" else usual(unit)
+
+
+def unfit(metric: str, unit: Unit, others: Iterable[str]) -> str | None:
+    """Why an objective with this unit, and these metrics beside its loss, lacks a study's metric, as a sentence; None
+    where it does not."""
+    lacks = (
+        (metric in OF_TEXT and not unit.text)
+        or (metric == "accuracy" and metric not in others)
+        or (metric == "improvement" and unit.density)
+    )
+    if not lacks:
+        return None
+    return f"metric={metric} is none of an objective that is measured in {unit}; take val_loss"

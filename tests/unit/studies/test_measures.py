@@ -1,0 +1,126 @@
+"""Studies of objectives that are about no text: their own loss is compared, in its unit, against its own controls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from octavo.errors import ConfigError
+from octavo.ground.console import Console
+from octavo.studies.measures import measure, on_the_way, unfit, usual
+from octavo.studies.plan import plan_study
+from octavo.studies.report import write_study_report
+from octavo.studies.resolve import load_study
+from octavo.studies.run import run_study
+from octavo.training.objective import TEXT, Unit
+
+STEPS, TARGETS = Unit("nats", "step", text=False, density=True), Unit("nats", "target token", text=False)
+SERIES = {
+    "baseline": "forecast-demo",
+    "set": {"corpus.series": 4, "corpus.rows": 200, "model.width": 16, "objective.origins": 3},
+    "seeds": 2,
+    "noise": 1,
+    "budget": {"steps": 6},
+    "changes": [{"name": "value", "hypothesis": "It is worse.", "expect": "worse"}],
+}
+VALUE = {"model.output": {"kind": "gaussian", "predict": "value"}}
+
+
+def series(**changed: Any) -> dict[str, Any]:
+    entry = {**SERIES["changes"][0], "set": changed.pop("change", VALUE)}
+    return {**SERIES, "changes": [entry], **changed}
+
+
+def tables(folder: Path) -> Path:
+    """Two persons, one speed, as forces-cpu reads them."""
+    folder.mkdir()
+    for person in (1, 2):
+        phase = np.arange(400) / 9 + person
+        force = np.maximum(0, np.sin(phase))
+        lines = [f"{row}\t{force[row]:.3f}\t{phase[row] % 1:.3f}\t{force[row] / 2:.3f}" for row in range(400)]
+        path = folder / f"RBDS00{person}runT25forces.txt"
+        path.write_text("Time\tFx\tFy\tFz\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "metric", "unit"),
+    [
+        ("forecast-heads-cpu", ["set.corpus.series=4", "set.corpus.rows=200"], "val_loss", "nats per step"),
+        (
+            "forecast-difference-cpu",
+            ["set.corpus.series=4", "set.corpus.rows=200"],
+            "val_loss",
+            "nats per step",
+        ),
+        ("forecast-zero-cpu", [], "val_loss", "nats per step"),
+        ("translate-models-cpu", ["set.corpus.pairs=200"], "val_loss", "nats per target token"),
+        ("pixel-order-cpu", [], "nats_per_record", "nats per record"),
+    ],
+)
+def test_shipped_studies_can_be_planned(
+    name: str, overrides: list[str], metric: str, unit: str, tmp_path: Path
+) -> None:
+    if name == "pixel-order-cpu":
+        pytest.importorskip("sklearn")
+    text = tables(tmp_path / "tables") if name == "forecast-zero-cpu" else None
+    study, facts = plan_study(load_study(name, text, overrides), Console(quiet=True))
+    assert (study.metric, measure(study.metric, study.unit).unit) == (metric, unit)
+    assert len(facts) == len(study.changes) + 1 and set(study.steps.values()) == {study.budget["steps"]}
+
+
+def test_what_runs_are_compared_by() -> None:
+    assert usual(TEXT).unit == "bits per byte" and usual(STEPS).unit == "nats per step"
+    assert on_the_way("val_loss", TEXT).unit == "nats per token" and on_the_way("accuracy", TEXT) == usual(
+        TEXT
+    )
+    assert "density" in usual(STEPS).meaning and "surprise at each target token" in usual(TARGETS).meaning
+    assert usual(STEPS).baseline({"loss": 2.0, "bits_per_byte": None}) == 2.0
+    assert unfit("val_loss", STEPS, ()) is None and unfit("accuracy", TARGETS, ["accuracy"]) is None
+    for metric, unit in (("bits_per_byte", STEPS), ("perplexity", TARGETS), ("accuracy", STEPS)):
+        assert "take val_loss" in (unfit(metric, unit, ()) or "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"metric": "bits_per_byte"},
+            "metric=bits_per_byte is none of an objective that is measured in nats per step",
+        ),
+        ({"metric": "accuracy"}, "metric=accuracy is none of"),
+        ({"stop_hopeless": {}}, "stop_hopeless: no share of the log of a density means anything"),
+        (
+            {"change": {"objective.score": "pinball", "model.output": "quantiles"}},
+            "value: is measured in pinball per step, and the baseline in nats per step",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_said_before_a_run(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_study(series(**changed))
+    assert said in " ".join(error.value.problems)
+
+
+def test_records_are_needed_for_their_metric() -> None:
+    change = {"name": "a", "hypothesis": "It is better.", "set": {"model.layers": 3}}
+    with pytest.raises(ConfigError) as error:
+        load_study({"baseline": "minute", "metric": "nats_per_record", "changes": [change]})
+    assert "needs batches of records" in " ".join(error.value.problems)
+
+
+@pytest.mark.slow
+def test_a_study_of_forecasts_is_judged_in_nats_per_step(tmp_path: Path) -> None:
+    """Also where the loss is negative, so that no share of it can be what decides whether something was learned."""
+    results = run_study(series(), out=tmp_path / "study", jobs=1, quiet=True)
+    assert all(run.status == "done" and run.metric == run.val_loss for run in results.runs)
+    assert all(run.bits_per_byte is None and run.perplexity is None for run in results.runs)
+    page = write_study_report(results.folder).read_text("utf-8")
+    told = (results.folder / "report" / "report.md").read_text("utf-8")
+    assert "−ln of the density of what came, for each step" in page and "bits per byte" not in told
+    assert "Nothing has been learned yet" in told and "on the same data" in told
+    assert "the source itself: no model can beat it" in told and "Relative improvement" not in told
+    assert "worse by" in told and "failed to train" not in told
