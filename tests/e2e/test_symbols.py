@@ -123,6 +123,7 @@ def test_images_from_an_idx_file(octavo: Octavo) -> None:
     evaluation = json.loads((octavo.folder / "tiny" / "evaluation.json").read_text())
     assert evaluation["records"]["symbols"] == 12
     assert math.log(2) * 0.9 < evaluation["baselines"]["factorised"]["loss"] < 1
+    assert evaluation["baselines"]["png"]["loss"] > 1
     page = (octavo.folder / "tiny" / "report" / "index.html").read_text()
     assert "What it draws" in page and page.count("data:image/png;base64,") >= 4
     written = octavo("generate", "tiny", "--samples", "2", "--out", "drawn")

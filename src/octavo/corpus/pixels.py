@@ -21,6 +21,10 @@ GAP = 128
 """Between the frames of a film, and where a record has no pixels."""
 
 
+FILTERS = 5
+"""Of PNG: none, the pixel to the left, the one above, their mean, Paeth's choice."""
+
+
 def as_text(values: np.ndarray) -> str:
     """Numbers with a space between."""
     return " ".join(map(str, values.tolist()))
@@ -60,14 +64,36 @@ def walk(rows: int, columns: int, order: Order) -> np.ndarray:
 
 def png(grey: np.ndarray) -> bytes:
     """An image (H, W), uint8, as a PNG file without anything else in it."""
-    height, width = grey.shape
-    lines = np.column_stack((np.zeros(height, np.uint8), grey)).tobytes()  # each begins with its filter: none
+    return _png(grey, width=grey.shape[1], depth=8, filtering=0)
+
+
+def smallest_png(image: np.ndarray, levels: int) -> bytes:
+    """The levels (H, W) of an image, uint8, as a PNG file of as few bits a pixel as there can be, by that one of
+    the filters that makes it smallest."""
+    depth = next(bits for bits in (1, 2, 4, 8) if 2**bits >= levels)
+    bits = image[:, :, None] >> np.arange(depth - 1, -1, -1, dtype=np.uint8) & 1
+    lines = np.packbits(bits.reshape(len(image), -1), axis=1)
+    return min(
+        (_png(lines, width=image.shape[1], depth=depth, filtering=each) for each in range(FILTERS)), key=len
+    )
+
+
+def _png(lines: np.ndarray, *, width: int, depth: int, filtering: int) -> bytes:
+    """From the bytes (H, …) of an image's rows; the filter is the same for all of them."""
+    numbers = lines.astype(np.int16)
+    left, above = np.pad(numbers, ((0, 0), (1, 0)))[:, :-1], np.pad(numbers, ((1, 0), (0, 0)))[:-1]
+    corner = np.pad(above, ((0, 0), (1, 0)))[:, :-1]
+    apart = [np.abs(left + above - corner - one) for one in (left, above, corner)]
+    nearest = np.choose(np.argmin(apart, axis=0), [left, above, corner])  # Paeth's
+    expected = (0, left, above, (left + above) // 2, nearest)[filtering]
+    filtered = (numbers - expected).astype(np.uint8)
+    rows = np.column_stack((np.full(len(lines), filtering, np.uint8), filtered)).tobytes()
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
+    head = struct.pack(">IIBBBBB", width, len(lines), depth, 0, 0, 0, 0)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body
 
 
@@ -94,6 +120,12 @@ class Raster:
     def sequence(self, image: np.ndarray) -> np.ndarray:
         """The values (pixels,) of levels (H, W) or (F, H, W) in their order."""
         return image.reshape(self.frames, -1)[:, self.places].ravel()
+
+    def image(self, record: Sequence[int]) -> np.ndarray:
+        """The levels (F · H, W) of a record, uint8: its frames, one below the other."""
+        film = np.empty((self.frames, self.rows * self.columns), np.uint8)
+        film[:, self.places] = np.asarray(record, np.uint8).reshape(self.frames, -1)
+        return film.reshape(-1, self.columns)
 
     def grey(self, record: Sequence[int]) -> np.ndarray:
         """The image (H, W) of a record for the eye, uint8: 0 is black; frames stand side by side. Pixels that a record

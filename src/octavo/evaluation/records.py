@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from octavo.corpus.pixels import Raster, numbers_of, smallest_png
 from octavo.dataset import Split
 
 
@@ -47,11 +48,21 @@ def packed(split: Split) -> float:
     return (size + len(compressor.flush())) * 8 * math.log(2) / len(split.tokens)
 
 
-def record_baselines(train: Split, validation: Split, *, vocab_size: int) -> dict[str, dict[str, Any]]:
-    """Baselines for evaluation.json."""
+def as_images(split: Split, raster: Raster) -> float:
+    """Nats per token of a split's records as PNG files, each by itself."""
+    lines = split.text_path.read_text(encoding="utf-8").splitlines()
+    size = sum(len(smallest_png(raster.image(numbers_of(line)), raster.levels)) for line in lines)
+    return size * 8 * math.log(2) / len(split.tokens)
+
+
+def record_baselines(
+    train: Split, validation: Split, *, vocab_size: int, raster: Raster | None = None
+) -> dict[str, dict[str, Any]]:
+    """Baselines for evaluation.json. `raster`: how records are images."""
     found = {
         "factorised": factorised(train, validation, vocab_size=vocab_size),
         "gzip_symbols": packed(validation),
+        "png": None if raster is None else as_images(validation, raster),
     }
     scale = len(validation.tokens) / math.log(2) / validation.bytes
     return {

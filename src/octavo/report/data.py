@@ -33,6 +33,7 @@ BASELINE_NAMES = {
     "xz": ("xz −9", "the validation text alone"),
     "factorised": ("each place on its own", "how often each symbol stands there, Laplace smoothed"),
     "gzip_symbols": ("gzip −9 of symbols", "the validation records, a symbol a byte"),
+    "png": ("PNG", "each record a file of its own, by the filter that makes it smallest"),
     "start": ("its start", "the weights of the other run that it began with"),
     "xz_given_train": ("xz −9 after training text", "what the validation text adds"),
 }

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from octavo.config import Recipe
+from octavo.corpus.pixels import PixelsConfig
 from octavo.corpus.sources import FilesSource
 from octavo.dataset import Dataset, Split, prepare_text
 from octavo.errors import CheckpointError, CorpusError, InputError, StorageError, TokenizerError
@@ -167,7 +168,9 @@ def evaluation(
     if getattr(recipe.batches, "alone", False) and recipe.objective.build().unit.text:
         sides, size = (dataset.train, dataset.validation), dataset.tokenizer.vocab_size
         facts["records"] = per_record(dataset.validation, facts["val_loss"])
-        facts["baselines"] = {**facts["baselines"], **record_baselines(*sides, vocab_size=size)}
+        raster = recipe.corpus.raster() if isinstance(recipe.corpus, PixelsConfig) else None
+        own = record_baselines(*sides, vocab_size=size, raster=raster)
+        facts["baselines"] = {**facts["baselines"], **own}
     loss = source_floor(recipe, dataset) if recipe.batches.pairs else source_loss(recipe, dataset)
     if loss is None:
         return facts

@@ -176,6 +176,7 @@ def standing(result: dict[str, Any]) -> str:
         "xz": "xz",
         "xz_given_train": "xz after the training text",
         "gzip_symbols": "gzip of the symbols as bytes",
+        "png": "PNG files",
         "start": "what it started from",
     }
     beaten: dict[bool, list[str]] = {True: [], False: []}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.corpus.images import DigitsSource, ImagesSource
-from octavo.corpus.pixels import Raster, numbers_of, png, quantised, walk
+from octavo.corpus.pixels import Raster, _png, numbers_of, png, quantised, smallest_png, walk
 from octavo.errors import CorpusError, MissingExtra
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (4, 3, 5)).astype(np.uint8)
@@ -160,3 +160,30 @@ def test_a_picture_of_a_record(tmp_path: Path) -> None:
     ]  # a gap between the frames, and a pixel that is not there
     assert Raster(1, 2, 2).grey([5, 9, 1]).tolist() == [[255, 255]]
     assert numbers_of("1 x 22 -3 ² 4") == [1, 22, 4]
+
+
+@pytest.mark.parametrize("levels", [2, 3, 17, 256])
+def test_the_smallest_png_is_the_image(levels: int) -> None:
+    opened = pytest.importorskip("PIL.Image", reason="needs pillow, the extra 'images'")
+    random = np.random.default_rng(levels)
+    smooth = (np.add.outer(np.arange(9), np.arange(13)) + random.integers(0, 2, (9, 13))) % levels
+    image = smooth.astype(np.uint8)
+    found = smallest_png(image, levels)
+    depth = {2: 1, 3: 2, 17: 8, 256: 8}[levels]
+    shown = np.asarray(opened.open(io.BytesIO(found)).convert("L"), int)
+    assert found[24] == depth and np.array_equal(shown, image.astype(int) * 255 // (2**depth - 1))
+    assert len(found) <= len(png(image))
+
+
+@pytest.mark.parametrize("filtering", range(5))
+def test_each_filter_of_png_can_be_undone(filtering: int) -> None:
+    opened = pytest.importorskip("PIL.Image", reason="needs pillow, the extra 'images'")
+    image = np.random.default_rng(1).integers(0, 256, (6, 7)).astype(np.uint8)
+    written = _png(image, width=7, depth=8, filtering=filtering)
+    assert np.array_equal(np.asarray(opened.open(io.BytesIO(written))), image)
+
+
+def test_a_record_as_levels_again() -> None:
+    raster = Raster(3, 5, 256, frames=2, order="hilbert")
+    film = np.arange(30).astype(np.uint8).reshape(2, 3, 5)
+    assert np.array_equal(raster.image(raster.sequence(film)), film.reshape(6, 5))

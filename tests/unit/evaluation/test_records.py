@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from octavo.corpus.pixels import Raster, smallest_png
 from octavo.dataset import Split
 from octavo.evaluation.records import factorised, packed, per_record, record_baselines
 
@@ -44,3 +46,15 @@ def test_gzip_of_symbols() -> None:
     one = split(*[[at % 5, at % 3, 7] for at in range(400)])
     size = len(gzip.compress(one.tokens.tobytes(), 9, mtime=0))
     assert packed(one) == pytest.approx(size * 8 * math.log(2) / 1200)
+
+
+def test_png_files_of_records(tmp_path: Path) -> None:
+    """As Octavo writes them, one a record."""
+    images = np.random.default_rng(0).integers(0, 2, (3, 4, 5)).astype(np.uint8)
+    lines = [" ".join(map(str, image.ravel().tolist())) for image in images]
+    (tmp_path / "text").write_text("\n".join(lines) + "\n")
+    one = replace(split(*[[*image.ravel().tolist(), 2] for image in images]), text_file=tmp_path / "text")
+    size = sum(len(smallest_png(image, 2)) for image in images)
+    found = record_baselines(one, one, vocab_size=3, raster=Raster(4, 5, 2))
+    assert found["png"]["loss"] == pytest.approx(size * 8 * math.log(2) / 63)
+    assert "png" not in record_baselines(one, one, vocab_size=3)
