@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from octavo.training.objective import TEXT, Unit
-
-if TYPE_CHECKING:
-    from octavo.studies.results import RunResult
 
 Metric = Literal["bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement", "nats_per_record"]
 
@@ -44,6 +41,23 @@ WORDS: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
+class EvaluationCurve:
+    """Evaluations of a run on its way, on the part of the validation split that evaluation.tokens names."""
+
+    steps: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
+    losses: tuple[float, ...] = ()
+    bits_per_byte: tuple[float, ...] = ()
+
+
+class Evaluated(Protocol):
+    """A run with its figures by name; `results.RunResult` is one."""
+
+    @property
+    def curve(self) -> EvaluationCurve: ...
+
+
+@dataclass(frozen=True)
 class Measure:
     """A figure of a run.
 
@@ -67,11 +81,11 @@ class Measure:
         """What a number is multiplied with to be written."""
         return 100 if self.metric in SHARES else 1
 
-    def of(self, run: RunResult) -> float | None:
+    def of(self, run: Evaluated) -> float | None:
         """What a run reached."""
         return getattr(run, self.metric)
 
-    def curve(self, run: RunResult) -> Sequence[float]:
+    def curve(self, run: Evaluated) -> Sequence[float]:
         """The same at its evaluations on the way; of bits per byte and the loss."""
         return run.curve.bits_per_byte if self.metric == "bits_per_byte" else run.curve.losses
 

@@ -24,22 +24,13 @@ from octavo.ground.files import replace_text
 from octavo.ground.records import read_record
 from octavo.runs.folder import RunFolder
 from octavo.studies.job import UNITS, outcome_of
+from octavo.studies.measures import EvaluationCurve
 from octavo.studies.plan import run_path
 from octavo.studies.resolve import load_study
 from octavo.studies.spec import Change, Study
 from octavo.studies.stored import Units
 
 STUDY, RESULTS, TIMINGS = "study.yaml", "results.json", "timings.json"
-
-
-@dataclass(frozen=True)
-class EvaluationCurve:
-    """Evaluations of a run on its way, on the part of the validation split that evaluation.tokens names."""
-
-    steps: tuple[int, ...] = ()
-    tokens: tuple[int, ...] = ()
-    losses: tuple[float, ...] = ()
-    bits_per_byte: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
