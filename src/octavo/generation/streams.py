@@ -34,12 +34,14 @@ class TextRequest:
 class Sample:
     """One continuation as it grows: ids, the model's log-probability of each (nats, before temperature), text.
 
-    `number` is its place among the requests that were made together, `index` that among the samples of its seed.
+    `sizes`: characters of the text with each id. `number` is its place among the requests that were made together,
+    `index` that among the samples of its seed.
     """
 
     index: int
     ids: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     text: str = ""
     finish: Finish | None = None
     number: int = 0
@@ -85,6 +87,11 @@ class Stream:
 
     def take(self, token: int, log_probability: float) -> str:
         """Add a token; returns the text that it lets out."""
+        piece = self._take(token, log_probability)
+        self.sample.sizes.append(len(self.sample.text))
+        return piece
+
+    def _take(self, token: int, log_probability: float) -> str:
         if self.game is not None:
             self.game.take(token)
         self.sample.ids.append(token)

@@ -62,6 +62,18 @@ def check(
     return _verdict(problems)
 
 
+def first_fault(text: str) -> int | None:
+    """Where a story's first sentence ends that is no good pidgin by itself, in characters; None where all that are
+    whole are good."""
+    known, begin = frozenset(own_vocabulary()), 0
+    for mark in re.finditer(r"[.?]", text):
+        tokens = TOKEN.findall(text[begin : mark.end()])
+        if any(_unknown(tokens, known)) or any(_neighbours(tokens)) or any(_sentence(tokens)):
+            return mark.end()
+        begin = mark.end()
+    return None
+
+
 def check_plain(
     text: str, *, vocabulary: Collection[str] | None, words: tuple[int, int], ending: str
 ) -> Verdict:

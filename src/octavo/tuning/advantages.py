@@ -41,6 +41,26 @@ def costs_ahead(costs: np.ndarray, *, own: bool) -> np.ndarray:
     return (ahead - ahead.mean(axis=1, keepdims=True)) * group / max(group - 1, 1)
 
 
+def credited(worth: np.ndarray, credit: float) -> np.ndarray:
+    """Advantages of tokens (P, G, T) from what the texts were worth before each and in the end (P, G, T + 1); NaN in
+    texts that have no reward.
+
+    What a token changed, and each later one by `credit` less than the one before it: generalised advantage estimation
+    (Schulman et al. 2016) with the worth so far as the value. Less what the others of the group have at that token.
+    """
+    known = np.isfinite(worth).all(axis=-1, keepdims=True)  # (P, G, 1)
+    changes = np.where(known, np.diff(worth, axis=-1), 0.0)
+    gained = np.zeros_like(changes)
+    ahead = np.zeros(changes.shape[:-1])
+    for place in reversed(range(changes.shape[-1])):
+        ahead = changes[..., place] + credit * ahead
+        gained[..., place] = ahead
+    count = known.sum(axis=1, keepdims=True)
+    away = gained - gained.sum(axis=1, keepdims=True) / np.maximum(count, 1)
+    away = away * count / np.maximum(count - 1, 1)
+    return np.where(known & (count > 1), away, 0.0)
+
+
 def flat(rewards: np.ndarray) -> int:
     """How many groups (P, G) teach nothing: their rewards are all alike, or fewer than two are there."""
     known = np.isfinite(rewards)

@@ -39,6 +39,7 @@ from octavo.tuning.questions import (
     questions_in_file,
     questions_in_text,
 )
+from octavo.tuning.rewards.base import RewardConfig
 from octavo.tuning.rollouts import Rollouts, Way, room_for
 
 
@@ -108,6 +109,7 @@ class PolicyGradient(Objective):
                 kl_in=config.kl_in,
                 updates=config.updates,
                 budget=config.kl_budget,
+                credit=config.credit,
                 tokens=room_for(questions, learning.model, tokenizer, config.tokens),
             ),
         )
@@ -171,6 +173,10 @@ class PolicyGradientConfig(ObjectiveConfig):
     advantage: Literal["rloo", "mean", "grpo"] = "rloo"
     """What a text's reward is compared with. rloo: the mean of the others (without bias). mean: the mean of all. grpo:
     that, divided by the standard deviation."""
+    credit: float = Field(1.0, gt=0, le=1)
+    """What a token gets of a change in the text's worth that comes later: so much less with each token between (the λ
+    of generalised advantage estimation). 1: each token the whole text's reward, without bias. Less has much less noise;
+    it takes a reward that can judge what is not whole yet (wishes, pidgin, sums of them), and advantage=rloo."""
     updates: int = Field(1, ge=1, le=1000)
     """Steps that learn from the same texts."""
     clip: float | None = Field(None, gt=0, lt=1)
@@ -190,6 +196,14 @@ class PolicyGradientConfig(ObjectiveConfig):
     def _has_effect(self) -> PolicyGradientConfig:
         if self.clip is not None and self.updates == 1:
             raise ValueError("clip has no effect where texts are learned from once; set updates to 2 or more")
+        if self.credit < 1 and self.advantage != "rloo":
+            raise ValueError(
+                "credit below 1 compares tokens with those of the other texts; set advantage=rloo"
+            )
+        if self.credit < 1 and isinstance(self.reward, RewardConfig) and not self.reward.build().early:
+            raise ValueError(
+                "credit below 1 takes a reward that can judge what is not whole yet: wishes, pidgin, or a sum with them"
+            )
         if self.prompts is not None and self.prompt_ends:
             raise ValueError("give prompts or prompt_ends, not both")
         if self.answers and self.prompt_ends:

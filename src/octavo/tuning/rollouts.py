@@ -19,7 +19,7 @@ from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import OwnBatches
-from octavo.tuning.advantages import Form, costs_ahead, flat, group_advantages
+from octavo.tuning.advantages import Form, costs_ahead, credited, flat, group_advantages
 from octavo.tuning.questions import Question
 from octavo.tuning.rewards.base import Reward, judge
 
@@ -38,6 +38,7 @@ class Way:
     updates: int
     budget: float | None
     tokens: int
+    credit: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,9 @@ class Rollouts(OwnBatches):
         )
         known = compared(self.model, self.base, batch)
         rewards = judged.rewards.reshape(-1, self.way.group)
-        advantages = self._advantages(rewards, batch, known)
+        advantages = self._advantages(
+            rewards, self._worth(texts, samples, judged.rewards, batch), batch, known
+        )
         fields = {"advantages": advantages, "behaviour": known["policy"]}
         scored = batch.targets >= 0
         lengths = scored.sum(1)
@@ -165,14 +168,44 @@ class Rollouts(OwnBatches):
         )
         return asked, in_order(sample for sample, _ in written)
 
+    def _worth(
+        self,
+        texts: Sequence[tuple[str, str]],
+        samples: Sequence[Sample],
+        rewards: np.ndarray,
+        batch: Batch[np.ndarray],
+    ) -> np.ndarray | None:
+        """What each text was worth before each token and in the end (B, T + 1), NaN without a reward; None where credit
+        does not fade. Before the first token and after the last one the row goes on as it is there."""
+        if self.way.credit == 1:
+            return None
+        width = batch.targets.shape[1]
+        worth = np.full((len(samples), width + 1), np.nan)
+        for row, ((prompt, text), sample) in enumerate(zip(texts, samples, strict=True)):
+            if not np.isfinite(rewards[row]):
+                continue
+            values = np.array(self.reward.along(prompt, text, [0, *sample.sizes]), float)
+            first = int((batch.targets[row] >= 0).argmax())
+            worth[row, :first] = values[0]
+            worth[row, first : first + len(values) - 1] = values[:-1]
+            worth[row, first + len(values) - 1 :] = rewards[row]
+        return worth
+
     def _advantages(
-        self, rewards: np.ndarray, batch: Batch[np.ndarray], known: Mapping[str, np.ndarray]
+        self,
+        rewards: np.ndarray,
+        worth: np.ndarray | None,
+        batch: Batch[np.ndarray],
+        known: Mapping[str, np.ndarray],
     ) -> np.ndarray:
         """Of each token (B, T), in float32: how much better the text was, less what the distance from the base costs
         from there on. In the reward, that is what was drawn; in the loss, the whole vocabulary at each later token
         (the token's own is differentiated there)."""
         way, scored = self.way, batch.targets >= 0
-        found = np.repeat(group_advantages(rewards, way.form).reshape(-1, 1), scored.shape[1], axis=1)
+        if worth is None:
+            found = np.repeat(group_advantages(rewards, way.form).reshape(-1, 1), scored.shape[1], axis=1)
+        else:
+            found = credited(worth.reshape(*rewards.shape, -1), way.credit).reshape(scored.shape)
         if way.beta:
             inside = way.kl_in == "reward"
             costs = known["policy"].astype(float) - known["base"] if inside else known["kl"].astype(float)

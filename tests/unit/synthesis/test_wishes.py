@@ -74,6 +74,7 @@ def test_a_wish_depends_on_the_seed_alone() -> None:
     assert len({wish_of(story, Random(str(seed))) for seed in range(20)}) > 3
 
 
-def test_the_recipe_has_the_templates_tokens() -> None:
-    recipe = load_recipe("pidgin-wishes")
+@pytest.mark.parametrize("name", ["pidgin-wishes", "pidgin-wishes-rl"])
+def test_the_recipes_have_the_templates_tokens(name: str) -> None:
+    recipe = load_recipe(name)
     assert tuple(recipe.tokenizer.special) == CHAT_TOKENS and recipe.form == "conversations"

@@ -55,12 +55,14 @@ def estimates(
             "form": options.get("advantage", "rloo"),
             "beta": options.get("beta", 0.0),
             "kl_in": options.get("kl_in", "loss"),
+            "credit": options.get("credit", 1.0),
         }
         made = toy.rollouts(written_by, base, rows=ROWS, seed=seed, **asked, **way)
         if (key := (id(written_by), seed)) not in DRAWN:  # the same whatever is made of them
             DRAWN[key] = made.drawn(0, 0)
         batch = made.judged(*DRAWN[key]).batch
-        loss = objective(base, **options).loss(policy, batch.to("cpu"))
+        learns = {name: value for name, value in options.items() if name != "credit"}  # of advantages alone
+        loss = objective(base, **learns).loss(policy, batch.to("cpu"))
         found.append(toy.gradient(-loss.total / ROWS, policy))
     return torch.stack(found)
 
@@ -260,6 +262,9 @@ def test_the_budget_stops_it(models: tuple[LanguageModel, LanguageModel, Languag
         ({"group": 1}, "greater than or equal to 2"),
         ({"prompts": "x.txt", "prompt_ends": "="}, "not both"),
         ({"advantage": "gae"}, "rloo"),
+        ({"credit": 0.9}, "wishes, pidgin"),
+        ({"credit": 0.9, "reward": "pidgin", "advantage": "grpo"}, "advantage=rloo"),
+        ({"credit": 0.0, "reward": "pidgin"}, "greater than 0"),
     ],
 )
 def test_options_without_sense_are_refused(options: dict[str, object], said: str) -> None:

@@ -13,9 +13,11 @@ from octavo.config.parts import registered, restore
 from octavo.errors import ConfigError, InputError
 from octavo.ground.processes import TOLD
 from octavo.synthesis.storyteller import Storyteller
+from octavo.synthesis.wishes import Wish
 from octavo.tuning.rewards.base import Reward, RewardHolder, judge
-from octavo.tuning.rewards.checked import SumConfig, WeightedReward
+from octavo.tuning.rewards.checked import ArithmeticConfig, PidginConfig, SumConfig, WeightedReward
 from octavo.tuning.rewards.named import named_reward
+from octavo.tuning.rewards.wishes import WishesConfig
 
 
 @pytest.fixture
@@ -132,3 +134,26 @@ def test_a_file_without_a_reward_is_refused(tmp_path: Path, name: str, code: str
     with pytest.raises(ConfigError, match=said):
         named_reward(str(path))
     assert ("reward", path.stem) not in registered() or path.stem == "pidgin"
+
+
+STORY = "once shy cat pip live with aunt near river. pip see snail. pip ed happy. now pip feel happy. the end. then pip"
+
+
+@pytest.mark.parametrize(
+    "wish", ["tell of snail. in river. end happy.", "tell of cat.", "in forest. end happy."]
+)
+def test_what_a_story_keeps_so_far_is_what_its_beginnings_keep(wish: str) -> None:
+    sizes = list(range(len(STORY) + 1))
+    found = WishesConfig().build().along(wish, STORY, sizes)
+    assert found == [Wish.of(wish).kept(STORY[:size]) for size in sizes]
+
+
+def test_pidgin_is_good_until_a_sentence_is_wrong() -> None:
+    reward, end = PidginConfig().build(), STORY.index("happy.") + len("happy.")
+    found = reward.along("", STORY, [0, end - 1, end, len(STORY)])
+    assert found == [1, 1, 0, 0] and reward.early
+    both = SumConfig.model_validate(
+        {"of": [{"reward": "pidgin", "weight": 0.5}, {"reward": "wishes"}, {"reward": "question"}]}
+    ).build()
+    assert both.along("tell of snail.", STORY, [0, len(STORY)]) == [0.5, 1] and both.early
+    assert not ArithmeticConfig().build().early

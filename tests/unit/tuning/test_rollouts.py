@@ -23,7 +23,7 @@ QUESTIONS = (question("a", toy.CHAT), question("bb", toy.CHAT))
 @pytest.fixture(scope="module")
 def models() -> tuple[LanguageModel, LanguageModel]:
     """A policy and its base; both end most answers before the third token."""
-    policy, base = toy.model(1, tokenizer=toy.CHAT), toy.model(50, tokenizer=toy.CHAT)
+    policy, base = toy.model(4, tokenizer=toy.CHAT), toy.model(50, tokenizer=toy.CHAT)
     return policy, base
 
 
@@ -73,6 +73,39 @@ def test_the_estimators_mean_is_the_exact_gradient_after_the_template(
         assert log_p.exp().sum().item() == pytest.approx(1)
         reward = (log_p.exp() * toy.rewards(one.text, toy.CHAT, toy.Echoes())).sum()
         exact = exact + (reward - beta * (log_p.exp() * (log_p - log_q)).sum()) / len(QUESTIONS)
+    agree(found, toy.gradient(exact, policy))
+
+
+@pytest.mark.parametrize("credit", [0.6, pytest.param(0.95, marks=pytest.mark.slow)])
+def test_with_credit_that_fades_the_mean_is_that_of_every_text(
+    models: tuple[LanguageModel, LanguageModel], credit: float
+) -> None:
+    """By what each token changed and the later ones did, each a factor less, written out for all texts. What the others
+    of the group have does not depend on the text, so it changes nothing on average."""
+    policy, base = models
+    found = estimates(
+        policy,
+        policy,
+        base,
+        {"credit": credit, "beta": 0.0},
+        tokenizer=toy.CHAT,
+        questions=QUESTIONS,
+        reward=toy.Echoes(),
+    )
+    exact = torch.zeros(())
+    for one in QUESTIONS:
+        chosen, _, there = toy.read(policy, one.prompt, toy.CHAT)
+        gained = torch.zeros(there.shape).double()
+        for row, ids in enumerate(toy.every_text(toy.CHAT)):
+            worth = [
+                toy.Echoes().of(one.text, toy.CHAT.decode([i for i in ids[:at] if i not in toy.CHAT.ends]))
+                for at in range(len(ids) + 1)
+            ]
+            changes = np.diff(worth)
+            for at in range(len(ids)):
+                gained[row, at] = sum(credit**k * change for k, change in enumerate(changes[at:]))
+        p = chosen.sum(1).exp().detach()
+        exact = exact + (p[:, None] * gained * chosen).sum() / len(QUESTIONS)
     agree(found, toy.gradient(exact, policy))
 
 

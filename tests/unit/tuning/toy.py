@@ -27,6 +27,11 @@ CONFIG = GPTConfig.model_validate({"layers": 1, "width": 8, "heads": 2, "context
 class Echoes(Reward):
     """How often a text says what it was asked, less a part of its length."""
 
+    early = True
+
+    def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
+        return [self.of(prompt, text[:size]) for size in sizes]
+
     def of(self, prompt: str, text: str) -> float:
         words = text.split()
         return words.count(prompt) - 0.4 * len(words)

@@ -17,7 +17,13 @@ from octavo.synthesis.counting import Automaton
 
 
 class Reward(ABC):
-    """What a text is worth; more is better."""
+    """What a text is worth; more is better.
+
+    Attributes:
+        early: whether it can say what a text is worth that is not whole yet (`along`).
+    """
+
+    early: bool = False
 
     @abstractmethod
     def of(self, prompt: str, text: str) -> float:
@@ -26,6 +32,11 @@ class Reward(ABC):
     def prepare(self, texts: Sequence[tuple[str, str]]) -> None:  # noqa: B027 - most judge a text at a time
         """Hear of texts, each with its prompt before it, that `of` will be asked for, to judge them side by side.
         Raises nothing for a text that it cannot judge."""
+
+    def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
+        """What the text was worth while it was written: of each `text[:size]`, sizes ascending. Nothing, where nobody
+        can say it before the text is whole."""
+        return [0.0] * len(sizes)
 
     def automaton(self) -> Automaton | None:
         """What reads the same reward off a text's words, if that is possible: then a grammar's ceiling is exact."""

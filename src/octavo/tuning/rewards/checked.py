@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
 from octavo.config.parts import LARGEST, MOST, PartConfig, PartOf, Strict, register
-from octavo.synthesis.checker import FEWEST_WORDS, MOST_WORDS, check
+from octavo.synthesis.checker import FEWEST_WORDS, MOST_WORDS, check, first_fault
 from octavo.synthesis.counting import Automaton, Sign, State
 from octavo.tuning.rewards.base import Reward, RewardConfig
 
@@ -20,12 +21,19 @@ _NUMBER = re.compile(r"\s*(-?\d+)(?![\d.]*\d)")
 class Pidgin(Reward):
     """1 for good pidgin."""
 
+    early = True
+
     def __init__(self, words: tuple[int, int]) -> None:
         self._words = words
 
     def of(self, prompt: str, text: str) -> float:
         """See the base class."""
         return float(check(text.strip(), words=self._words).ok)
+
+    def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
+        """See the base class: 1 until a sentence is wrong."""
+        fault = first_fault(text)
+        return [float(fault is None or size < fault) for size in sizes]
 
 
 class Arithmetic(Reward):
@@ -47,6 +55,7 @@ class Summed(Reward):
 
     def __init__(self, rewards: Sequence[tuple[float, Reward]]) -> None:
         self._rewards = rewards
+        self.early = any(reward.early for _, reward in rewards)
 
     def of(self, prompt: str, text: str) -> float:
         """See the base class."""
@@ -56,6 +65,11 @@ class Summed(Reward):
         """See the base class."""
         for _, reward in self._rewards:
             reward.prepare(texts)
+
+    def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
+        """See the base class."""
+        parts = [weight * np.array(reward.along(prompt, text, sizes)) for weight, reward in self._rewards]
+        return np.sum(parts, axis=0).tolist()
 
     def automaton(self) -> Automaton | None:
         """See the base class: all parts read the text at once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Literal
 
 from octavo.config.parts import register
@@ -12,9 +14,25 @@ from octavo.tuning.rewards.base import Reward, RewardConfig
 class Wishes(Reward):
     """The share of the wishes in the prompt that a story keeps."""
 
+    early = True
+
     def of(self, prompt: str, text: str) -> float:
         """See the base class. Raises InputError for a prompt that is no wish."""
         return Wish.of(prompt).kept(text)
+
+    def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
+        """See the base class."""
+        wish = Wish.of(prompt)
+        wanted = "|".join(word for word in (wish.who, wish.where, wish.how) if word)
+        changes = [found.end() for found in re.finditer(rf"\b(?:{wanted})\b|[.?]", text)]
+        values: list[float] = []
+        before = -1
+        for size in sizes:
+            # Only a word that was wished for, or the end of a sentence, changes what is kept.
+            same = values and not any(before < change <= size for change in changes)
+            values.append(values[-1] if same else wish.kept(text[:size]))
+            before = size
+        return values
 
 
 @register("reward")
