@@ -26,7 +26,7 @@ def diagnose(facts: Facts) -> list[Diagnostic]:
     taught_by_texts = facts.recipe.objective.build().learns_texts
     how = course(facts) if taught_by_texts else diverged(facts)
     writing = (memorization, repetition, likeness, drift, end_token, short_context)
-    judged = [how, standing(facts, how)]
+    judged = [how, standing(facts, how) if facts.unit.text else None]
     if taught_by_texts:
         judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
     found = [one for one in (*judged, *(judge(facts) for judge in writing)) if one is not None]

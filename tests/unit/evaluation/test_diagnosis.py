@@ -323,3 +323,15 @@ def test_a_validation_loss_that_fell_is_not_called_at_rest_beside_too_noisy() ->
     assert {"unclear", "under-fit"} <= {one.kind for one in said}
     assert not any("improving" in one.sentence + one.remedy for one in said if one.kind != "unclear")
     assert not any("learning_rate" in setting for one in said for setting in one.settings)
+
+
+def test_what_a_reward_teaches_is_not_measured_by_the_loss_on_answers() -> None:
+    recipe = {
+        "corpus": {"kind": "wishes"},
+        "split": "documents",
+        "batches": "conversations",
+        "objective": {"kind": "policy-gradient", "answers": True, "reward": "pidgin"},
+    }
+    baselines = {"uniform": {"loss": 6.0}, "start": {"loss": 0.72}}
+    found = kinds(facts([], recipe=recipe, evaluation={"val_loss": 0.73, "baselines": baselines}))
+    assert "baselines" not in found
