@@ -76,6 +76,9 @@ class TrainingConfig(Strict):
     passes: float | None = Field(None, gt=0, le=1e6)
     """Most passes over the training split: a short text takes fewer steps than `steps`, so that it is not learned by
     heart. Empty: no limit."""
+    minutes: float | None = Field(None, gt=0, le=MOST)
+    """Minutes for the whole run, from the command to the finished page: the training takes as many steps as fit, more
+    or fewer than `steps`, and the learning rate falls with the time. Empty: `steps` alone say when it ends."""
     batch: int = Field(12, ge=1, le=MOST)
     """B, sequences in one batch."""
     accumulation: int = Field(1, ge=1, le=MOST)
@@ -134,6 +137,10 @@ class TrainingConfig(Strict):
     def _one_length(self) -> TrainingConfig:
         if self.steps is not None and self.epochs is not None:
             raise ValueError("give steps or epochs, not both")
+        if self.minutes is not None and self.epochs is not None:
+            raise ValueError(
+                "give minutes or epochs, not both; with minutes, passes says how many there are at most"
+            )
         if self.teachers.written and self.batch < 2:
             raise ValueError("half of a batch comes from the teachers, so it needs 2 sequences or more")
         return self
@@ -260,6 +267,12 @@ class Recipe(Strict):
             raise ValueError(
                 f"validation={self.validation:g} and test={self.test:g} leave nothing to learn from; take less"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_clock(self) -> Recipe:
+        if self.training.minutes is not None and self.parallel.kind != "none":
+            raise ValueError("training.minutes is for one process; give training.steps to several")
         return self
 
     @model_validator(mode="after")

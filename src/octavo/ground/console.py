@@ -88,6 +88,10 @@ class Console:
         self._line.move(done, note)
         self._plainly(self._line.plain, at_once=first)
 
+    def expect(self, total: float) -> None:
+        """The work has so many parts now."""
+        self._line.total = total
+
     def read(self, done: int, total: int | None) -> None:
         """How much of a text is read, in bytes; may be called as often as one likes."""
         self._line.total = total

@@ -273,12 +273,17 @@ def in_steps(recipe: Recipe, batches: Batches, steps: int) -> Recipe:
 
 def total_steps(recipe: Recipe, batches: Batches) -> int:
     """Steps of the whole run."""
+    steps, most = wanted_steps(recipe, batches), most_steps(recipe, batches)
+    return steps if most is None else min(steps, most)
+
+
+def most_steps(recipe: Recipe, batches: Batches) -> int | None:
+    """Steps in which the text is seen as often as the recipe allows at most."""
     training = recipe.training
-    steps = wanted_steps(recipe, batches)
     if training.passes is None:
-        return steps
+        return None
     of_text = training.accumulation * training.text_rows * recipe.batches.predictions(recipe.model.context)
-    return min(steps, max(1, math.ceil(training.passes * batches.size / of_text)))
+    return max(1, math.ceil(training.passes * batches.size / of_text))
 
 
 def wanted_steps(recipe: Recipe, batches: Batches) -> int:

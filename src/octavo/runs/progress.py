@@ -24,11 +24,13 @@ class State(Record):
     evaluations_since_best: Count
     finished: bool
     thread_changes: list[tuple[Count, Annotated[int, Field(ge=1, le=1024)]]] = Field(default_factory=list)
+    pace: list[tuple[Count, Count, Number]] = Field(default_factory=list)
 
 
 @dataclass
 class Progress:
-    """The run's own numbers, saved with every checkpoint. `thread_changes`: (step, threads), see `training.threads`."""
+    """The run's own numbers, saved with every checkpoint. `thread_changes`: (step, threads), see `training.threads`;
+    `pace`: (step, total, place), see `training.pace`."""
 
     step: int = 0
     tokens: int = 0
@@ -41,6 +43,7 @@ class Progress:
     evaluations_since_best: int = 0
     finished: bool = False
     thread_changes: list[list[int]] = field(default_factory=list)
+    pace: list[list[float]] = field(default_factory=list)
 
     @classmethod
     def of(cls, checkpoint: CheckpointFolder) -> Progress:

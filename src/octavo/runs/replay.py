@@ -36,7 +36,7 @@ def replay(
         pinned = recipe.model_copy(
             update={"training": recipe.training.model_copy(update=dict(before["runtime"]))}
         )
-        second = train_in(folder, pinned, console, ALONE, like=first if recipe.training.start_from else None)
+        second = train_in(folder, pinned, console, ALONE, like=first)
     return second, differences(first, folder, before, read_record(folder.manifest, Manifest, of="the run"))
 
 

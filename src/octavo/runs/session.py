@@ -23,6 +23,7 @@ from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import asked, held_out, judges_only
+from octavo.runs.clock import clock_of
 from octavo.runs.data import in_steps
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
@@ -38,6 +39,7 @@ from octavo.runs.translated import samples_of
 from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, point, prune
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, StepOptions, training_steps
+from octavo.training.pace import Pace
 from octavo.training.runtime import Runtime, pass_timing, set_threads
 from octavo.training.sharding import held, is_part
 from octavo.training.threads import Crew
@@ -46,7 +48,8 @@ SPARING = 10  # a checkpoint by time comes no sooner than after so many times th
 
 
 class Session:
-    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own."""
+    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. With the `pace` of
+    a run that it repeats, no clock is looked at."""
 
     def __init__(
         self,
@@ -62,8 +65,9 @@ class Session:
         source: Checkpoint | None = None,
         teachers: Sequence[Run] = (),
         hooks: Sequence[Hook[Session]] = (),
+        pace: list[list[float]] | None = None,
     ) -> None:
-        self.recipe, self.steps, self.folder, self.dataset = recipe, steps, folder, dataset
+        self.recipe, self.folder, self.dataset = recipe, folder, dataset
         self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
         if source is not None:
             source.load_trained(model)
@@ -80,7 +84,13 @@ class Session:
             console.say(note)
         self.earlier = self.progress.elapsed
         self.evaluated: int | None = None  # the step after which it was last evaluated, in this session
-        self.progress.finished = self.progress.step >= steps or self.out_of_patience
+        if pace is not None:
+            self.progress.pace = pace
+        self.pace = Pace(steps, self.progress.pace)
+        self.clock = clock_of(recipe, batches, self.pace, self.progress, console) if pace is None else None
+        if self.clock is not None:
+            self.clock.begin(self.progress)
+        self.progress.finished = self.progress.step >= self.steps or self.out_of_patience
         self.crew = self._crew()
         self.board = (
             TensorBoard.open(folder.path) if recipe.logging.tensorboard and self.world.first else None
@@ -99,6 +109,11 @@ class Session:
         self._clock = time.monotonic()
         self._mark = (time.monotonic(), 0)  # when, and after how many tokens, speed was last read
         self._saved, self._saving = time.monotonic(), 0.0  # when it last saved, and how long that took
+
+    @property
+    def steps(self) -> int:
+        """Of the whole run, as things stand."""
+        return self.pace.total
 
     def _crew(self) -> Crew | None:
         """What watches the threads, if the recipe leaves their number open and other programs could slow them down."""
@@ -122,13 +137,14 @@ class Session:
         model = self.compiled()
         if first == 0 and (recipe.evaluation.initial or recipe.training.start_from):
             self.evaluate_untrained()
+        schedule = recipe.training.schedule.build(steps=self.pace.planned)
         loop = training_steps(
             model,
             self.optimizers,
             (self.own or self.batches).batch,
-            steps=range(first, self.steps),
+            steps=self.pace.steps(first),
             seed=recipe.seed,
-            schedule=recipe.training.schedule.build(steps=self.steps),
+            schedule=lambda step: schedule(self.pace.place(step)),
             objective=self.objective,
             options=StepOptions(
                 accumulation=recipe.training.accumulation,
@@ -196,7 +212,9 @@ class Session:
         self._clock = time.monotonic()
         over = self.own.over(info.step - 1) if self.own is not None else None
         self.console.say(f"step {info.step}: {over}") if over else None
-        progress.finished = info.step == self.steps or over is not None
+        if self.clock is not None and self.clock.keep(progress):
+            self.console.expect(self.steps)
+        progress.finished = info.step >= self.steps or over is not None
         for hook in self.hooks:
             if hook.due(progress):
                 hook.work(self, info)
@@ -241,7 +259,7 @@ class Session:
 
     def measured(self) -> Metrics:
         """The model's metrics on the validation split now. The time for it does not count as training."""
-        data, before = self.dataset, self.objective.reference
+        began, data, before = time.monotonic(), self.dataset, self.objective.reference
         result = evaluate_split(
             self.model, data.validation, self.recipe, data.tokenizer, self.runtime, reference=before
         )
@@ -249,6 +267,10 @@ class Session:
             raise self.diverged(f"the validation loss is {result.loss}")
         self._clock = time.monotonic()
         self._mark = (self._clock, self.progress.tokens)
+        if self.clock is not None:
+            self.clock.evaluation = (
+                (self._clock - began) * len(self.dataset.validation.tokens) / result.tokens
+            )
         return result
 
     def evaluate(self, info: StepInfo) -> None:

@@ -27,6 +27,7 @@ from octavo.runs.start import default_tree, named_by, with_start
 RESUMABLE = (
     "training.steps",
     "training.passes",
+    "training.minutes",
     "training.checkpoint_every",
     "training.checkpoint_minutes",
     "training.keep",

@@ -51,7 +51,14 @@ from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.tensorboard import writer
 from octavo.runs.together import decisions, gather, heard, prepared
 from octavo.training.checkpoint import Checkpoint
-from octavo.training.checkpoint_folder import CheckpointFolder, list_checkpoints, newest_whole, point, sweep
+from octavo.training.checkpoint_folder import (
+    CheckpointFolder,
+    follow,
+    list_checkpoints,
+    newest_whole,
+    point,
+    sweep,
+)
 from octavo.training.fitting import Fit, attempted, open_ways, refuse_beyond_memory_of, try_out
 from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import (
@@ -77,6 +84,7 @@ def train(
     quiet: bool = False,
     console: Console | None = None,
     hooks: Sequence[Hook[Session]] = (),
+    told: Mapping[str, Any] | None = None,
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
@@ -84,7 +92,7 @@ def train(
     takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
     free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
     `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
-    the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`).
+    the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`). `told` is for the manifest.
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
     with launched() as world:
@@ -120,7 +128,9 @@ def train(
                 folder = RunFolder.create(folder.path)
             with folder.lock() if world.first else nullcontext():
                 try:
-                    return train_in(folder, resolved, console, world, hooks, name=name)
+                    return train_in(
+                        folder, resolved, console, world, hooks, told={"recipe": name, **(told or {})}
+                    )
                 except (InputError, MissingExtra):
                     # Where nothing began, the mended command can use the name.
                     if world.first and not resume and not folder.manifest.is_file():
@@ -233,11 +243,11 @@ def train_in(
     world: World,
     hooks: Sequence[Hook[Session]] = (),
     *,
-    name: str = "",
+    told: Mapping[str, Any] | None = None,
     like: RunFolder | None = None,
 ) -> Run:
-    """Begin or resume the run in a folder whose lock this process holds; returns it finished. `like`: a run that it
-    repeats, and whose start it takes."""
+    """Begin or resume the run in a folder whose lock this process holds; returns it finished. `told`: what the manifest
+    of a run that begins says too. `like`: a run that it repeats, and whose start and pace it takes."""
     if world.first:
         begin(folder, recipe)
         console.keep_log(folder.made.file(folder.log))
@@ -260,10 +270,10 @@ def train_in(
     if start is not None:
         begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
     if world.first:
-        told = None if earlier else {"recipe": name, **described(teachers, folder.written)}
-        if told is not None and start is not None:
-            told |= keep_start(folder, model, start)
-        note_down(folder, recipe, dataset, runtime, told)
+        made = None if earlier else {**(told or {}), **described(teachers, folder.written)}
+        if made is not None and start is not None:
+            made |= keep_start(folder, model, start)
+        note_down(folder, recipe, dataset, runtime, made)
     announce(recipe, dataset, batches, runtime, model, console)
     session = Session(
         recipe=recipe,
@@ -277,6 +287,7 @@ def train_in(
         source=source,
         teachers=teachers,
         hooks=hooks,
+        pace=None if like is None else followed(like),
     )
     if world.first:
         keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
@@ -387,6 +398,12 @@ def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointF
     if best.is_dir():
         point(folder.best, CheckpointFolder(best))
     return checkpoint
+
+
+def followed(like: RunFolder) -> list[list[float]]:
+    """How a run changed its number of steps on its way."""
+    newest = follow(like.last)
+    return [] if newest is None else Progress.of(newest).pace
 
 
 def keep_rows(folder: RunFolder, step: int) -> None:

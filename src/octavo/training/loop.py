@@ -6,7 +6,7 @@ Everything random in a step follows from (seed, step), so a run that stops after
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,7 +67,7 @@ def training_steps(
     optimizers: Sequence[Optimizer],
     batch: Callable[[int, int], Batch[np.ndarray]],
     *,
-    steps: range,
+    steps: Iterable[int],
     seed: int,
     schedule: Callable[[int], float],
     objective: Objective = NEXT_TOKEN,

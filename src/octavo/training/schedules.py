@@ -1,4 +1,7 @@
-"""Learning-rate schedules: pure functions from the step to a factor between 0 and 1 of the optimizer's own rate."""
+"""Learning-rate schedules: pure functions from the step to a factor between 0 and 1 of the optimizer's own rate.
+
+A run that goes by the clock stands between two of the planned steps (`training.pace`), so a step need not be whole.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +13,32 @@ from pydantic import Field
 
 from octavo.config.parts import MOST, PartConfig, register
 
-Schedule = Callable[[int], float]
+Schedule = Callable[[float], float]
 
 
-def constant(step: int) -> float:
+def constant(step: float) -> float:
     """Always 1."""
     return 1.0
 
 
-def cosine(step: int, *, steps: int, floor: float) -> float:
+def cosine(step: float, *, steps: int, floor: float) -> float:
     """From 1 down half a cosine wave to `floor` at the last of `steps` (Loshchilov & Hutter 2016)."""
     progress = min(step / max(1, steps - 1), 1.0)
     return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def linear(step: int, *, steps: int, floor: float) -> float:
+def linear(step: float, *, steps: int, floor: float) -> float:
     """From 1 straight down to `floor` at the last of `steps`."""
     return 1 - (1 - floor) * min(step / max(1, steps - 1), 1.0)
 
 
-def stable_decay(step: int, *, steps: int, decay: float, floor: float) -> float:
+def stable_decay(step: float, *, steps: int, decay: float, floor: float) -> float:
     """1 until the last `decay` share of the steps, then straight down to `floor` (Hu et al. 2024)."""
     falling = min(steps, max(2, round(decay * steps)))  # one step alone cannot fall
     return linear(max(0, step - (steps - falling)), steps=falling, floor=floor)
 
 
-def inverse_root(step: int, *, scale: int) -> float:
+def inverse_root(step: float, *, scale: int) -> float:
     """1 at first, and then down with the root of the steps: √(scale / (scale + step)) (Vaswani et al. 2017)."""
     return math.sqrt(scale / (scale + step))
 

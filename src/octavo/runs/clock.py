@@ -1,0 +1,112 @@
+"""The clock of a run that has so many minutes: it takes as many steps as fit."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+from octavo.config import Recipe
+from octavo.dataset.batches import Batches
+from octavo.errors import InputError
+from octavo.ground.console import Console
+from octavo.runs.data import most_steps
+from octavo.runs.folder import RunFolder
+from octavo.runs.progress import Progress
+from octavo.training.pace import Pace
+
+WARM = 3
+"""Steps at the beginning that tell nothing of the others."""
+LOOKS = 50
+"""How often in a run the clock is looked at, about."""
+TOLERANCE = 0.01
+"""Of all steps: a smaller difference changes nothing."""
+FINISH = 1.0
+"""What the end of a run takes beside its evaluation (baselines, samples, the page), in seconds of its preparation."""
+
+
+class Clock:
+    """Changes the pace of a run so that it ends in time.
+
+    Args:
+        end: when the whole run shall be over (monotonic seconds).
+        finish: seconds that are kept for what comes after the training, without its evaluation.
+        most: steps in which the text is seen as often as the recipe allows at most.
+
+    Attributes:
+        evaluation: seconds of an evaluation of the whole split, which comes after the training too.
+    """
+
+    def __init__(self, pace: Pace, *, end: float, finish: float = 0.0, most: int | None = None) -> None:
+        self.pace, self.end, self.finish, self.most, self.evaluation = pace, end, finish, most, 0.0
+        self._first = WARM  # step of this session at which the watch starts
+        self._began = self._last = (0.0, 0, 0.0)  # when, step, seconds of training
+        self._next = 0
+
+    @property
+    def left(self) -> float:
+        """Seconds until the training must be over."""
+        return self.end - self.finish - self.evaluation - time.monotonic()
+
+    def begin(self, progress: Progress) -> None:
+        """The training begins, or goes on: then with steps for all of the time that is left."""
+        step = progress.step
+        if step and self.left > 0:
+            total = self._at_most(step + round(step * self.left / max(progress.elapsed, 1.0)))
+            if total > self.pace.total:
+                self.pace.prolong(step, total)
+        self._first = step + WARM
+
+    def keep(self, progress: Progress) -> bool:
+        """Change the number of steps, if it is time to look and they would take longer or shorter; whether it did.
+
+        How long a step takes is told by those since the last look; what is done between steps, by all so far.
+        """
+        step, seconds = progress.step, progress.seconds
+        if step <= self._first:
+            self._began = self._last = (time.monotonic(), step, seconds)
+            self._next = step + 1 + self.pace.total // LOOKS
+        if step < self._next:
+            return False
+        now, (when, first, before), (_, last, then) = time.monotonic(), self._began, self._last
+        between = max(0.0, now - when - (seconds - before)) / (step - first)
+        each = max(1e-6, (seconds - then) / (step - last) + between)
+        total = self._at_most(step + max(1, round(self.left / each)))
+        self._last = (now, step, seconds)
+        self._next = step + max(1, total // LOOKS)
+        if (
+            step >= self.pace.total
+            or total <= step
+            or abs(total - self.pace.total) <= TOLERANCE * self.pace.total
+        ):
+            return False
+        self.pace.change(step, total)
+        return True
+
+    def _at_most(self, steps: int) -> int:
+        return steps if self.most is None else min(steps, self.most)
+
+
+def with_more_minutes(out: Path | None, minutes: float) -> str:
+    """The override by which the run in `out` gets so many minutes beyond those that it has taken.
+
+    Raises InputError for no time, or without a folder.
+    """
+    if not minutes > 0 or not math.isfinite(minutes):
+        raise InputError(f"{minutes:g} more minutes are none.", remedy="for example --minutes 30")
+    if out is None:
+        raise InputError("--resume needs the folder of the run.", remedy="add --out DIR")
+    newest, _ = RunFolder.open(out).checkpoint("last")
+    taken = 0.0 if newest is None else Progress.of(newest).elapsed
+    return f"training.minutes={taken / 60 + minutes:.4g}"
+
+
+def clock_of(
+    recipe: Recipe, batches: Batches, pace: Pace, progress: Progress, console: Console
+) -> Clock | None:
+    """The clock of a recipe that has minutes; sessions before this one have taken their part."""
+    if recipe.training.minutes is None:
+        return None
+    end = console.started - progress.elapsed + 60 * recipe.training.minutes
+    prepared = time.monotonic() - console.started
+    return Clock(pace, end=end, finish=FINISH * prepared, most=most_steps(recipe, batches))

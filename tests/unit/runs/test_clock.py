@@ -1,0 +1,86 @@
+"""How many steps fit into the time that is left; the time here is made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from octavo.runs import clock as clocks
+from octavo.runs.clock import Clock
+from octavo.runs.progress import Progress
+from octavo.training.pace import Pace
+
+
+class Time:
+    """Seconds that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    made = Time()
+    monkeypatch.setattr(clocks, "time", made)
+    return made
+
+
+def train(
+    time: Time, pace: Pace, clock: Clock, *, seconds: float, stop: int = 10**6, halved: int = 10**6
+) -> float:
+    """Steps of so many seconds each, evaluations of a second after every tenth; twice as slow from step `halved`."""
+    progress = Progress()
+    clock.begin(progress)
+    for step in pace.steps(0):
+        took = 5.0 if step == 0 else seconds * (2 if step >= halved else 1)  # the first one warms up
+        time.now += took
+        progress.step, progress.seconds = step + 1, progress.seconds + took
+        if progress.step % 10 == 0:
+            time.now += 1.0
+        clock.keep(progress)
+        if progress.step == stop:
+            break
+    return time.now - 1000
+
+
+@pytest.mark.parametrize("planned", [20, 200, 5000])
+def test_the_end_comes_in_time_whatever_was_planned(time: Time, planned: int) -> None:
+    pace = Pace(planned)
+    took = train(time, pace, Clock(pace, end=1300, finish=20), seconds=0.4)
+    assert took == pytest.approx(280, rel=0.03)
+    assert pace.place(pace.total) == pytest.approx(planned)
+
+
+@pytest.mark.parametrize("halved", [100, 400, 500])
+def test_a_machine_that_becomes_half_as_fast_ends_in_time_too(time: Time, halved: int) -> None:
+    pace = Pace(600)
+    took = train(time, pace, Clock(pace, end=1300), seconds=0.4, halved=halved)
+    assert took == pytest.approx(300, rel=0.03)
+
+
+def test_no_more_steps_than_the_passes_allow(time: Time) -> None:
+    pace = Pace(100)
+    assert train(time, pace, Clock(pace, end=1300, most=150), seconds=0.4) < 100
+    assert pace.total == 150
+
+
+def test_a_run_goes_on_with_all_of_the_time(time: Time) -> None:
+    pace = Pace(100)
+    clock = Clock(pace, end=time.now + 300)
+    clock.begin(Progress(step=100, seconds=90.0, elapsed=100.0))
+    assert pace.total == 400
+    assert pace.place(100) == 25
+
+
+def test_a_run_whose_time_is_over_goes_on_as_planned(time: Time) -> None:
+    pace = Pace(100)
+    Clock(pace, end=time.now - 5).begin(Progress(step=60, seconds=90.0, elapsed=100.0))
+    assert pace.total == 100 and not pace.changes
+
+
+def test_time_that_is_over_ends_the_run_with_the_next_step(time: Time) -> None:
+    pace = Pace(1000)
+    train(time, pace, Clock(pace, end=1001), seconds=0.4)
+    assert pace.total <= 30
