@@ -29,6 +29,7 @@ ROOMS = (
     "correction",
     "report",
     "runs",
+    "auto",
     "studies",
     "ship",
     "tuning",

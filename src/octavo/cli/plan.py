@@ -40,6 +40,10 @@ Ship = Annotated[
 Price = Annotated[float | None, Parameter(help="Price of one device for an hour, for the predicted costs.")]
 
 
+Minutes = Annotated[
+    str | None,
+    Parameter(help="Say instead what the best model of the text would reach in so many minutes: 1,5,30."),
+]
 On = Annotated[
     list[str] | None,
     Parameter(help="Machines to predict for instead of timing a step here: h100,4x8xh100; list shows all."),
@@ -58,6 +62,7 @@ def plan_command(
     price: Price = None,
     time: TimeStep = None,
     ship: Ship = False,
+    minutes: Minutes = None,
     json: Json = False,
 ) -> int:
     """Parameters, memory, one step timed or predicted, time to finish, and whether the text is enough for the model.
@@ -73,6 +78,8 @@ def plan_command(
     octavo plan tune-sft --base runs/minute --text chats.jsonl
 
     octavo plan shakespeare-char-modern --ship
+
+    octavo plan --text book.txt --minutes 1,5,30
     """
     from octavo.runs.plan import plan
     from octavo.runs.settings import default_recipe
@@ -83,18 +90,15 @@ def plan_command(
     recipe, overrides = split_recipe(recipe, overrides)
     named = (f"training.start_from={base}",) if base else ()
     text, settings = split_overrides(text, (*named, *overrides))
+    if minutes is not None:
+        from octavo.cli.minutes import show_promises
+
+        return show_promises(recipe, text, settings, minutes, json=json)
     found, said = (recipe, None) if recipe is not None else default_recipe(settings)
     if ship:
         return show_targets(found, settings, json=json)
-    facts = plan(
-        found,
-        text,
-        overrides=settings,
-        vocab_size=vocabulary,
-        on=names,
-        price=price,
-        time_step=time,
-    )
+    given = {"vocab_size": vocabulary, "on": names, "price": price, "time_step": time}
+    facts = plan(found, text, overrides=settings, **given)
     if json:
         print_json(facts)
         return 0

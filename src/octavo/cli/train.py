@@ -23,6 +23,12 @@ def train_command(
     recipe: RecipeName = None,
     *overrides: Overrides,
     text: Text = None,
+    minutes: Annotated[
+        float | None,
+        Parameter(
+            help="Minutes for all of it: the best model that they allow here is chosen, promised and trained."
+        ),
+    ] = None,
     out: Annotated[Path | None, Parameter(help="The run folder; default: the next free runs/RECIPE.")] = None,
     resume: Annotated[bool, Parameter(help="Resume the run in --out.", negative="")] = False,
     overwrite: Annotated[bool, Parameter(help="Replace the run in --out by a new one.", negative="")] = False,
@@ -36,13 +42,13 @@ def train_command(
 
     For example:
 
-    octavo train --text book.txt
+    octavo train --text book.txt --minutes 5
 
     octavo train quick --text shakespeare.txt --out runs/bard
 
     octavo train ten-minutes --text my-novels/ --out runs/novels model.width=192 training.steps=500
 
-    octavo train --out runs/novels --resume
+    octavo train --out runs/novels --resume --minutes 30
 
     torchrun --standalone --nproc-per-node 8 -m octavo train my-recipe.yaml --text my-novels/ parallel=ddp
 
@@ -51,24 +57,35 @@ def train_command(
     recipe, overrides = split_recipe(recipe, overrides)
     text, settings = split_overrides(text, overrides)
     if replay is not None:
-        if recipe is not None or text is not None or settings or resume:
-            raise InputError(
-                "--replay repeats a run as it was; it takes no recipe, text, --resume or settings."
-            )
+        if recipe is not None or text is not None or settings or resume or minutes is not None:
+            raise InputError("--replay repeats a run as it was; it takes nothing else but --out.")
         return _replay(replay, out, quiet)
-    if dry_run:
-        from octavo.config import to_yaml
-        from octavo.runs.settings import default_recipe, resolve
+    if minutes is not None and not resume:
+        from octavo.cli.minutes import train_for_minutes
 
-        found = default_recipe(settings)[0] if recipe is None else recipe
-        show_text(to_yaml(resolve(found, text, settings)), end="")
-        return 0
+        how = {"dry_run": dry_run, "overwrite": overwrite, "quiet": quiet}
+        return train_for_minutes(minutes, recipe, text, settings, out, **how)
+    if minutes is not None:
+        from octavo.runs.clock import with_more_minutes
+
+        settings = [*settings, with_more_minutes(out, minutes)]
+    if dry_run:
+        return _settings(recipe, text, settings)
     from octavo.runs.train import train
     from octavo.training.world import is_first
 
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, quiet=quiet)
     if is_first():
         show_text(f"report: {run.report}")
+    return 0
+
+
+def _settings(recipe: str | None, text: list[str] | None, settings: list[str]) -> int:
+    from octavo.config import to_yaml
+    from octavo.runs.settings import default_recipe, resolve
+
+    found = default_recipe(settings)[0] if recipe is None else recipe
+    show_text(to_yaml(resolve(found, text, settings)), end="")
     return 0
 
 

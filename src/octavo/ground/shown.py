@@ -74,6 +74,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
 
 
+def in_minutes(minutes: float) -> str:
+    """A time that somebody gave in minutes, as they gave it."""
+    return f"{minutes:g} minute{'s' * (minutes != 1)}"
+
+
 def exact_duration(seconds: float) -> str:
     """A time as people say it that was measured."""
     if seconds < 100:

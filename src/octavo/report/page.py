@@ -14,6 +14,7 @@ from octavo.report import plots, translations, written
 from octavo.report.data import ReportData, Sample
 from octavo.report.forecasts import of_forecast
 from octavo.report.preferences import of_preferences
+from octavo.report.promised import of_promise
 
 WIDE, NARROW = 7.6, 4.6
 """Inches; the narrow plots are for phones, where the wide ones' letters would be too small to read."""
@@ -59,6 +60,7 @@ def render(data: ReportData, loss: str) -> str:
         samples=by_step(data.samples),
         **of_evaluation(data),
         **translations.of_evaluation(data),
+        **of_promise(data.manifest),
         **of_forecast(data.evaluation, WIDE, NARROW),
         **of_preferences(data, WIDE, NARROW),
         settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)

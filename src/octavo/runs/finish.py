@@ -22,7 +22,7 @@ from octavo.runs.folder import RunFolder
 from octavo.runs.next_step import next_lines, next_step
 from octavo.runs.progress import Progress
 from octavo.runs.run import Run
-from octavo.runs.session import write_samples
+from octavo.runs.samples import write_samples
 from octavo.runs.written import wishes_before
 from octavo.training.objective import TEXT
 from octavo.training.runtime import Runtime

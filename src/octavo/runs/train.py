@@ -20,11 +20,10 @@ from octavo.config import (
 from octavo.config.own import changed_parts
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
-from octavo.errors import CheckpointError, ConfigError, CorpusError, DivergedError, InputError, MissingExtra
+from octavo.errors import ConfigError, CorpusError, DivergedError, InputError, MissingExtra
 from octavo.generation import Engine
 from octavo.ground.console import Console
-from octavo.ground.files import drop_asides, replace_text, storage_errors
-from octavo.ground.made import put_away
+from octavo.ground.files import replace_text, storage_errors
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel, trained
 from octavo.runs.advice import idle_options
@@ -41,24 +40,16 @@ from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
 from octavo.runs.manifest import run_manifest
-from octavo.runs.progress import Progress
 from octavo.runs.replacing import in_place_of
+from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
-from octavo.runs.session import Session, prompts_of
+from octavo.runs.samples import prompts_of
+from octavo.runs.session import Session
 from octavo.runs.settings import continued, default_recipe, resolve
 from octavo.runs.start import Start, begun_with, keep_start
 from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.tensorboard import writer
 from octavo.runs.together import decisions, gather, heard, prepared
-from octavo.training.checkpoint import Checkpoint
-from octavo.training.checkpoint_folder import (
-    CheckpointFolder,
-    follow,
-    list_checkpoints,
-    newest_whole,
-    point,
-    sweep,
-)
 from octavo.training.fitting import Fit, attempted, open_ways, refuse_beyond_memory_of, try_out
 from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import (
@@ -97,13 +88,7 @@ def train(
     """
     with launched() as world:
         console = heard(console or Console(quiet=quiet), world)
-        if (resume or overwrite) and out is None:
-            wanted = "--resume needs the folder of the run."
-            if overwrite:
-                wanted = "--overwrite needs the folder of the run that it replaces."
-            raise InputError(wanted, remedy="add --out DIR")
-        if resume and overwrite:
-            raise InputError("--resume continues a run and --overwrite replaces it: give one of them.")
+        refuse_without_folder(out, resume=resume, overwrite=overwrite)
         place = None if out is None else Path(out)
         if recipe is None and resume and place is not None:
             recipe = RunFolder.open(place).config
@@ -111,6 +96,7 @@ def train(
             recipe, said = default_recipe(overrides)
             console.say(said)
         name = Path(str(recipe)).stem if isinstance(recipe, str | Path) else "run"
+        told = {"recipe": name, **(told or {})}
         if not resume and place is not None and restarts() and RunFolder(place).config.is_file():
             console.say(f"restart {restarts()} by torchrun: the run resumes")
             resume = True
@@ -128,14 +114,23 @@ def train(
                 folder = RunFolder.create(folder.path)
             with folder.lock() if world.first else nullcontext():
                 try:
-                    return train_in(
-                        folder, resolved, console, world, hooks, told={"recipe": name, **(told or {})}
-                    )
+                    return train_in(folder, resolved, console, world, hooks, told=told)
                 except (InputError, MissingExtra):
                     # Where nothing began, the mended command can use the name.
                     if world.first and not resume and not folder.manifest.is_file():
                         folder.made.take_back()
                     raise
+
+
+def refuse_without_folder(out: str | Path | None, *, resume: bool, overwrite: bool) -> None:
+    """Raise InputError where the folder is not named that a run resumes in or replaces."""
+    if (resume or overwrite) and out is None:
+        wanted = "--resume needs the folder of the run."
+        if overwrite:
+            wanted = "--overwrite needs the folder of the run that it replaces."
+        raise InputError(wanted, remedy="add --out DIR")
+    if resume and overwrite:
+        raise InputError("--resume continues a run and --overwrite replaces it: give one of them.")
 
 
 def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -> LanguageModel:
@@ -246,8 +241,8 @@ def train_in(
     told: Mapping[str, Any] | None = None,
     like: RunFolder | None = None,
 ) -> Run:
-    """Begin or resume the run in a folder whose lock this process holds; returns it finished. `told`: what the manifest
-    of a run that begins says too. `like`: a run that it repeats, and whose start and pace it takes."""
+    """Begin or resume the run in a locked folder; returns it finished. `told` is also for the manifest; `like` is a run
+    that it repeats, and whose start and pace it takes."""
     if world.first:
         begin(folder, recipe)
         console.keep_log(folder.made.file(folder.log))
@@ -256,7 +251,6 @@ def train_in(
     dataset = prepared(recipe, console, world, start.tokenizer if start else None)
     held_out = held_out_of(recipe, dataset)
     batches = build_batches(recipe, dataset, console, held_out)
-    steps = total_steps(recipe, batches)
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = fresh_model(recipe, dataset, held_out)
     recipe.objective.build().refuse(recipe, dataset, model, processes=world.size)
@@ -270,14 +264,14 @@ def train_in(
     if start is not None:
         begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
     if world.first:
-        made = None if earlier else {**(told or {}), **described(teachers, folder.written)}
-        if made is not None and start is not None:
+        made = {**(told or {}), **described(teachers, folder.written)}
+        if not earlier and start is not None:
             made |= keep_start(folder, model, start)
-        note_down(folder, recipe, dataset, runtime, made)
+        note_down(folder, recipe, dataset, runtime, None if earlier else made)
     announce(recipe, dataset, batches, runtime, model, console)
     session = Session(
         recipe=recipe,
-        steps=steps,
+        steps=total_steps(recipe, batches),
         folder=folder,
         dataset=dataset,
         batches=batches,
@@ -362,52 +356,3 @@ def compare_with(earlier: Mapping[str, Any], dataset: Dataset, console: Console)
             "The text has changed since this run began, so it cannot be resumed.",
             remedy="bring the old text back, or start a new run with another --out",
         )
-
-
-def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint | None:
-    """The checkpoint to resume from, which the first process finds for all."""
-    found = checkpoint_to_go_on_from(folder, console) if world.first else None
-    place = world.broadcast(found and str(found.folder))
-    return Checkpoint(Path(place)) if place else None
-
-
-def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointFolder | None:
-    """The newest whole checkpoint; damaged newer ones are named and set aside, so that they can be written again.
-
-    Raises CheckpointError when there are checkpoints and none is whole.
-    """
-    sweep(folder.checkpoints)
-    drop_asides(folder.path)
-    checkpoint, complaints = newest_whole(folder.checkpoints)
-    for complaint in complaints:
-        console.say(f"damaged: {complaint}")
-    if checkpoint is None:
-        if complaints:
-            raise CheckpointError(
-                f"No checkpoint of {folder.path} is whole.", remedy="start a new run with another --out"
-            )
-        return None
-    for damaged in list_checkpoints(folder.checkpoints):
-        if damaged.step > checkpoint.step:
-            with storage_errors(folder.checkpoints):
-                kept = put_away(damaged.folder, "damaged")
-            console.say(f"{damaged.folder.name} is kept as {kept.name}")
-    console.say(f"resuming after step {checkpoint.step}")
-    point(folder.last, checkpoint)
-    best = folder.checkpoints / f"step-{Progress.of(checkpoint).best_step:06d}"
-    if best.is_dir():
-        point(folder.best, CheckpointFolder(best))
-    return checkpoint
-
-
-def followed(like: RunFolder) -> list[list[float]]:
-    """How a run changed its number of steps on its way."""
-    newest = follow(like.last)
-    return [] if newest is None else Progress.of(newest).pace
-
-
-def keep_rows(folder: RunFolder, step: int) -> None:
-    """Drop the metrics of steps after `step`: these steps are done again."""
-    rows = [row for row in folder.rows() if row["step"] <= step]
-    if folder.metrics.is_file():
-        replace_text(folder.metrics, "".join(json.dumps(row) + "\n" for row in rows))

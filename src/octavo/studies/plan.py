@@ -20,7 +20,7 @@ from octavo.model.build import build_model
 from octavo.runs.data import build_batches, build_dataset, period, total_steps
 from octavo.runs.evaluate import cached_baselines
 from octavo.runs.plan import counted, step_tokens, timed
-from octavo.runs.session import prompts_of
+from octavo.runs.samples import prompts_of
 from octavo.runs.start import ready_tokenizer
 from octavo.studies.job import Job
 from octavo.studies.resolve import variant_recipe, variant_tree

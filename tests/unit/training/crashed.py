@@ -21,8 +21,8 @@ from octavo.errors import OctavoError
 from octavo.ground.console import Console
 from octavo.runs.folder import RunFolder
 from octavo.runs.progress import Progress
+from octavo.runs.resuming import checkpoint_to_go_on_from, keep_rows
 from octavo.runs.session import Session
-from octavo.runs.train import checkpoint_to_go_on_from, keep_rows
 from octavo.training import checkpoint_folder
 from octavo.training.checkpoint_folder import follow, list_checkpoints
 from unit.training.crash import Disk, Event, Reached, Recorder, Synced, Tree, key, materialise, site

@@ -1,0 +1,149 @@
+"""Which model of the family, and how many steps: the one that the law says is best in the time that there is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from octavo.auto.facts import TextFacts
+from octavo.auto.family import SIZES, Size, dropout_for, recipe_of
+from octavo.auto.law import Law
+from octavo.config import check
+from octavo.ground.shown import duration
+
+LEAST_STEPS = 20
+"""Fewer are no training."""
+STEPS_MEASURED = 4
+"""Of each size, with the one that warms up."""
+TRIED = 300
+"""Numbers of steps that are compared, from the fewest to the most."""
+MORE = 1.25
+"""How many more passes than planned a machine may make that turns out faster."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A model, its training, and what to expect of it.
+
+    Attributes:
+        parameters: without tables of n-grams and the gate.
+        step_seconds: as measured here.
+        most_steps: that the time allows.
+        bits: per byte, the middle of what is expected on text that the model has not seen.
+        error: the standard deviation of that.
+    """
+
+    size: Size
+    steps: int
+    parameters: int
+    passes: float
+    dropout: float
+    step_seconds: float
+    most_steps: int
+    bits: float
+    error: float
+
+    def recipe(self) -> dict[str, Any]:
+        """As plain data, without a text."""
+        tree = recipe_of(self.size, steps=self.steps, dropout=self.dropout)
+        tree["training"]["passes"] = float(f"{MORE * self.passes:.3g}")
+        return tree
+
+
+def parameters_of(size: Size, vocabulary: int) -> tuple[int, int]:
+    """Weights of the network as the law counts them: without tables of n-grams, and with them; never the gate's."""
+    tree = recipe_of(size, steps=1)
+    tree["model"]["counts"] = "none"
+    with_tables = check(tree).model.parameters(vocab_size=vocabulary)
+    tree["model"]["ngrams"] = "none"
+    return check(tree).model.parameters(vocab_size=vocabulary), with_tables
+
+
+def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
+    """The best number of steps for each size that can take enough of them in so many seconds of training; the best
+    first. Empty where there is no time for any."""
+    fitting = {size: each for size, each in step_seconds.items() if seconds >= LEAST_STEPS * each}
+    found = [_choice(facts, size, each, int(seconds / each), law) for size, each in fitting.items()]
+    return sorted(found, key=lambda choice: choice.bits)
+
+
+def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> Choice:
+    """The number of steps, of at most so many, that the law says is best."""
+    parameters, with_tables = parameters_of(size, facts.vocabulary)
+
+    def point(steps: int) -> tuple[float, ...]:
+        return parameters, with_tables, steps * size.step_tokens, facts.train_tokens
+
+    counts = np.unique(np.geomspace(LEAST_STEPS, most, TRIED).astype(int))
+    shares = [law.share(*point(int(count))) for count in counts]
+    steps = int(counts[np.argmin(shares)])
+    passes = steps * size.step_tokens / facts.train_tokens
+    error = facts.ngram * law.error(*point(steps))
+    return Choice(
+        size=size,
+        steps=steps,
+        parameters=parameters,
+        passes=passes,
+        dropout=dropout_for(passes),
+        step_seconds=each,
+        most_steps=most,
+        bits=facts.ngram * min(shares),
+        error=float(np.hypot(error, facts.spread)),
+    )
+
+
+def reasons(best: Choice, others: Sequence[Choice], facts: TextFacts, seconds: float) -> dict[str, str]:
+    """Why each thing was chosen, a sentence each."""
+    size = best.size
+    found = {
+        "tokenizer": f"bytes or characters ({facts.vocabulary} of them): what the law was fitted on.",
+        "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
+        f"{best.step_seconds * 1000:.0f} ms a step here, so {duration(seconds)} are {best.most_steps:,} steps.",
+        "model.counts": f"a {facts.order}-gram alone has {facts.ngram:.3f} bits per byte; beside it the model need not "
+        "learn what counting knows.",
+        "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"
+        + (
+            "; more would be learned by heart."
+            if best.steps < 0.9 * best.most_steps
+            else ", as many as there is time for."
+        ),
+        "model.dropout": f"{best.dropout:g} for {best.passes:.2g} passes: "
+        + (
+            "text that is hardly repeated needs none."
+            if not best.dropout
+            else "text that comes again needs some."
+        ),
+    }
+    for other in others[:1]:
+        found["instead"] = (
+            f"{other.parameters:,} parameters and {other.steps:,} steps should reach {other.bits:.3f} bits per byte."
+        )
+    return found
+
+
+def step_times(measure: Callable[[Size], float], *, vocabulary: int, seconds: float) -> dict[Size, float]:
+    """Seconds of a step of each size. Sizes are measured from the smallest on while that takes no more than `seconds`;
+    from there on time goes with the operations of a step."""
+    found: dict[Size, float] = {}
+    last: Size | None = None
+    spent = 0.0
+    for size in SIZES:
+        foreseen = (
+            0.0 if last is None else found[last] * operations(size, vocabulary) / operations(last, vocabulary)
+        )
+        if last is not None and spent + STEPS_MEASURED * foreseen > seconds:
+            found[size] = foreseen
+            continue
+        began = time.monotonic()
+        found[size], last = measure(size), size
+        spent += time.monotonic() - began
+    return found
+
+
+def operations(size: Size, vocabulary: int) -> float:
+    """Floating-point operations of a step."""
+    return size.step_tokens * check(recipe_of(size, steps=1)).model.training_flops(vocab_size=vocabulary)

@@ -1,0 +1,78 @@
+"""What is known of a text before anything is trained on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from octavo.auto.family import SIZES, recipe_of
+from octavo.dataset import Dataset
+from octavo.evaluation.baselines import HIGHEST, LIMIT
+from octavo.ground.console import Console
+from octavo.model.kneser_ney import KneserNey, best_order
+from octavo.runs.data import Paths, build_dataset
+from octavo.runs.settings import resolve
+
+PARTS = 8
+"""Parts of the validation split that are compared with each other."""
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """A text's size, and how hard it is.
+
+    Attributes:
+        documents: of all splits.
+        train_tokens, vocabulary: of the tokenizer that is taken.
+        train_bytes, validation_bytes: UTF-8.
+        ngram: bits per byte of the best n-gram on the validation split.
+        order: of that n-gram.
+        spread: standard deviation of the difference in difficulty between two held-out splits of this size, in bits per
+            byte.
+    """
+
+    documents: int
+    train_tokens: int
+    train_bytes: int
+    validation_bytes: int
+    vocabulary: int
+    ngram: float
+    order: int
+    spread: float
+
+
+def survey(text: Paths | None, overrides: Iterable[str] | Mapping[str, Any], console: Console) -> TextFacts:
+    """Read a text as the family's recipes do, with the caller's own settings on top. The dataset stays in the cache.
+
+    Raises what reading a text raises: too short to hold anything out, no such file, and so on.
+    """
+    recipe = resolve(recipe_of(SIZES[0], steps=1), text, overrides)
+    return facts_of(build_dataset(recipe, console))
+
+
+def facts_of(dataset: Dataset) -> TextFacts:
+    """The facts of a dataset."""
+    train, validation = dataset.train, dataset.validation
+    counted, size = np.asarray(train.tokens[-LIMIT:]), dataset.tokenizer.vocab_size
+    order = best_order(counted, vocab_size=size, highest=HIGHEST)
+    model = KneserNey(counted, vocab_size=size, highest=order)
+    bits_a_token = float(model.losses(validation.tokens)[order - 1]) / math.log(2)
+    tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
+    parts = [part for part in np.array_split(np.asarray(validation.tokens), PARTS) if len(part) > 1]
+    each = [float(model.losses(part)[order - 1]) / math.log(2) for part in parts]
+    error = float(np.std(each, ddof=1)) / math.sqrt(len(each)) if len(each) > 1 else 0.0
+    splits = (train, validation, *([dataset.test] if dataset.test else []))
+    return TextFacts(
+        documents=sum(len(split.starts) for split in splits),
+        train_tokens=len(train.tokens),
+        train_bytes=train.bytes,
+        validation_bytes=validation.bytes,
+        vocabulary=size,
+        ngram=bits_a_token * tokens_a_byte,
+        order=order,
+        spread=math.sqrt(2) * error * tokens_a_byte,
+    )

@@ -1,0 +1,88 @@
+"""The models that are chosen from: one kind of recipe in several sizes. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a model is, and what it reads in a step."""
+
+    width: int
+    layers: int
+    context: int
+    batch: int
+    ngrams: bool = False
+
+    @property
+    def heads(self) -> int:
+        """Heads of 32 numbers each."""
+        return self.width // 32
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens of a step."""
+        return self.batch * self.context
+
+
+SIZES = (
+    Size(64, 2, 128, 8, ngrams=True),
+    Size(96, 3, 96, 8, ngrams=True),
+    Size(128, 4, 128, 12),
+    Size(192, 5, 192, 12),
+    Size(256, 6, 256, 12),
+    Size(384, 6, 256, 16),
+)
+"""From 0.1 to 11 million parameters."""
+
+
+def dropout_for(passes: float) -> float:
+    """The dropout of a model that sees its text so many times."""
+    return 0.0 if passes < 3 else 0.1 if passes < 15 else 0.2
+
+
+def recipe_of(size: Size, *, steps: int, dropout: float = 0.0) -> dict[str, Any]:
+    """A recipe as plain data, without a text: bytes, or characters where a text has few, and counts beside the
+    model."""
+    return {
+        "split": "files",
+        "validation": 0.05,
+        "test": 0.05,
+        "tokenizer": {"kind": "byte", "characters": 2000},
+        "expected_vocabulary": 256,
+        "batches": "windows",
+        "model": {
+            "layers": size.layers,
+            "heads": size.heads,
+            "width": size.width,
+            "context": size.context,
+            "positions": "rotary",
+            "norm": {"kind": "rms", "scale": False},
+            "embedding_norm": True,
+            "qk_norm": True,
+            "ngrams": {"kind": "hashed", "longest": 4, "buckets": 16384} if size.ngrams else "none",
+            "attention_scale": 0.3,
+            "feed_forward": {"kind": "relu2", "bias": False},
+            "output_bias": False,
+            "dropout": dropout,
+            "counts": "kneser-ney",
+            "initialization": {"kind": "zero_output", "embedding_std": 0.1},
+        },
+        "training": {
+            "steps": steps,
+            "batch": size.batch,
+            "optimizer": {
+                "kind": "muon",
+                "learning_rate": 0.03,
+                "momentum": 0.9,
+                "rounds": 3,
+                "rest": {"learning_rate": 0.01, "weight_decay": 0.1},
+            },
+            "schedule": {"kind": "linear", "floor": 0.0},
+            "checkpoint_every": 0.1,
+        },
+        "evaluation": {"every": 0.1, "tokens": 100000},
+        "sampling": {"tokens": 500},
+    }

@@ -1,0 +1,124 @@
+"""The law: how many bits per byte a model of the family reaches, as a share of what the best n-gram of its text has.
+
+Fitted by `benchmarks/law.py` on runs of the family itself; its numbers stand in law.json, with the range that they were
+fitted in. N parameters without tables, M parameters with them, D tokens learned from, U tokens of the training text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from octavo.ground.records import parse_json
+
+POINT = ("parameters", "with_tables", "tokens", "train_tokens")
+"""What the law is told: N, M, D and U."""
+NAMES = ("floor", "size", "size_power", "data", "data_power", "fit", "fit_power", "blend", "passes_power")
+
+
+@dataclass(frozen=True)
+class Law:
+    """Numbers of the fit.
+
+    Attributes:
+        values: by NAMES.
+        covariance: of the values.
+        residual: standard deviation of a run around the law, as a share.
+        text: the same between texts, found by leaving each out of the fit.
+        ranges: least and greatest of POINT in the runs.
+    """
+
+    values: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    residual: float
+    text: float
+    ranges: Mapping[str, tuple[float, float]]
+
+    def share(self, *point: float) -> float:
+        """The model's bits per byte, divided by the best n-gram's."""
+        return float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0])
+
+    def error(self, *point: float) -> float:
+        """The standard deviation of that for a new text; it grows outside of the range of the fit."""
+        slope = slopes(np.array(self.values), np.array([point], dtype=np.float64))[0]
+        fit = float(slope @ np.array(self.covariance) @ slope)
+        return math.sqrt(fit + self.residual**2 + self.text**2) * (1 + self.outside(*point))
+
+    def outside(self, *point: float) -> float:
+        """How far a point is from the runs of the fit: factors of e beyond their range, added up."""
+        ends = (self.ranges[name] for name in POINT)
+        return sum(
+            max(0.0, math.log(least / value), math.log(value / most))
+            for value, (least, most) in zip(point, ends, strict=True)
+        )
+
+
+def shares(values: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(n,) shares at points (n, 4) of POINT.
+
+    The network alone has floor + size · N^−size_power + data · D^−data_power
+    + fit · (M/U)^fit_power · (D/U)^passes_power.
+    Mixed with counts it is never above 1, and better than both where they are alike: a soft minimum of width `blend`.
+    """
+    floor, size, size_power, data, data_power, fit, fit_power, blend, passes_power = values
+    n, m, d, u = points.T
+    network = (
+        floor
+        + size * (n / 1e6) ** -size_power
+        + data * (d / 1e6) ** -data_power
+        + fit * (m / u) ** fit_power * (d / u) ** passes_power
+    )
+    return -blend * np.logaddexp(-1 / blend, -network / blend)
+
+
+def slopes(values: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(n, parameters of the law) of the shares, by differences."""
+    steps = 1e-5 * np.maximum(1e-3, np.abs(values))
+    return np.stack(
+        [
+            (shares(values + step * unit, points) - shares(values - step * unit, points)) / (2 * step)
+            for step, unit in zip(steps, np.eye(len(values)), strict=True)
+        ],
+        axis=1,
+    )
+
+
+@cache
+def shipped_law() -> Law:
+    """The law that comes with Octavo."""
+    return law_from(parse_json(resources.files("octavo.auto").joinpath("law.json").read_bytes()))
+
+
+def law_from(found: Mapping[str, Any]) -> Law:
+    """From the plain data of law.json."""
+    return Law(
+        values=tuple(found["values"][name] for name in NAMES),
+        covariance=tuple(map(tuple, found["covariance"])),
+        residual=found["residual"],
+        text=found["text"],
+        ranges={name: (least, most) for name, (least, most) in found["ranges"].items()},
+    )
+
+
+def as_plain(
+    values: Sequence[float],
+    covariance: np.ndarray,
+    *,
+    residual: float,
+    text: float,
+    ranges: Mapping[str, tuple[float, float]],
+) -> dict[str, Any]:
+    """As it stands in law.json."""
+    return {
+        "values": dict(zip(NAMES, (float(f"{value:.5g}") for value in values), strict=True)),
+        "covariance": [[float(f"{value:.4g}") for value in row] for row in covariance.tolist()],
+        "residual": float(f"{residual:.4g}"),
+        "text": float(f"{text:.4g}"),
+        "ranges": {name: list(ends) for name, ends in ranges.items()},
+    }

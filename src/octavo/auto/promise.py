@@ -1,0 +1,90 @@
+"""What is said before a training of what will come out of it, and what came of such promises before."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from octavo.auto.choose import Choice
+from octavo.ground.cache import default_cache
+from octavo.ground.files import storage_errors
+from octavo.ground.records import Number, Record, read_rows
+
+LIKELY = 1.2816
+"""Standard deviations on both sides of the middle that hold 80 %."""
+PRIOR = 6
+"""As many earlier promises as the law itself is worth, when a user's own calibrate the next."""
+KEPT = 200
+"""The newest promises that count."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Bits per byte on held-out text: the middle, and how far to both sides 80 of 100 promises hold."""
+
+    minutes: float
+    bits: float
+    within: float
+    parameters: int
+    steps: int
+
+    def holds(self, bits: float) -> bool:
+        """Whether what came out is in the interval."""
+        return abs(bits - self.bits) <= self.within
+
+    def __str__(self) -> str:
+        return f"{self.bits:.2f} ± {self.within:.2f} bits per byte (80 %)"
+
+    def as_plain(self) -> dict[str, float]:
+        """For the manifest, and for --json."""
+        return asdict(self)
+
+
+class Kept(Record):
+    """A promise that was audited, in standard deviations: (came out − promised) / error."""
+
+    missed: Number
+
+
+def promise(minutes: float, choice: Choice, earlier: Sequence[float] = ()) -> Promise:
+    """The promise of a choice, calibrated by how far `earlier` ones were off."""
+    shift, scale = calibration(earlier)
+    return Promise(
+        minutes=minutes,
+        bits=choice.bits + shift * choice.error,
+        within=LIKELY * scale * choice.error,
+        parameters=choice.parameters,
+        steps=choice.steps,
+    )
+
+
+def calibration(earlier: Sequence[float]) -> tuple[float, float]:
+    """(shift, factor) in standard deviations, from how far earlier promises were off; (0, 1) without any."""
+    shift = sum(earlier) / (len(earlier) + PRIOR)
+    squares = sum((one - shift) ** 2 for one in earlier)
+    return shift, math.sqrt((PRIOR + squares) / (PRIOR + len(earlier)))
+
+
+def promises_file() -> Path:
+    """Where a user's audited promises stand: no text, no name, only how far each was off."""
+    return default_cache() / "promises.jsonl"
+
+
+def earlier_promises() -> list[float]:
+    """How far the newest audited promises were off, in standard deviations."""
+    try:
+        return [row["missed"] for row in read_rows(promises_file(), Kept)][-KEPT:]
+    except OSError:
+        return []
+
+
+def keep(choice: Choice, came_out: float) -> None:
+    """Note how far a promise was off, for the next ones."""
+    path = promises_file()
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"missed": round((came_out - choice.bits) / choice.error, 3)}) + "\n")

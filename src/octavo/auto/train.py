@@ -1,0 +1,183 @@
+"""Train the best model of a text in so many minutes: look at text and machine, choose, promise, train, audit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.auto.choose import LEAST_STEPS, STEPS_MEASURED, Choice, choices, reasons, step_times
+from octavo.auto.facts import TextFacts, survey
+from octavo.auto.family import Size, recipe_of
+from octavo.auto.law import Law, shipped_law
+from octavo.auto.promise import Promise, earlier_promises, keep, promise
+from octavo.config import check
+from octavo.errors import InputError
+from octavo.ground.console import Console
+from octavo.ground.shown import duration, in_minutes
+from octavo.report.promised import audit
+from octavo.runs.clock import FINISH
+from octavo.runs.data import Paths
+from octavo.runs.plan import timed
+from octavo.runs.run import Run
+from octavo.runs.tested import look
+from octavo.runs.train import train
+
+LEAST, MOST = 20 / 60, 12 * 60
+"""Minutes that can be asked for."""
+MEASURING, MOST_MEASURING = 0.05, 20.0
+"""Share of the minutes that steps are timed for, and seconds at most."""
+QUIET = Console(quiet=True)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was found out, and what follows from it. `choices`: the best first."""
+
+    facts: TextFacts
+    choices: list[Choice]
+    promise: Promise
+    reasons: dict[str, str]
+
+    @property
+    def best(self) -> Choice:
+        """The one that is taken."""
+        return self.choices[0]
+
+    def recipe(self) -> dict[str, Any]:
+        """The best choice's, as plain data, with the minutes and the promise in it."""
+        minutes, tree = self.promise.minutes, self.best.recipe()
+        tree["training"]["minutes"] = minutes
+        return tree | {"description": f"Chosen for {in_minutes(minutes)} on this machine: {self.promise}."}
+
+    def as_plain(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {"promise": self.promise.as_plain(), "reasons": self.reasons}
+
+
+def refuse_minutes(minutes: float) -> None:
+    """Raise InputError for a time that nothing can be trained in, or too long to foretell."""
+    if not LEAST <= minutes <= MOST:
+        raise InputError(
+            f"{minutes:g} minutes cannot be planned: 20 seconds is the least and 12 hours the most.",
+            remedy="for example --minutes 0.5, or --minutes 30",
+        )
+
+
+def foretell(
+    text: Paths | None,
+    minutes: Sequence[float],
+    *,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    console: Console | None = None,
+    law: Law | None = None,
+) -> list[Chosen]:
+    """What each number of minutes would bring on this machine; nothing is trained.
+
+    Raises InputError for minutes that cannot be planned or are too few for this text, and what reading the text raises.
+    """
+    for one in minutes:
+        refuse_minutes(one)
+    console, law = console or QUIET, law or shipped_law()
+    before = time.monotonic() - console.started
+    with console.working("looking at the text", None):
+        facts = survey(text, overrides, console)
+    read = time.monotonic() - console.started - before
+    threads: int | None = None  # a busy machine may take fewer than it has; the smallest size tells
+
+    def measure(size: Size) -> float:
+        nonlocal threads
+        tree = recipe_of(size, steps=1)
+        tree["training"] |= {"precision": "float32", "threads": threads}
+        found = timed(check(tree), vocab_size=facts.vocabulary, console=QUIET, repeats=STEPS_MEASURED - 1)
+        threads = found["threads"]
+        return found["step_seconds"]
+
+    began = time.monotonic()
+    with console.working("timing a few steps", None):
+        limit = MEASURING * 60 * max(minutes)
+        speeds = step_times(measure, vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
+    measuring = time.monotonic() - began
+    around = [before + read + min(measuring, 2 * MEASURING * 60 * one) for one in minutes]
+    return [
+        _chosen(facts, speeds, one, each + FINISH * (before + read), law)
+        for one, each in zip(minutes, around, strict=True)
+    ]
+
+
+def _chosen(
+    facts: TextFacts, speeds: Mapping[Size, float], minutes: float, around: float, law: Law
+) -> Chosen:
+    """What is best in so many minutes, of which `around` seconds are no training."""
+    seconds = 60 * minutes - around
+    found = choices(facts, speeds, seconds, law)
+    if not found:
+        least = around + 2 * LEAST_STEPS * min(speeds.values())
+        raise InputError(
+            f"{in_minutes(minutes)} is too short for this text: reading and judging it takes about "
+            f"{duration(around)} here.",
+            remedy=f"--minutes {max(LEAST, least / 60):.1f}, or a part of the text",
+        )
+    said = reasons(found[0], found[1:], facts, seconds)
+    return Chosen(facts, found, promise(minutes, found[0], earlier_promises()), said)
+
+
+def train_for(
+    minutes: float,
+    text: Paths,
+    out: str | Path | None = None,
+    *,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    overwrite: bool = False,
+    quiet: bool = False,
+    console: Console | None = None,
+) -> Run:
+    """Train the best model of a text that so many minutes on this machine allow; returns the finished run.
+
+    What was chosen is the run's recipe; why, and what was promised, stand in its manifest and on its page, next to what
+    came out on the test split, which nothing was chosen on. `overrides` are settings of your own on top. Raises what
+    `octavo.train` raises, and InputError for minutes that cannot be planned.
+    """
+    console = console or Console(quiet=quiet)
+    (found,) = foretell(text, [minutes], overrides=overrides, console=console)
+    for line in said(found):
+        console.say(line)
+    run = train(
+        found.recipe(),
+        text,
+        out,
+        overrides=overrides,
+        overwrite=overwrite,
+        console=console,
+        told={"recipe": "minutes", "auto": found.as_plain()},
+    )
+    if run.config.test:
+        came_out = look(run, QUIET)["bits_per_byte"]
+        keep(found.best, came_out)
+        console.say(audit(**found.promise.as_plain(), came_out=came_out))
+    return run
+
+
+def said(found: Chosen) -> list[str]:
+    """The choice and the promise, in sentences."""
+    best, facts = found.best, found.facts
+    return [
+        f"promise for {in_minutes(found.promise.minutes)}: {found.promise}; counting alone has {facts.ngram:.2f}",
+        f"chosen: {best.parameters:,} parameters, {best.steps:,} steps, {best.passes:.2g} passes over "
+        f"{facts.train_tokens:,} tokens; why is on the report's page",
+    ]
+
+
+def by_minutes(found: Sequence[Chosen]) -> list[str]:
+    """A line for each number of minutes, and from when on more time brings little."""
+    lines = [
+        f"{in_minutes(each.promise.minutes)}: {each.promise}, {each.best.parameters:,} parameters"
+        for each in found
+    ]
+    best = min((each.promise.bits for each in found), default=0.0)
+    enough = next((each for each in found if each.promise.bits - best < 0.01), None)
+    if enough is not None and enough is not found[-1]:
+        lines.append(f"more than {in_minutes(enough.promise.minutes)} brings less than 0.01")
+    return lines

@@ -1,0 +1,76 @@
+"""What `octavo train --minutes` and `octavo plan --minutes` do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from octavo.cli.common import print_json, show, show_text
+from octavo.errors import InputError
+
+
+def train_for_minutes(
+    minutes: float,
+    recipe: str | None,
+    text: list[str] | None,
+    settings: list[str],
+    out: Path | None,
+    *,
+    dry_run: bool,
+    overwrite: bool,
+    quiet: bool,
+) -> int:
+    """Choose, promise and train; with `dry_run`, only say what would be."""
+    from octavo.auto.train import foretell, said, train_for
+    from octavo.ground.console import Console
+
+    if recipe is not None:
+        raise InputError(
+            f"--minutes chooses the recipe, and '{recipe}' is one.",
+            remedy="leave one of them out; training.minutes=5 gives a recipe of your own so many minutes",
+        )
+    if text is None:
+        raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
+    if dry_run:
+        from octavo.config import to_yaml
+        from octavo.runs.settings import resolve
+
+        (found,) = foretell(text, [minutes], overrides=settings, console=Console(quiet=quiet))
+        for line in said(found):
+            show_text(f"# {line}")
+        show_text(to_yaml(resolve(found.recipe(), text, settings)), end="")
+        return 0
+    run = train_for(minutes, text, out, overrides=settings, overwrite=overwrite, quiet=quiet)
+    show_text(f"report: {run.report}")
+    return 0
+
+
+def show_promises(
+    recipe: str | None, text: list[str] | None, settings: list[str], minutes: str, *, json: bool
+) -> int:
+    """What `octavo train --minutes` would choose and promise, for each number of minutes."""
+    from octavo.auto.train import by_minutes, foretell
+    from octavo.ground.console import Console
+
+    if recipe is not None or text is None:
+        raise InputError(
+            "--minutes asks for the best model of a text, so it takes --text and no recipe.",
+            remedy="octavo plan --text PATH --minutes 1,5,30",
+        )
+    found = foretell(text, parsed_minutes(minutes), overrides=settings, console=Console(quiet=json))
+    if json:
+        print_json([{**one.promise.as_plain(), "reasons": one.reasons} for one in found])
+        return 0
+    for line in by_minutes(found):
+        show(line)
+    return 0
+
+
+def parsed_minutes(words: str) -> list[float]:
+    """Numbers with commas between them, the shortest first. Raises InputError for anything else."""
+    try:
+        return sorted(float(word) for word in words.split(","))
+    except ValueError as error:
+        raise InputError(
+            f"--minutes takes numbers with commas between them; '{words}' is something else.",
+            remedy="for example --minutes 1,5,30",
+        ) from error

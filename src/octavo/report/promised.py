@@ -1,0 +1,46 @@
+"""What was said of a run before it was trained, and what came out; why its settings are what they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from octavo.ground.records import Number, Record, parse_json
+from octavo.ground.shown import in_minutes
+from octavo.report.data import finite
+
+
+class Promised(Record):
+    """The promise, as the manifest has it."""
+
+    minutes: Number
+    bits: Number
+    within: Number
+
+
+class Auto(Record):
+    """What the manifest says of a run that was chosen for a time."""
+
+    promise: Promised
+    reasons: dict[str, str]
+
+
+def of_promise(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """For the page: the promise beside what came out on the test split, and the reasons; nothing for other runs."""
+    try:
+        found = parse_json(json.dumps(manifest.get("auto")), Auto)
+    except ValueError:
+        return {"promise": None, "reasons": {}}
+    looks = manifest.get("test_looks") or ()
+    came_out = finite(looks[0].get("bits_per_byte")) if looks else None
+    return {"promise": audit(**found["promise"], came_out=came_out), "reasons": found["reasons"]}
+
+
+def audit(*, minutes: float, bits: float, within: float, came_out: float | None, **_: Any) -> str:
+    """The promise beside what came out, in a sentence."""
+    said = f"Promised for {in_minutes(minutes)}: {bits:.2f} ± {within:.2f} bits per byte on new text"
+    if came_out is None:
+        return f"{said} (80 of 100 such promises hold)."
+    held = "as promised" if abs(came_out - bits) <= within else "not as promised"
+    return f"{said} (80 of 100 such promises hold). Came out: {came_out:.3f} on the test split, {held}."

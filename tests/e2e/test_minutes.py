@@ -1,0 +1,128 @@
+"""Runs that go by the clock: they end, can be repeated to the bit, and go on with more minutes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from e2e.forked import Octavo
+from octavo.runs.folder import RunFolder
+from octavo.training.checkpoint_folder import follow
+from octavo.training.pace import Pace
+from octavo.training.schedules import cosine
+
+SETTINGS = ("model.layers=1", "model.width=16", "sampling.every=100000", "evaluation.every=0.5")
+
+
+def pace(out: Path) -> list[list[float]]:
+    newest = follow(RunFolder(out).last)
+    assert newest is not None
+    return json.loads((newest.folder / "state.json").read_text())["pace"]
+
+
+def last_step(out: Path) -> int:
+    return max(row["step"] for row in RunFolder(out).rows())
+
+
+@pytest.mark.slow
+def test_a_run_by_the_clock_is_repeated_and_goes_on(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    minutes = "training.minutes=0.4"
+    done = octavo("train", "recipe.yaml", "--text", "text.txt", "--out", out, *SETTINGS, minutes)
+    assert done.code == 0, done.err
+    changes = pace(out)
+    assert changes, "40 steps are not what fits"
+    assert last_step(out) == changes[-1][1]
+    rates = {row["step"]: row["learning_rate"] for row in RunFolder(out).rows() if row["event"] == "train"}
+    place = Pace(40, changes).place
+    for step, rate in rates.items():
+        assert rate == pytest.approx(1e-3 * cosine(place(step - 1), steps=40, floor=0.1), rel=1e-4)
+
+    done = octavo("train", "--replay", out, "--out", tmp_path / "again")
+    assert done.code == 0, done.err
+    assert pace(tmp_path / "again") == changes
+
+    before = last_step(out)
+    done = octavo("train", "--out", out, "--resume", "--minutes", "0.2")
+    assert done.code == 0, done.err
+    assert last_step(out) > before
+    assert "resuming with training.minutes=" in done.err
+
+
+@pytest.mark.slow
+def test_the_best_model_in_the_time_that_there_is(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = octavo("plan", "--text", "text.txt", "--minutes", "30,1", "--json")
+    assert done.code == 0, done.err
+    first, second = json.loads(done.out)
+    assert (first["minutes"], second["minutes"]) == (1, 30)
+    assert second["bits"] <= first["bits"] + 0.01 and first["within"] > 0
+
+    done = octavo("train", "--text", "text.txt", "--minutes", "0.75", "--out", out, "model.counts.orders=5")
+    assert done.code == 0, done.err
+    assert "promise for 0.75 minutes: " in done.err and "on the test split" in done.err
+    run = RunFolder(out)
+    manifest = json.loads(run.manifest.read_text())
+    assert manifest["recipe"] == "minutes" and len(manifest["test_looks"]) == 1
+    assert set(manifest["auto"]) == {"promise", "reasons"}
+    assert "What was promised" in (run.report / "index.html").read_text()
+    config = run.config.read_text()
+    assert "minutes: 0.75" in config and "orders: 5" in config
+    kept = [json.loads(line) for line in (octavo.cache / "promises.jsonl").read_text().splitlines()]
+    assert len(kept) == 1 and set(kept[0]) == {"missed"}
+
+
+@pytest.mark.slow
+def test_the_choice_is_a_recipe_that_can_be_kept(octavo: Octavo, tmp_path: Path) -> None:
+    done = octavo("train", "--text", "text.txt", "--minutes", "2", "--dry-run")
+    assert done.code == 0, done.err
+    (tmp_path / "mine.yaml").write_text(done.out)
+    done = octavo("train", tmp_path / "mine.yaml", "--dry-run", "training.minutes=1")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--minutes", "0"), "0 minutes cannot be planned"),
+        (("--minutes", "-1"), "-1 minutes cannot be planned"),
+        (("--minutes", "nan"), "nan minutes cannot be planned"),
+        (("--minutes", "five"), "five"),
+        (("--minutes", "100000"), "100000 minutes cannot be planned"),
+        (("quick", "--minutes", "1"), "--minutes chooses the recipe"),
+        (("--out", "nowhere", "--resume", "--minutes", "0"), "0 more minutes are none"),
+        (("--resume", "--minutes", "1"), "--resume needs the folder"),
+    ],
+)
+def test_minutes_that_are_none(octavo: Octavo, arguments: tuple[str, ...], said: str) -> None:
+    done = octavo("train", *arguments, "--text", "text.txt")
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--minutes", "1,five"), "'1,five' is something else"),
+        (("--minutes", ""), "something else"),
+        (("--minutes", "1,0"), "0 minutes cannot be planned"),
+        (("quick", "--minutes", "1"), "no recipe"),
+    ],
+)
+def test_minutes_that_cannot_be_planned(octavo: Octavo, arguments: tuple[str, ...], said: str) -> None:
+    done = octavo("plan", *arguments, "--text", "text.txt")
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_settings_that_contradict_the_clock(octavo: Octavo) -> None:
+    text = ("--text", "text.txt", "--dry-run")
+    for setting, said in (
+        ("training.epochs=2", "give minutes or epochs, not both"),
+        ("parallel=ddp", "training.minutes is for one process"),
+    ):
+        done = octavo("train", "recipe.yaml", *text, "training.minutes=1", "training.steps=~", setting)
+        assert done.code == 2 and said in done.err, done.err

@@ -1,0 +1,34 @@
+"""A law that is made up, for tests that need one whose numbers are known."""
+
+from __future__ import annotations
+
+from octavo.auto.law import NAMES, Law
+
+VALUES = {
+    "floor": 0.7,
+    "size": 0.05,
+    "size_power": 0.5,
+    "data": 0.3,
+    "data_power": 0.5,
+    "fit": 0.01,
+    "fit_power": 0.5,
+    "blend": 0.05,
+    "passes_power": 1.0,
+}
+
+
+def made_up(*, residual: float = 0.02, text: float = 0.03) -> Law:
+    return Law(
+        values=tuple(VALUES[name] for name in NAMES),
+        covariance=tuple(
+            tuple(1e-6 * (row == column) for column in range(len(NAMES))) for row in range(len(NAMES))
+        ),
+        residual=residual,
+        text=text,
+        ranges={
+            "parameters": (5e4, 5e6),
+            "with_tables": (5e4, 1e7),
+            "tokens": (1e5, 1e7),
+            "train_tokens": (3e4, 3e6),
+        },
+    )

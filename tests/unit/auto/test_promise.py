@@ -1,0 +1,45 @@
+"""Promises: how wide they are, how earlier ones calibrate them, and what is kept."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from octavo.auto.choose import choices
+from octavo.auto.promise import PRIOR, calibration, earlier_promises, keep, promise, promises_file
+from unit.auto.laws import made_up
+from unit.auto.test_choose import FACTS, SPEEDS
+
+BEST = choices(FACTS, SPEEDS, 60, made_up())[0]
+
+
+def test_the_interval_holds_eighty_of_a_hundred() -> None:
+    made = promise(1, BEST)
+    drawn = random.Random(1)
+    held = sum(made.holds(drawn.gauss(BEST.bits, BEST.error)) for _ in range(4000)) / 4000
+    assert held == pytest.approx(0.8, abs=0.02)
+
+
+def test_without_earlier_ones_nothing_changes() -> None:
+    assert calibration([]) == (0, 1)
+
+
+def test_promises_that_were_too_sure_widen_the_next_and_kept_ones_narrow_them() -> None:
+    assert calibration([3, -3] * 20)[1] > 2
+    assert calibration([0.1, -0.1] * 20)[1] < 0.6
+    shift, _ = calibration([1.0] * 60)
+    assert shift == pytest.approx(60 / (60 + PRIOR))
+    assert promise(1, BEST, [1.0] * 60).bits > promise(1, BEST).bits
+
+
+def test_what_came_out_is_kept_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    assert earlier_promises() == []
+    keep(BEST, BEST.bits + 2 * BEST.error)
+    keep(BEST, BEST.bits)
+    assert earlier_promises() == [2.0, 0.0]
+    with promises_file().open("a") as file:
+        file.write('{"missed": "much"}\n{"missed": NaN}\n{"mis')
+    assert earlier_promises() == [2.0, 0.0], "a damaged line is passed over"
