@@ -251,6 +251,7 @@ def train_in(
     dataset = prepared(recipe, console, world, start.tokenizer if start else None)
     held_out = held_out_of(recipe, dataset)
     batches = build_batches(recipe, dataset, console, held_out)
+    steps = total_steps(recipe, batches)
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = fresh_model(recipe, dataset, held_out)
     recipe.objective.build().refuse(recipe, dataset, model, processes=world.size)
@@ -271,7 +272,7 @@ def train_in(
     announce(recipe, dataset, batches, runtime, model, console)
     session = Session(
         recipe=recipe,
-        steps=total_steps(recipe, batches),
+        steps=steps,
         folder=folder,
         dataset=dataset,
         batches=batches,
@@ -287,9 +288,7 @@ def train_in(
         keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
     run_to_the_end(session)
     with world.in_turn():
-        if world.first:
-            with world.apart("saving", "the report"):
-                finish(folder, dataset, replace(runtime, world=ALONE), console, earlier=session.earlier)
+        report_on(session)
     return Run.open(folder.path)
 
 
@@ -325,6 +324,14 @@ def run_to_the_end(session: Session) -> None:
             with session.world.apart("saving", "the report"):
                 finish_diverged(session.folder, session.recipe, session.dataset, error, session.console)
         raise
+
+
+def report_on(session: Session) -> None:
+    """Evaluate the finished run and write its page; of several processes the first one does."""
+    world, alone = session.world, replace(session.runtime, world=ALONE)
+    if world.first:
+        with world.apart("saving", "the report"):
+            finish(session.folder, session.dataset, alone, session.console, earlier=session.earlier)
 
 
 def begin(folder: RunFolder, recipe: Recipe) -> None:

@@ -12,6 +12,7 @@ def test_the_frame_of_a_page_is_written_once() -> None:
     assert framed == [
         "comparison.html",
         "corpus.html",
+        "ladder.html",
         "page.html",
         "study.html",
         "template.html",
