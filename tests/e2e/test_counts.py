@@ -94,7 +94,24 @@ def test_commands_take_it(octavo: Octavo, counting: Path, tmp_path: Path) -> Non
         octavo("export", counting, "--to", "torch", "--out", tmp_path / "out"),
         "model.counts",
         "no other library",
+        "--network-only",
     )
+
+
+def test_its_network_alone_is_exported(octavo: Octavo, counting: Path, tmp_path: Path) -> None:
+    network = Run.open(counting).network()
+    assert network.config.model.counts.kind == "none" and network.network() is network
+    out = tmp_path / "out"
+    text = ("--text", "text.txt", "--network-only", "--json")
+    done = octavo("export", counting, "--to", "torch", "--out", out, *text)
+    assert done.code == 0, done.err
+    (certificate,) = json.loads(done.out)
+    measured = certificate["measured"]
+    assert measured["loss"] == pytest.approx(measured["loss_of_the_run"], abs=1e-5)
+    assert measured["loss"] > 2, "counting knows this text by heart, the network hardly anything of it"
+    card = (out / "README.md").read_text()
+    assert "counts of the training text, which stayed behind" in card
+    assert "this model |" not in card, "the run's figures are not of it"
 
 
 def test_another_run_starts_from_it_and_counts_its_own_text(

@@ -27,6 +27,12 @@ def export_command(
     dtype: Annotated[
         str, Parameter(help="Number type of the matrices: float32, float16, bfloat16; gguf has more.")
     ] = ("float32"),
+    network_only: Annotated[
+        bool,
+        Parameter(
+            help="Of a model with counts of its text, the network alone: counts travel nowhere.", negative=""
+        ),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Write a run for other libraries, open it there again, and prove that it says the same.
@@ -39,7 +45,7 @@ def export_command(
 
     octavo export runs/bard --to hf --out bard-hf
 
-    octavo export runs/bard --to hf gguf --out shipped --dtype bfloat16
+    octavo export runs/bard --to hf gguf --out shipped --dtype bfloat16 --network-only
     """
     from octavo.ship.export import export
 
@@ -50,6 +56,7 @@ def export_command(
         text=text,
         checkpoint=checkpoint,
         dtype=dtype,
+        network_only=network_only,
         report=(lambda said: None) if json else show,
     )
     show_exported([(one.target, str(one.folder), one.certificate) for one in found], json=json)

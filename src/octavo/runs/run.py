@@ -19,6 +19,7 @@ from octavo.generation.referee import Referee
 from octavo.generation.translator import Translator
 from octavo.ground.shown import shown
 from octavo.model.build import build_model
+from octavo.model.counts import NoCountsConfig
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import judges_only
 from octavo.runs.folder import RunFolder
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from octavo.report.figure import Plot
 
 
+COUNTS = "counts."
+"""What the names of the weights beside the network begin with."""
+
+
 class Run:
     """A trained model with everything that belongs to it, from a run folder or from one checkpoint folder."""
 
@@ -43,6 +48,7 @@ class Run:
         self.checkpoint = Checkpoint(checkpoint.folder)
         self.folder = folder
         self.notices = list(notices)
+        self.network_only = False  # see `network`
         self.config: Recipe = stored_recipe(checkpoint.folder / "config.yaml")
 
     @classmethod
@@ -69,6 +75,23 @@ class Run:
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
         return cls(checkpoint=found, folder=folder, notices=notices)
+
+    def network(self) -> Run:
+        """The same run without the counts beside its network, which learned alone; itself, where there are none. The
+        run's evaluation is not of it."""
+        if getattr(self.config.model, "counts", None) in (None, NoCountsConfig()):
+            return self
+        found = Run(checkpoint=self.checkpoint, folder=self.folder, notices=self.notices)
+        without = {"counts": NoCountsConfig()}
+        found.config = self.config.model_copy(update={"model": self.config.model.model_copy(update=without)})
+        found.network_only = True
+        weights = {
+            name: value for name, value in self.model.state_dict().items() if not name.startswith(COUNTS)
+        }
+        model = build_model(found.config.model, vocab_size=self.tokenizer.vocab_size, seed=0)
+        model.load_state_dict(weights, strict=False)  # a tied head has one name
+        found.__dict__["model"] = model.eval()
+        return found
 
     @property
     def path(self) -> Path:

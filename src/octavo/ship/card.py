@@ -34,8 +34,9 @@ def card(target: Target, parcel: Parcel, run: Run, kept: Reference, certificate:
 
 
 def evaluation_of(run: Run) -> dict[str, Any]:
-    """The run's own evaluation, empty where it has none with a loss. Raises InputError where its file is damaged."""
-    path = run.folder.evaluation if run.folder else None
+    """The run's own evaluation, empty where it has none with a loss, or one of more than is exported. Raises InputError
+    where its file is damaged."""
+    path = run.folder.evaluation if run.folder and not run.network_only else None
     if path is None or not path.is_file():
         return {}
     found = in_todays_words(read_record(path, Evaluation, of="the run's evaluation", error=InputError))
@@ -63,6 +64,12 @@ def _about(parcel: Parcel, run: Run) -> str:
         f"{shape.context:,} tokens at once; its tokenizer is of kind {parcel.tokenizer.kind} with "
         f"{shape.vocab_size:,} tokens. It is a base model: it goes on from a text, and follows no instructions. "
         f"Trained with Octavo for {run.step:,} steps."
+        + (
+            " In its run it is mixed with counts of the training text, which stayed behind: what the run says of its "
+            "loss is not true of it."
+            if run.network_only
+            else ""
+        )
     )
 
 

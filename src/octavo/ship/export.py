@@ -84,16 +84,18 @@ def export(
     text: Sequence[str] | None = None,
     checkpoint: str = "best",
     dtype: str = "float32",
+    network_only: bool = False,
     report: Callable[[str], None] = lambda said: None,
 ) -> list[Exported]:
     """Export a run to targets, each proven: into `out`, or for several targets into folders of their names in it.
     The proof's text is the run's validation split, or `text`, files or folders.
 
-    What misses a bound ends in a folder with "not-proven" in its name. Raises InputError, with nothing written, for
-    what cannot be exported; MissingExtra, StorageError.
+    With `network_only` the counts beside a network stay behind. What misses a bound ends in a folder with "not-proven"
+    in its name. Raises InputError, with nothing written, for what cannot be exported; MissingExtra, StorageError.
     """
     wanted = [_target(name) for name in dict.fromkeys(to)]
     run = _opened(path, checkpoint)
+    run = run.network() if network_only else run
     places = {each.name: out if len(wanted) == 1 else out / each.name for each in wanted}
     refuse_no_folder(out, "an export")
     for place in (out, *places.values()):

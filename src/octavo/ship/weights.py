@@ -172,9 +172,8 @@ def shape_of(config: ModelConfig, *, vocab_size: int) -> Shape:
         )
     if config.counts.kind != "none":
         raise InputError(
-            "Counts of the training text (model.counts) travel to no other library, and the network alone is another "
-            "model.",
-            remedy="train a run with model.counts=none",
+            "Counts of the training text (model.counts) travel to no other library.",
+            remedy="export the network alone, which learned by itself, with --network-only; its loss is measured",
         )
     gated = config.feed_forward.kind == "swiglu"
     scales = {"head": config.resolved_head_width**-0.5, "model": config.width**-0.5}
