@@ -71,5 +71,6 @@ def prompts_in(split: Split, tokenizer: Tokenizer) -> Iterator[Asked]:
         if opened:
             after = np.flatnonzero(ids[opened:] == template.end)
             end = opened + int(after[0]) if len(after) else len(ids)
-            *_, said, _ = template.parse(ids[:opened])
-            yield Asked(ids[:opened].tolist(), tokenizer.decode(ids[opened:end]), said.content)
+            turns = template.parse(ids[:opened])
+            said = turns[-2].content if len(turns) > 1 else ""  # an answer may stand without a prompt
+            yield Asked(ids[:opened].tolist(), tokenizer.decode(ids[opened:end]), said)

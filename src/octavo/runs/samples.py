@@ -49,7 +49,7 @@ def prompts_of(recipe: Recipe, dataset: Dataset, context: int) -> tuple[Sequence
     tokenizer = dataset.tokenizer
     silent = recipe.model.takes_vectors or judges_only(recipe)
     prompts = () if silent else recipe.sampling.prompts
-    if recipe.form == "text":
+    if recipe.form == "text" or not prompts:
         return prompts, prompts
     first = held_out(dataset.validation, tokenizer, 1, context=context)
     found = [asked(prompt, tokenizer) if prompt or not first else first[0] for prompt in prompts]
