@@ -17,8 +17,10 @@ from octavo.model.kneser_ney import KneserNey, best_order
 from octavo.runs.data import Paths, build_dataset
 from octavo.runs.settings import resolve
 
-PARTS = 8
-"""Parts of the validation split that are compared with each other."""
+QUARTILES = 1.349
+"""Standard deviations between the quartiles of a normal distribution."""
+PARTS, COMPARED = 8, 1_000_000
+"""Pieces of each half of the training text that are compared with each other, and tokens of both halves at most."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,6 @@ def facts_of(dataset: Dataset) -> TextFacts:
     model = KneserNey(counted, vocab_size=size, highest=order)
     bits_a_token = float(model.losses(validation.tokens)[order - 1]) / math.log(2)
     tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
-    parts = [part for part in np.array_split(np.asarray(validation.tokens), PARTS) if len(part) > 1]
-    each = [float(model.losses(part)[order - 1]) / math.log(2) for part in parts]
-    error = float(np.std(each, ddof=1)) / math.sqrt(len(each)) if len(each) > 1 else 0.0
     splits = (train, validation, *([dataset.test] if dataset.test else []))
     return TextFacts(
         documents=sum(len(split.starts) for split in splits),
@@ -74,5 +73,29 @@ def facts_of(dataset: Dataset) -> TextFacts:
         vocabulary=size,
         ngram=bits_a_token * tokens_a_byte,
         order=order,
-        spread=math.sqrt(2) * error * tokens_a_byte,
+        spread=difference(counted, len(validation.tokens), vocab_size=size, order=order) * tokens_a_byte,
     )
+
+
+def difference(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) -> float:
+    """The standard deviation of the difference in difficulty between two pieces of so many tokens, in bits per token.
+
+    What the pieces of each half of a text have under an n-gram model of the other half: a text's end is not like its
+    middle, and pieces of the validation split alone, which stand side by side, would be too much alike.
+    """
+    halves = np.array_split(tokens[-COMPARED:], 2)
+    found = []
+    for half, other in zip(halves, reversed(halves), strict=True):
+        pieces = [half[at : at + length] for at in range(0, len(half) - length + 1, length)]
+        chosen = (
+            [pieces[n] for n in np.unique(np.linspace(0, len(pieces) - 1, PARTS).astype(int))]
+            if pieces
+            else []
+        )
+        if chosen and length > 1 and len(other):
+            model = KneserNey(other, vocab_size=vocab_size, highest=order)
+            found += [float(model.losses(piece)[-1]) / math.log(2) for piece in chosen]
+    low, high = (
+        np.percentile(found, (25, 75)) if found else (0.0, 0.0)
+    )  # a title page is no outlier worth counting
+    return math.sqrt(2) * float(high - low) / QUARTILES

@@ -21,7 +21,7 @@ LOOKS = 50
 """How often in a run the clock is looked at, about."""
 TOLERANCE = 0.01
 """Of all steps: a smaller difference changes nothing."""
-FINISH = 1.0
+FINISH = 1.3
 """What the end of a run takes beside its evaluation (baselines, samples, the page), in seconds of its preparation."""
 
 
@@ -34,7 +34,7 @@ class Clock:
         most: steps in which the text is seen as often as the recipe allows at most.
 
     Attributes:
-        evaluation: seconds of an evaluation of the whole split, which comes after the training too.
+        evaluation: seconds that evaluating what is held out takes, which comes after the training.
     """
 
     def __init__(self, pace: Pace, *, end: float, finish: float = 0.0, most: int | None = None) -> None:

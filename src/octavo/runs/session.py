@@ -264,9 +264,8 @@ class Session:
         self._clock = time.monotonic()
         self._mark = (self._clock, self.progress.tokens)
         if self.clock is not None:
-            self.clock.evaluation = (
-                (self._clock - began) * len(self.dataset.validation.tokens) / result.tokens
-            )
+            held_out = len(data.validation.tokens) + (len(data.test.tokens) if data.test else 0)
+            self.clock.evaluation = (self._clock - began) * held_out / result.tokens
         return result
 
     def evaluate(self, info: StepInfo) -> None:
