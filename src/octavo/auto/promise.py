@@ -19,6 +19,8 @@ PRIOR = 6
 """As many earlier promises as the law itself is worth, when a user's own calibrate the next."""
 KEPT = 200
 """The newest promises that count."""
+FURTHEST = 4.0
+"""Standard deviations: a promise that was further off, of a text like no other, must not spoil all that follow."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,10 @@ def promises_file() -> Path:
 def earlier_promises() -> list[float]:
     """How far the newest audited promises were off, in standard deviations."""
     try:
-        return [row["missed"] for row in read_rows(promises_file(), Kept)][-KEPT:]
+        rows = read_rows(promises_file(), Kept)[-KEPT:]
     except OSError:
         return []
+    return [max(-FURTHEST, min(FURTHEST, row["missed"])) for row in rows]
 
 
 def keep(choice: Choice, came_out: float) -> None:

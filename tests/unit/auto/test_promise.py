@@ -43,3 +43,12 @@ def test_what_came_out_is_kept_and_read(tmp_path: Path, monkeypatch: pytest.Monk
     with promises_file().open("a") as file:
         file.write('{"missed": "much"}\n{"missed": NaN}\n{"mis')
     assert earlier_promises() == [2.0, 0.0], "a damaged line is passed over"
+
+
+def test_one_text_like_no_other_does_not_spoil_all_promises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    keep(BEST, BEST.bits + 1000 * BEST.error)
+    assert earlier_promises() == [4.0]
+    assert calibration(earlier_promises())[1] < 2
