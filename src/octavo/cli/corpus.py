@@ -7,6 +7,7 @@ from cyclopts import App
 from octavo.cli.corpus_clean import clean_command
 from octavo.cli.corpus_get import get_command
 from octavo.cli.corpus_leaks import leaks_command
+from octavo.cli.corpus_plant import plant_command
 from octavo.cli.corpus_stats import stats_command
 from octavo.cli.corpus_vocab import vocab_command
 from octavo.cli.corpus_write import write_command
@@ -22,6 +23,7 @@ for name, command in (
     ("stats", stats_command),
     ("vocab", vocab_command),
     ("leaks", leaks_command),
+    ("plant", plant_command),
     ("write", write_command),
 ):
     corpus_command.command(command, name=name)

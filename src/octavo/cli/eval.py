@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_table, show
+from octavo.errors import InputError
+
+if TYPE_CHECKING:
+    from octavo.evaluation.planted import Times
+    from octavo.runs.run import Run
 
 
 def eval_command(
@@ -20,6 +26,10 @@ def eval_command(
             help="Read the test split, which was kept out of everything. Looks are counted.", negative=""
         ),
     ] = False,
+    planted: Annotated[
+        Path | None,
+        Parameter(help="What it remembers of passages that octavo corpus plant put into its text: the plan."),
+    ] = None,
     checkpoint: Which = "best",
     json: Json = False,
 ) -> int:
@@ -39,17 +49,30 @@ def eval_command(
     octavo eval runs/bard --test
 
     octavo eval runs/bard --text other-play.txt --json
+
+    octavo eval runs/planted --planted planted.json
     """
-    from octavo.report.about import looked_at
-    from octavo.runs.next_step import next_lines
     from octavo.runs.run import Run
 
     loaded = Run.open(run, checkpoint=checkpoint)
+    if planted is not None:
+        if text is not None or test:
+            raise InputError("--planted asks about the run's own training text; leave out --text and --test.")
+        return show_memory(loaded, planted, json=json)
     result = loaded.evaluate(text, test=test)
     if json:
         print_json(result)
-        return 0
-    objective, text_units = loaded.config.objective.build(), "bits_per_byte" in result
+    else:
+        show_evaluation(loaded, result, test=test)
+    return 0
+
+
+def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
+    """Print an evaluation: the model among its baselines, and the diagnostics."""
+    from octavo.report.about import looked_at
+    from octavo.runs.next_step import next_lines
+
+    objective, text_units = run.config.objective.build(), "bits_per_byte" in result
     own = {"loss": result["loss" if test else "val_loss"], "bits_per_byte": result.get("bits_per_byte")}
     found = {"this model": own, **result["baselines"]}
     order = "bits_per_byte" if text_units else "loss"
@@ -69,7 +92,6 @@ def eval_command(
         show(diagnostic["sentence"] if number == 0 else f"evidence: {diagnostic['sentence']}")
         for line in next_lines(result["next"]) if number == 0 else ():
             show(line)
-    return 0
 
 
 def ranked(found: Mapping[str, Mapping[str, float | None]], order: str) -> list[tuple[str, str, str]]:
@@ -84,3 +106,29 @@ def ranked(found: Mapping[str, Mapping[str, float | None]], order: str) -> list[
 def written(number: float | None, digits: int) -> str:
     """A number in a table, or nothing."""
     return "" if number is None else f"{number:.{digits}f}"
+
+
+def show_memory(run: Run, plan: Path, *, json: bool) -> int:
+    """Measure and print what a run remembers of planted passages."""
+    from octavo.ground.console import Console
+    from octavo.runs.planted import remembered
+
+    found = remembered(run, plan, Console(quiet=json))
+    if json:
+        print_json(found.as_dict())
+        return 0
+    head = ("planted", "recited", "95 % interval", "p", "of the rest", "nats/token", "p, lower")
+    print_table([memory_cells(row) for row in found.rows], head=head)
+    show()
+    for sentence in found.sentences():
+        show(sentence)
+    return 0
+
+
+def memory_cells(row: Times) -> list[str]:
+    """A row of the table."""
+    low, high = row.interval
+    p, known = ("" if each is None else f"{each:.3g}" for each in (row.p_recited, row.p_known))
+    times = {0: "never", 1: "once"}.get(row.times, f"{row.times} times")
+    recited = f"{row.recited} of {row.passages}"
+    return [times, recited, f"{low:.0%} to {high:.0%}", p, f"{row.matched:.0%}", f"{row.nats:.3f}", known]

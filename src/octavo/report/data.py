@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from octavo.config import Recipe, check, stored_tree
 from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Evaluation, Row, in_todays_words
+from octavo.evaluation.stored_memory import Remembered
 from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
 from octavo.ground.shown import exact_duration
 from octavo.report.about import chosen_and_tested, looked_at, trained_on
@@ -91,6 +92,8 @@ class ReportData:
     """In the order of their steps."""
     prompts: list[PromptTable] = field(default_factory=list)
     """Tables of fixed prompts."""
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """What it remembers of planted passages."""
     answers: list[Answer] = field(default_factory=list)
     """For plays: who answers a name."""
     manifest: Mapping[str, Any] = field(default_factory=dict)
@@ -125,6 +128,7 @@ class ReportData:
             pictures=pictures(folder, recipe),
             samples=list(_samples(folder / "samples", recipe.sampling.prompts)),
             prompts=prompt_tables(folder),
+            memory=_record(folder / "memory.json", Remembered),
             answers=name_answers(folder),
             manifest=manifest,
             commands=next_commands(folder, recipe) if commands is None else commands,

@@ -2,7 +2,7 @@
 
 runs/<name>/ config.yaml · manifest.json · metrics.jsonl · log.txt · tokenizer/ · checkpoints/step-000500/
              best → · last → · samples/ · evaluation.json · report/index.html; written.safetensors by teachers,
-             start.safetensors where it starts from another run
+             start.safetensors where it starts from another run, memory.json of planted passages
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class RunFolder:
         self.written = path / "written.safetensors"
         self.start = path / "start.safetensors"
         self.evaluation = path / "evaluation.json"
+        self.memory = path / "memory.json"
         self.report = path / "report"
 
     @classmethod
