@@ -15,8 +15,11 @@ from octavo.config.parts import parts
 from octavo.model.build import build_model
 from octavo.model.encoder_decoder import EncoderDecoder
 from octavo.model.encoder_decoder_config import EncoderDecoderConfig
+from octavo.tokenizers.vocabulary import Vocabulary
 
 V, T, B = 11, 8, 2
+OWN = Vocabulary(V + 5, source=5)
+"""Each side's own: the source has the five ids after the target's."""
 SHAPE = {"layers": 2, "width": 16, "heads": 2, "context": T}
 SWITCHES: dict[str, dict[str, object]] = {
     "tied three ways": {"tied": True},
@@ -194,3 +197,29 @@ def test_every_optimizer_takes_all_of_it(kind: str, models: Models) -> None:
         p for one in optimizers if type(one).__name__ == "Muon" for g in one.param_groups for p in g["params"]
     ]
     assert not muon or {id(p) for p in muon} == inside
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_each_side_may_have_a_vocabulary_of_its_own(tied: bool) -> None:
+    counted = config(SHAPE | {"shared_embedding": False, "tied": tied})
+    model = build_model(counted, vocab_size=OWN, seed=1, explicit_attention=True).eval()
+    assert (model.encoder.embedding.num_embeddings, model.writer.embedding.num_embeddings) == (5, V)
+    assert counted.parameters(vocab_size=OWN) == sum(p.numel() for p in model.parameters())
+    same_ids = source() % 5
+    own = torch.where(source() < 0, -1, V + same_ids)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(tokens(), source=V + tokens(3) % 5)
+    assert counter.get_total_flops() == B * T * counted.forward_flops(vocab_size=OWN)
+    with torch.no_grad():
+        found = model(tokens(), source=own)
+        cached = model(tokens(), model.remember(own))
+    assert found.shape == (B, T, V)
+    same(cached, found, tied)
+    # The same weights with one vocabulary for both give the same, where ids of the source are counted from 0.
+    other = build_model(counted, vocab_size=V, seed=2).eval()
+    weights = dict(model.state_dict())
+    rows = other.encoder.embedding.weight.detach().clone()
+    rows[:5] = weights["encoder.embedding.weight"]
+    other.load_state_dict(weights | {"encoder.embedding.weight": rows})
+    with torch.no_grad():
+        same(found, other(tokens(), source=torch.where(source() < 0, -1, same_ids)), tied)

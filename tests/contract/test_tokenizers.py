@@ -68,6 +68,7 @@ def config(kind: str, folder: Path) -> TokenizerConfig:
         "gpt2": {"files": folder / "gpt2"},
         "bpe": {"size": 300},
         "word": {"unknown": "token"},
+        "separate": {"source": {"kind": "bpe", "size": 290}, "target": {"kind": "bpe", "size": 300}},
     }
     if kind == "huggingface":
         options[kind] = {"file": foreign()}

@@ -32,22 +32,41 @@ FORMS = {
         "batches=pairs",
         "model={kind: encoder-decoder, layers: 1, width: 32, heads: 2, context: 12, tied: true}",
     ),
+    "separate": (
+        "batches=pairs",
+        "tokenizer={kind: separate, source: {kind: word, lines: keep}, target: {kind: char}}",
+        "model={kind: encoder-decoder, layers: 1, width: 32, heads: 2, context: 16, tied: true}",
+        "model.shared_embedding=false",
+    ),
     "prefix": ("batches=joined-pairs", "model={layers: 2, width: 32, heads: 2, context: 20}"),
 }
 
+EVERY = [pytest.param(name, marks=pytest.mark.slow if name == "separate" else ()) for name in FORMS]
+
 
 @pytest.fixture(scope="module")
-def runs(octavo: Octavo) -> dict[str, Path]:
+def runs(octavo: Octavo) -> Runs:
     """Each source word has one of the target, in the same order."""
     draw = random.Random(5)
     words = {" ".join(draw.choices("abcdef", k=draw.randint(1, 4))) for _ in range(1500)}
     rows = [f"{one}\t{' '.join(word * 2 for word in one.split())}\n" for one in sorted(words)]
     (octavo.folder / "pairs.tsv").write_text("".join(rows), encoding="utf-8")
-    found = {name: octavo.folder / f"pairs-{name}" for name in FORMS}
-    for name, out in found.items():
-        done = train(octavo, out, name)
+    return Runs(octavo)
+
+
+class Runs(dict[str, Path]):
+    """A run of each form, made when it is first asked for."""
+
+    def __init__(self, octavo: Octavo) -> None:
+        super().__init__()
+        self.octavo = octavo
+
+    def __missing__(self, name: str) -> Path:
+        out = self.octavo.folder / f"pairs-{name}"
+        done = train(self.octavo, out, name)
         assert done.code == 0, done.err
-    return found
+        self[name] = out
+        return out
 
 
 def train(octavo: Octavo, out: Path, name: str, *more: str) -> Any:
@@ -59,7 +78,7 @@ def losses(run: Path) -> list[tuple[int, float]]:
     return [(row["step"], row["loss"]) for row in rows if row["event"] == "train"]
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_it_learns_and_is_judged_and_shown(runs: dict[str, Path], name: str) -> None:
     found = losses(runs[name])
     assert found[-1][1] < 0.75 * found[0][1]
@@ -67,10 +86,10 @@ def test_it_learns_and_is_judged_and_shown(runs: dict[str, Path], name: str) -> 
     assert evaluation["unit"] == "nats per target token" and "memorization" not in evaluation
     assert len(evaluation["translations"]["examples"]) == 20
     page = (runs[name] / "report" / "index.html").read_text(encoding="utf-8")
-    assert "What it translates" in page and ("Where it looks" in page) == (name == "encoder")
+    assert "What it translates" in page and ("Where it looks" in page) == (name != "prefix")
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_lines_in_lines_out(octavo: Octavo, runs: dict[str, Path], name: str) -> None:
     (octavo.folder / "new.txt").write_text("a b\n\nc d\n", encoding="utf-8")
     done = octavo("translate", runs[name], "--text", "new.txt")
@@ -90,7 +109,7 @@ def test_lines_in_lines_out(octavo: Octavo, runs: dict[str, Path], name: str) ->
     assert done.code == 0 and "steps 120, 100, 80" in done.err, done.err
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_it_goes_on_to_the_same_bits(
     octavo: Octavo, runs: dict[str, Path], name: str, tmp_path: Path
 ) -> None:
@@ -131,10 +150,32 @@ def test_what_is_refused(octavo: Octavo, runs: dict[str, Path], finished: Path) 
         ("translate", runs["encoder"], "--text", "none.txt"): "none.txt cannot be read",
         ("train", "recipe.yaml", "--text", "pairs.tsv", *COMMON, "batches=pairs", "--dry-run"): "has none",
         ("train", "recipe.yaml", "--text", "text.txt", *COMMON, *FORMS["encoder"]): "alone gives no pairs",
+        ("plan", *COMMON, *FORMS["separate"], "model.shared_embedding=true"): "model.shared_embedding=false",
+        ("plan", *COMMON, *FORMS["separate"], "split=contiguous"): "take split=documents",
+        ("train", "recipe.yaml", "--text", "text.txt", "tokenizer=separate"): "it goes with corpus=pairs",
     }
     for words, sentence in refused.items():
         done = octavo(*words)
         assert done.code == 2 and sentence in done.err, (words, done.err)
+
+
+@pytest.mark.slow
+def test_sides_with_tokenizers_of_their_own_are_judged_and_planned(
+    octavo: Octavo, runs: dict[str, Path]
+) -> None:
+    rows = (octavo.folder / "pairs.tsv").read_text(encoding="utf-8").splitlines()[::90]
+    (octavo.folder / "sides.tsv").write_text("\n".join(rows), encoding="utf-8")
+    pytest.importorskip("sacrebleu")
+    done = octavo("translate", runs["separate"], "--judge", "sides.tsv", "--json")
+    found = json.loads(done.out)["systems"]
+    assert list(found)[2:] == ["word for word (IBM model 1)"], done.err
+    done = octavo("plan", "recipe.yaml", "--text", "pairs.tsv", *COMMON, *FORMS["separate"], "--json")
+    run = Run.open(runs["separate"])
+    assert json.loads(done.out)["parameters"] == sum(p.numel() for p in run.model.parameters()), done.err
+    done = octavo("export", runs["separate"], "--to", "hf", "--out", "exported")
+    assert done.code == 2 and "is no GPT" in done.err
+    done = octavo("eval", runs["separate"], "--json")
+    assert done.code == 0, done.err
 
 
 def test_it_is_judged_beside_baselines_and_another_run(octavo: Octavo, runs: dict[str, Path]) -> None:

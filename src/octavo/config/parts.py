@@ -103,6 +103,9 @@ class PartConfig(Strict):
     numbers: ClassVar[bool] = False
     """Of a source: whether it gives series of numbers, not text."""
 
+    gives_pairs: ClassVar[bool] = False
+    """Of a source: whether each of its documents is a pair, a source and a target on two lines."""
+
     takes_segments: ClassVar[bool] = True
     """Of a model's part: whether it keeps the documents of a row apart (see `ModelConfig.takes_segments`)."""
 

@@ -297,6 +297,13 @@ class Recipe(Strict):
         return self
 
     @model_validator(mode="after")
+    def _the_tokenizer_fits(self) -> Recipe:
+        parts = {"corpus": self.corpus, "batches": self.batches, "model": self.model}
+        if wrong := self.tokenizer.unfit(**parts, split=self.split, cleaned=bool(self.cleaning)):
+            raise ValueError(f"tokenizer={self.tokenizer.kind}: {wrong}")
+        return self
+
+    @model_validator(mode="after")
     def _numbers_or_tokens_everywhere(self) -> Recipe:
         if self.corpus.numbers and self.test:
             raise ValueError(f"test={self.test:g} is of texts; of series, name persons: corpus.held_out")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -259,6 +259,7 @@ class PairsSource(PartConfig):
     line, a table (.tsv) or JSON lines."""
 
     kind: Literal["pairs"] = "pairs"
+    gives_pairs: ClassVar[bool] = True
     paths: tuple[str, ...] = ()
     """Two files, the sources' and the targets', or one .tsv or .jsonl; each may be compressed (.gz)."""
     fields: tuple[str, str] = FIELDS

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import octavo
+from octavo.config.parts import PartConfig
 from octavo.corpus import Report, Source
 from octavo.dataset.segments import token_dtype
 from octavo.dataset.shards import write_shards
@@ -151,12 +152,17 @@ def _identity(tokenizer: TokenizerConfig | Tokenizer) -> dict[str, Any]:
         by_template = {"template": True} if isinstance(tokenizer, ByTemplate) else {}
         return {"tokenizer": tokenizer.fingerprint(), **by_template}
     # A word list can change without its name.
-    files = {name: file_hash(path) for name, path in tokenizer if _is_file(path)}
+    files = {name: file_hash(path) for name, path in _files_in(tokenizer)}
     return {"tokenizer": tokenizer.identity, "tokenizer_files": files}
 
 
-def _is_file(value: object) -> bool:
-    return isinstance(value, Path) and value.is_file()
+def _files_in(config: PartConfig, before: str = "") -> Iterator[tuple[str, Path]]:
+    """The files that a part's options name, and those of the parts in it, by the options' names."""
+    for name, value in config:
+        if isinstance(value, PartConfig):
+            yield from _files_in(value, f"{before}{name}.")
+        elif isinstance(value, Path) and value.is_file():
+            yield f"{before}{name}", value
 
 
 def _key(settings: dict[str, Any]) -> str:

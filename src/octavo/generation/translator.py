@@ -69,7 +69,7 @@ class Translator:
 
         Raises InputError where it has no tokens, or more than the model sees; `place` is what it is called.
         """
-        ids = self.tokenizer.encode(" ".join(source.split()))
+        ids = self.tokenizer.encode_source(" ".join(source.split()))
         room = self.model.context - (
             3 if self.joined else 0
         )  # its start, the line break, a token of the target
@@ -150,8 +150,7 @@ class Translator:
             before, after = self.tokenizer.around_document()
             documents.append(np.concatenate([before, ids, [self.line], encode(target), after]))
         starts = np.cumsum([0, *map(len, documents)])
-        marks = {"start_id": self.tokenizer.start, "end_id": self.end, "line_id": self.line}
-        given = {"context": self.model.context, "batch": ROWS // 4, **marks}
+        given: dict[str, Any] = {"context": self.model.context, "batch": ROWS // 4, **self.tokenizer.marks}
         tokens, begins = np.concatenate(documents), starts[:-1].astype(np.uint64)
         kept = find_pairs(Stream(tokens, begins, **given), joined=self.joined)
         if kept.long:

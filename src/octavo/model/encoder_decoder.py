@@ -18,6 +18,7 @@ from octavo.model.gpt import Block, Cache
 from octavo.model.kind import LanguageModel
 from octavo.model.ngrams import NGrams
 from octavo.model.positions import Positions, Rotation
+from octavo.tokenizers.vocabulary import of_sides
 
 Memory = Tensor | MemoryCache
 """What an encoder made of a source, (B, S, C), or a layer's keys and values of it."""
@@ -103,7 +104,12 @@ class SourceCache(Cache):
 
 
 class EncoderDecoder(LanguageModel):
-    """A source is read as a whole; the target is written left to right. Each may have `context` positions."""
+    """A source is read as a whole; the target is written left to right. Each may have `context` positions.
+
+    Args:
+        vocab_size: V; of a `Vocabulary` with a source of its own, logits are of the target's ids alone, and `first` is
+            the first of the source's.
+    """
 
     def __init__(
         self,
@@ -113,12 +119,14 @@ class EncoderDecoder(LanguageModel):
         ngrams: NGrams,
         lm_head: nn.Linear,
         context: int,
+        vocab_size: int,
         logit_softcap: float | None = None,
     ) -> None:
         super().__init__()
         self.encoder, self.writer, self.ngrams, self.lm_head = encoder, writer, ngrams, lm_head
         self.context, self.logit_softcap = context, logit_softcap
-        self.vocab_size = lm_head.out_features
+        self.vocab_size = vocab_size
+        self.first = vocab_size - of_sides(vocab_size)[0]
 
     @property
     def blocks(self) -> list[Block]:
@@ -136,7 +144,7 @@ class EncoderDecoder(LanguageModel):
         side = self.encoder
         assert source.size(1) <= self.context, f"{source.size(1)} tokens, but {self.context} positions"
         seen = padding_mask(source)  # (B, 1, 1, S)
-        x = side.positions(side.embedding(source.clamp(min=0)), 0)  # (B, S, C)
+        x = side.positions(side.embedding((source - self.first).clamp(min=0)), 0)  # (B, S, C)
         x = side.dropout(side.embedding_norm(x))
         rotation = side.positions.rotation(0, source.size(1))
         for block in side.blocks:

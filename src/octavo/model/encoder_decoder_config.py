@@ -23,6 +23,7 @@ from octavo.model.gpt import Block, PostNormBlock
 from octavo.model.gpt_config import GPTConfig
 from octavo.model.kind import FLOAT_BYTES
 from octavo.model.tables import table_parameters
+from octavo.tokenizers.vocabulary import of_sides
 
 
 @register("model")
@@ -40,7 +41,8 @@ class EncoderDecoderConfig(GPTConfig):
     encoder_layers: int | None = Field(None, ge=1, le=10_000)
     """Blocks of the encoder; empty means as many as the decoder's."""
     shared_embedding: bool = True
-    """Source and target share one table of token embeddings. With `tied` the head has it too."""
+    """Source and target share one table of token embeddings. With `tied` the head has it too. It takes one vocabulary:
+    with `tokenizer=separate` each side has a table of its own."""
 
     @model_validator(mode="after")
     def _reads_tokens(self) -> EncoderDecoderConfig:
@@ -64,6 +66,10 @@ class EncoderDecoderConfig(GPTConfig):
     def _blocks(self) -> int:
         return self.resolved_encoder_layers + self.layers
 
+    def matrix_parameters(self, *, vocab_size: int) -> int:
+        """See the base class: the head has the target's tokens alone."""
+        return super().matrix_parameters(vocab_size=of_sides(vocab_size)[1])
+
     def block_matrix_parameters(self) -> int:
         """See the base class."""
         inner = self.feed_forward.matrix_parameters(width=self.width)
@@ -81,9 +87,10 @@ class EncoderDecoderConfig(GPTConfig):
         total = self._attentions * attention + self._blocks * inner
         total += 2 * norm * (self.embedding_norm + self.final_norm)
         total += 2 * self.positions.parameters(context=self.context, width=self.width)
-        total += (1 if self.shared_embedding else 2) * vocab_size * self.width + table_parameters(self)
+        source, target = of_sides(vocab_size)
+        total += (target + (0 if self.shared_embedding else source)) * self.width + table_parameters(self)
         if head:
-            total += (0 if self.tied else vocab_size * self.width) + self.head_bias * vocab_size
+            total += (0 if self.tied else target * self.width) + self.head_bias * target
         return total
 
     def forward_flops(self, *, vocab_size: int, length: int | None = None) -> int:
@@ -110,9 +117,11 @@ class EncoderDecoderConfig(GPTConfig):
 
     def build(self, *, vocab_size: int, explicit_attention: bool = False) -> EncoderDecoder:  # pyrefly: ignore
         """See the base class. With `explicit_attention` the attention weights exist as tensors and can be captured."""
-        target = nn.Embedding(vocab_size, self.width)
-        source = target if self.shared_embedding else nn.Embedding(vocab_size, self.width)
-        lm_head = nn.Linear(self.width, vocab_size, bias=self.head_bias)
+        sources, targets = of_sides(vocab_size)
+        assert sources == vocab_size or not self.shared_embedding, "one table cannot hold two vocabularies"
+        target = nn.Embedding(targets, self.width)
+        source = target if self.shared_embedding else nn.Embedding(sources, self.width)
+        lm_head = nn.Linear(self.width, targets, bias=self.head_bias)
         if self.tied:
             lm_head.weight = target.weight
         encoding = Block if self.norm_place == "pre" else PostNormBlock
@@ -131,6 +140,7 @@ class EncoderDecoderConfig(GPTConfig):
             ngrams=self.ngrams.build(width=self.width),
             lm_head=lm_head,
             context=self.context,
+            vocab_size=vocab_size,
             logit_softcap=self.logit_softcap,
         )
 

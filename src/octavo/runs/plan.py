@@ -29,6 +29,7 @@ from octavo.runs.run import Run
 from octavo.runs.settings import default_recipe, resolve
 from octavo.runs.start import ready_tokenizer
 from octavo.runs.teachers import objective_of, teachers_of
+from octavo.tokenizers.vocabulary import Vocabulary, of_sides
 from octavo.training.estimate import CPU
 from octavo.training.fitting import (
     WHOLE,
@@ -133,7 +134,9 @@ def without_text(recipe: Recipe, vocab_size: int | None) -> tuple[dict[str, Any]
     epochs = recipe.training.epochs
     ready = ready_tokenizer(recipe)
     known = ready.vocab_size if ready else vocab_size
-    size = known or recipe.expected_vocabulary or getattr(recipe.tokenizer, "size", None)
+    stated = getattr(recipe.tokenizer, "size", None)
+    expected = None if isinstance(stated, Vocabulary) else recipe.expected_vocabulary
+    size = known or expected or stated
     if size is None:
         raise InputError(
             "How large the vocabulary is, only a text can tell.",
@@ -290,7 +293,8 @@ def timed(
 def made_up(recipe: Recipe, vocab_size: int) -> Batch[np.ndarray]:
     """A batch of random tokens."""
     random = np.random.Generator(np.random.Philox(key=[recipe.seed, 0]))
-    window = random.integers(0, vocab_size, (recipe.training.batch, recipe.model.context + 1))
+    targets_of = of_sides(vocab_size)[1]
+    window = random.integers(0, targets_of, (recipe.training.batch, recipe.model.context + 1))
     inputs, targets = np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
     like = recipe.batches.example(*inputs.shape).widened(vocab_size)
     if like.values is not None:

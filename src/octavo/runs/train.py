@@ -50,6 +50,7 @@ from octavo.runs.start import Start, begun_with, keep_start
 from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.tensorboard import writer
 from octavo.runs.together import decisions, gather, heard, prepared
+from octavo.tokenizers.vocabulary import of_sides
 from octavo.training.fitting import Fit, attempted, open_ways, refuse_beyond_memory_of, try_out
 from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import (
@@ -301,12 +302,14 @@ def announce(
     console: Console,
 ) -> None:
     """Say what is about to be trained, and which options change nothing."""
-    count = recipe.model.parameters(vocab_size=dataset.tokenizer.vocab_size)
+    size = dataset.tokenizer.vocab_size
+    count, sources = recipe.model.parameters(vocab_size=size), of_sides(size)[0]
+    own = "" if sources == size else f" ({sources:,} of them the source's own)"
     learned = sum(weights.numel() for weights in trained(model.parameters()))
     beside = "" if recipe.training.adapters.kind == "none" else f" and {learned:,} that are trained"
     console.say(
         f"{count:,} parameters{beside}, {len(dataset.train.tokens):,} training tokens, vocabulary "
-        f"{dataset.tokenizer.vocab_size:,}, {steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
+        f"{size:,}{own}, {steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
     )
     steps = total_steps(recipe, batches)
     for sentence in idle_options(in_steps(recipe, batches, steps), steps):

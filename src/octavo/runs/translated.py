@@ -32,8 +32,7 @@ PLOTTED = 24
 
 def pairs_in(split: Split, recipe: Recipe, tokenizer: Tokenizer) -> Pairs:
     """Where the pairs of a split stand that the model learns from or is judged on."""
-    marks = {"start_id": tokenizer.start, "end_id": tokenizer.end, "line_id": tokenizer.line}
-    stream = Stream(split.tokens, split.starts, recipe.model.context, 1, **marks)
+    stream = Stream(split.tokens, split.starts, recipe.model.context, 1, **tokenizer.marks)
     return find_pairs(stream, joined="source" not in dict(recipe.batches.example(1, 1).items()))
 
 
@@ -76,7 +75,8 @@ def aligned(attended: Attended, dataset: Dataset, recipe: Recipe) -> tuple[Look,
 
     What is taken is chosen on training pairs, and judged on held-out ones.
     """
-    if recipe.corpus.kind != "bilingual" or recipe.tokenizer.kind != "word":
+    of_words = {side.kind for side in recipe.tokenizer.sides} == {"word"}
+    if recipe.corpus.kind != "bilingual" or not of_words:
         return Look(attended.layers - 1, 0), None
     tokenizer, backwards = dataset.tokenizer, recipe.corpus.to == "pidgin"
     learned = sides(dataset.train, recipe, tokenizer)

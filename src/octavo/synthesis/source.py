@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -77,6 +77,7 @@ class BilingualSource(PartConfig):
     which word comes from which; needs no text and no network."""
 
     kind: Literal["bilingual"] = "bilingual"
+    gives_pairs: ClassVar[bool] = True
     pairs: int = Field(20_000, ge=1, le=MOST)
     """How many."""
     seed: int = Field(0, ge=0, le=MOST)

@@ -133,6 +133,10 @@ class Tokenizer(ABC):
     def encode(self, text: str) -> np.ndarray:
         """Ids of a text, int32, 1-D. Raises UnknownTextError for what the vocabulary lacks."""
 
+    def encode_source(self, text: str) -> np.ndarray:
+        """Ids of the source of a pair, which may have a tokenizer of its own."""
+        return self.encode(text)
+
     @abstractmethod
     def decoder(self) -> StreamDecoder:
         """A fresh decoder, for ids that come one by one."""
@@ -276,6 +280,15 @@ class TokenizerConfig(PartConfig):
     tokenizer: ClassVar[type[Tokenizer]]
     trains_on: ClassVar[Literal["corpus", "train"] | None] = None
     """Which text `build` reads: all of it, the training split, or none."""
+
+    @property
+    def sides(self) -> tuple[TokenizerConfig, TokenizerConfig]:
+        """The source's and the target's, of pairs."""
+        return self, self
+
+    def unfit(self, *, corpus: Any, batches: Any, model: Any, split: str, cleaned: bool) -> str | None:
+        """Why a recipe with these parts cannot have it, if it cannot."""
+        return None
 
     @property
     def identity(self) -> dict[str, Any]:

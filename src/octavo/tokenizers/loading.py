@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,23 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         MissingExtra: its kind needs a package that is not installed.
     """
     folder = Path(folder)
-    path = folder / SIDECAR if (folder / SIDECAR).exists() else folder / HEADER
-    header = _read_header(path)
+    return _restored(lambda name: (folder / name).read_bytes(), folder)
+
+
+def restored(files: Mapping[str, bytes]) -> Tokenizer:
+    """The same from the contents of its files, by their names."""
+
+    def read(name: str) -> bytes:
+        if name not in files:
+            raise FileNotFoundError(name)
+        return files[name]
+
+    return _restored(read, Path())
+
+
+def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
+    """The tokenizer whose files `read` gives; messages say that they stand in `folder`."""
+    header, path = _read_header(read, folder)
     kinds = parts("tokenizer")
     config = kinds.get(header["kind"])
     named = config.tokenizer if config is not None and issubclass(config, TokenizerConfig) else None
@@ -42,7 +58,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             remedy="Update Octavo to the version that wrote it.",
         )
     try:
-        files = {name: (folder / Path(name).name).read_bytes() for name in header["files"]}
+        files = {name: read(Path(name).name) for name in header["files"]}
     except OSError as error:
         raise _damaged(path, f"a file that it needs cannot be read: {error}") from error
     for name, content in files.items():
@@ -55,10 +71,16 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 
-def _read_header(path: Path) -> dict[str, Any]:
-    """Read and check everything that is the same for every kind."""
+def _read_header(read: Callable[[str], bytes], folder: Path) -> tuple[dict[str, Any], Path]:
+    """Read and check everything that is the same for every kind; also where it stands."""
+    path = folder / SIDECAR
     try:
-        header = json.loads(path.read_bytes())
+        try:
+            content = read(SIDECAR)
+        except FileNotFoundError:
+            path = folder / HEADER
+            content = read(HEADER)
+        header = json.loads(content)
     except FileNotFoundError as error:
         raise TokenizerError(f"{path.parent} holds no tokenizer: there is no {path.name}.") from error
     except (OSError, ValueError, RecursionError) as error:
@@ -84,7 +106,7 @@ def _read_header(path: Path) -> dict[str, Any]:
         raise _damaged(path, "parts of it are missing")
     if header.get("sha256") != body_hash(body):
         raise _damaged(path, "its content was altered")
-    return header
+    return header, path
 
 
 def _damaged(path: Path, why: str) -> TokenizerError:

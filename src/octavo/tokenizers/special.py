@@ -42,6 +42,10 @@ class Extended(Tokenizer):
     def encode(self, text: str) -> np.ndarray:
         return self.inner.encode(text)
 
+    def encode_source(self, text: str) -> np.ndarray:
+        """See the base class."""
+        return self.inner.encode_source(text)
+
     def decode(self, ids: Iterable[int]) -> str:
         array = self._checked(ids)
         return self.inner.decode(array[array < self.inner.vocab_size])

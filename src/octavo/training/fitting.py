@@ -20,6 +20,7 @@ from octavo.errors import InputError
 from octavo.ground.memory import available_memory, refuse_beyond_memory
 from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig, block_matrices, trained
 from octavo.model.tables import table_parameters
+from octavo.tokenizers.vocabulary import of_sides
 from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.precision import fast_bfloat16
@@ -235,7 +236,8 @@ def least(recipe: Recipe, *, vocab_size: int) -> int:
     rows = (
         1 if training.micro_batch == "auto" else min(training.micro_batch or training.batch, training.batch)
     )
-    kept = rows * model.context * (model.activation_bounds()[0] + FLOAT_BYTES * vocab_size)
+    logits = FLOAT_BYTES * of_sides(vocab_size)[1]
+    kept = rows * model.context * (model.activation_bounds()[0] + logits)
     tokens = 2 * 8 * training.batch * model.context
     return FLOAT_BYTES * (count + state) + max(FLOAT_BYTES * dense, kept) + tokens
 

@@ -66,5 +66,5 @@ def word_for_word(run: Run, sources: Sequence[str]) -> list[str] | None:
         return None
     tokenizer = run.tokenizer
     words = WordModel(sides(dataset.train, run.config, tokenizer))
-    written = (tokenizer.decode(words.translate(tokenizer.encode(source))) for source in sources)
+    written = (tokenizer.decode(words.translate(tokenizer.encode_source(source))) for source in sources)
     return [one_line(text) for text in written]
