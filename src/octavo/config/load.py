@@ -278,16 +278,21 @@ def all_keys() -> list[str]:
     return sorted(set(_keys(Recipe, "")))
 
 
-def _keys(config: type[BaseModel], prefix: str) -> Iterator[str]:
+def _keys(
+    config: type[BaseModel], prefix: str, above: frozenset[type[BaseModel]] = frozenset()
+) -> Iterator[str]:
+    """Of a class and of the parts in it, but for those that it is in itself."""
+    above |= {config}
     for name, field in config.model_fields.items():
         yield prefix + name
         room = PartOf.of(field)
         if room:
             inside = f"{prefix}{name}." if room in field.metadata else f"{prefix}{name}.0."
             for part in parts(room.room).values():
-                yield from _keys(part, inside)
+                if part not in above:
+                    yield from _keys(part, inside, above)
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _keys(field.annotation, f"{prefix}{name}.")
+            yield from _keys(field.annotation, f"{prefix}{name}.", above)
 
 
 def _place(location: tuple[Any, ...]) -> tuple[list[str], type[BaseModel] | None]:

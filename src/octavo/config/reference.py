@@ -6,8 +6,9 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Union
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -33,7 +34,11 @@ def reference() -> str:
     return head + "".join(_section(Recipe, "", "A run"))
 
 
-def _section(config: type[BaseModel], prefix: str, title: str) -> Iterator[str]:
+def _section(
+    config: type[BaseModel], prefix: str, title: str, above: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[str]:
+    """The settings of a class, and of the parts in it; `above`: the keys of the rooms that it is in itself, which a
+    part of one of them points to."""
     yield f"\n## {title}\n\n| setting | values | default | what it does |\n| --- | --- | --- | --- |\n"
     inner: list[tuple[str, type[BaseModel]]] = []
     rooms: list[tuple[str, str]] = []
@@ -41,8 +46,9 @@ def _section(config: type[BaseModel], prefix: str, title: str) -> Iterator[str]:
         room = PartOf.of(field)
         if room is not None:
             listed = room not in field.metadata
-            anchor = _anchor(prefix + name)
-            rooms.append((f"{prefix}{name}.0" if listed else prefix + name, room.room))
+            anchor = _anchor(above.get(room.room, prefix + name))
+            if room.room not in above:
+                rooms.append((f"{prefix}{name}.0" if listed else prefix + name, room.room))
             values = f"list of [{room.room}](#{anchor}0) steps" if listed else f"a [{room.room}](#{anchor})"
             yield _row(prefix + name, values, _default(field) if listed else _part_default(field), field)
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
@@ -50,16 +56,17 @@ def _section(config: type[BaseModel], prefix: str, title: str) -> Iterator[str]:
         elif name != "kind" or not issubclass(config, PartConfig):
             yield _row(prefix + name, _values(field), _default(field), field)
     for name, room in rooms:
-        yield from _parts(name, room)
+        yield from _parts(name, room, above)
     for name, sub in inner:
-        yield from _section(sub, f"{name}.", f"`{name}`: {_first_sentence(sub)}")
+        yield from _section(sub, f"{name}.", f"`{name}`: {_first_sentence(sub)}", above)
 
 
-def _parts(key: str, room: str) -> Iterator[str]:
+def _parts(key: str, room: str, above: Mapping[str, str]) -> Iterator[str]:
     yield f"\n### `{key}`\n"
-    for name, config in parts(room).items():
-        if any(PartOf.of(field) for field in config.model_fields.values()):  # parts within a part
-            yield from _section(config, f"{key}.", f"`{key}` of kind `{name}`: {_first_sentence(config)}")
+    for name, config in sorted(parts(room).items(), key=lambda item: _holds_parts(item[1])):
+        if _holds_parts(config):  # a section of its own, after all that have none
+            title = f"`{key}` of kind `{name}`: {_first_sentence(config)}"
+            yield from _section(config, f"{key}.", title, {**above, room: key})
             continue
         yield f"\n**`{name}`** {_sentence(config).replace('<', '&lt;')}\n"
         fields = {each: field for each, field in config.model_fields.items() if each != "kind"}
@@ -67,6 +74,10 @@ def _parts(key: str, room: str) -> Iterator[str]:
             yield "\n| option | values | default | what it does |\n| --- | --- | --- | --- |\n"
         for each, field in fields.items():
             yield _row(f"{key}.{each}", _values(field), _default(field), field)
+
+
+def _holds_parts(config: type[BaseModel]) -> bool:
+    return any(PartOf.of(field) for field in config.model_fields.values())
 
 
 def _row(key: str, values: str, default: str, field: FieldInfo) -> str:
