@@ -33,8 +33,9 @@ from octavo.model.kneser_ney import KneserNey, best_order
 from octavo.runs.data import build_batches, build_dataset, held_out_of, with_rows_held_out
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.train import fresh_model
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.runtime import Runtime, keep_memory
+from octavo.training.work import StepOptions
 
 LENGTHS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 JUDGED = 100_000

@@ -53,8 +53,9 @@ def training(recipe: Recipe, vocab_size: int, steps: int) -> None:
 
     from octavo.dataset.batch import Batch
     from octavo.model.build import build_model
-    from octavo.training.loop import StepOptions, training_steps
+    from octavo.training.loop import training_steps
     from octavo.training.recompute import recompute_blocks
+    from octavo.training.work import StepOptions
 
     settings, context = recipe.training, recipe.model.context
     window = np.random.default_rng(0).integers(0, vocab_size, (settings.batch, context + 1))

@@ -43,9 +43,10 @@ def octavo(spec: dict[str, Any]) -> tuple[list[float], str]:
     from octavo.config import load_recipe
     from octavo.dataset.batch import Batch
     from octavo.model.build import build_model
-    from octavo.training.loop import StepOptions, training_steps
+    from octavo.training.loop import training_steps
     from octavo.training.precision import autocast
     from octavo.training.runtime import keep_memory
+    from octavo.training.work import StepOptions
 
     names = ("layers", "heads", "width", "context")
     recipe = load_recipe("shakespeare-char-cpu", [f"model.{name}={spec[name]}" for name in names])

@@ -39,8 +39,9 @@ from octavo.ship.weights import weights_of
 from octavo.tokenizers import build_tokenizer
 from octavo.tokenizers.base import Tokenizer
 from octavo.tokenizers.chat import CHAT_TOKENS
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.objective import Answers, Objective
+from octavo.training.work import StepOptions
 from octavo.tuning.preference import DirectPreference, DirectPreferenceConfig
 
 STEPS, ROWS, CONTEXT, RATE = 20, 4, 64, 1e-3

@@ -23,8 +23,9 @@ from octavo.ship.targets.hf import HuggingFace
 from octavo.ship.weights import weights_of
 from octavo.tokenizers import build_tokenizer
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.objective import Answers
+from octavo.training.work import StepOptions
 
 transformers = pytest.importorskip("transformers")
 STEPS, ROWS, CONTEXT = 20, 4, 48

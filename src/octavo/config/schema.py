@@ -101,8 +101,8 @@ class TrainingConfig(Strict):
     """Largest norm of the gradient; longer ones are shortened to it. Empty: no clipping."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of the matrix products. auto times both on this model and machine, and keeps what it chose."""
-    compile: bool = False
-    """torch.compile: slower to start, faster later, worth it on GPUs and for long runs."""
+    compile: bool | Literal["auto"] = "auto"
+    """torch.compile: slower to start, faster later. `auto`: on a GPU, for runs of 1,000 steps or more."""
     device: str = "auto"
     """cpu, cuda, cuda:1, mps, or auto: the accelerator if it passes the device check, else the CPU."""
     threads: int | None = Field(None, ge=1, le=1024)

@@ -40,11 +40,16 @@ PATIENCE = 60.0
 """Seconds that the compiler has; it takes two."""
 
 
+def native_wanted() -> bool:
+    """Whether the fast ways may be taken that need torch's slow ones only to be compared with."""
+    return os.environ.get("OCTAVO_NATIVE", "1") != "0"
+
+
 @cache
 def library(package: str, name: str) -> ctypes.CDLL | None:
     """The kernel `name`.c of a package, from the cache or compiled now (a second). None if that cannot be done."""
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    if compiler is None or os.environ.get("OCTAVO_NATIVE", "1") == "0":
+    if compiler is None or not native_wanted():
         return None
     source = resources.files(package).joinpath(f"{name}.c").read_bytes()
     told = repr((compiler, MACHINES, OPTIONS, platform.uname().machine, _processor()))

@@ -39,7 +39,7 @@ from octavo.training.fitting import (
     open_ways,
     refuse_beyond_memory_of,
 )
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import (
     Runtime,
@@ -50,6 +50,7 @@ from octavo.training.runtime import (
     keep_memory,
     set_threads,
 )
+from octavo.training.work import StepOptions
 
 MANY_PASSES = 5
 REPEATS = 3  # steps that are timed, after one to warm up

@@ -8,8 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import octavo
 from octavo.config import Recipe, to_yaml
@@ -34,11 +33,13 @@ from octavo.runs.teachers import objective_of
 from octavo.runs.tensorboard import TensorBoard
 from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, point, prune
-from octavo.training.loop import DIVERGED_REMEDY, StepInfo, StepOptions, training_steps
+from octavo.training.compiling import compiled, compiles
+from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.pace import Pace
 from octavo.training.runtime import Runtime, pass_timing, set_threads
 from octavo.training.sharding import held, is_part
 from octavo.training.threads import Crew
+from octavo.training.work import StepOptions
 
 SPARING = 10  # a checkpoint by time comes no sooner than after so many times the last save's length
 
@@ -114,7 +115,7 @@ class Session:
     def _crew(self) -> Crew | None:
         """What watches the threads, if the recipe leaves their number open and other programs could slow them down."""
         runtime, training = self.runtime, self.recipe.training
-        if training.threads or runtime.most == 1 or runtime.device.type != "cpu" or training.compile:
+        if training.threads or runtime.most == 1 or runtime.device.type != "cpu" or training.compile is True:
             return None
         if self.world.size > 1 or self.recipe.parallel.kind != "none":
             return None
@@ -166,12 +167,12 @@ class Session:
                 if overdue:
                     self.save()
 
-    def compiled(self) -> Any:
-        """The model as it is trained, through torch.compile where the recipe asks for it."""
-        if not self.recipe.training.compile:
+    def compiled(self) -> nn.Module:
+        """The model as it is trained, through torch.compile where that is worth it."""
+        if not compiles(self.recipe.training.compile, self.runtime.device, steps=self.steps):
             return self.trained
         self.console.say("compiling the model; the first step takes a while")
-        return torch.compile(self.trained)
+        return compiled(self.trained, self.runtime.device, alone=self.world.size == 1)
 
     @property
     def out_of_patience(self) -> bool:

@@ -208,7 +208,7 @@ def choose_runtime(
         runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute, world, most)
         if device.type == "cuda" and len(left) > 1:
             try_out(model, training, probe, runtime, objective=objective)
-        if training.compile:
+        if training.compile is True:
             refuse_to_compile(runtime)
         return runtime
 

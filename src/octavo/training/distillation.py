@@ -31,6 +31,8 @@ class Distillation(Objective):
         weight: the teachers' share.
     """
 
+    recordable = False  # each step asks another teacher
+
     def __init__(self, objective: Objective, teachers: Sequence[nn.Module], *, weight: float) -> None:
         self.objective, self.weight = objective, weight
         self.teachers = [teacher.eval().requires_grad_(False) for teacher in teachers]

@@ -150,11 +150,13 @@ class Objective(ABC):
         learns_texts: whether a falling loss on the recipe's texts is what it is after.
         compares: whether it compares the model with the one that the run started from: `reference`, which is None only
             where no more than the time and memory of a step are asked for.
+        recordable: whether its loss is the same computation at every step, all of it on the device.
     """
 
     unit: Unit = TEXT
     learns_texts: bool = True
     compares: bool = False
+    recordable: bool = True
     reference: LanguageModel | None = None
     metrics: tuple[Metric, ...] = ()
 

@@ -86,7 +86,10 @@ class Muon(Optimizer):
                 torch._foreach_mul_(targets, 1 - group["lr"] * group["weight_decay"])
                 # A tall matrix's update is scaled up, so that each output moves as far as in a square one.
                 rate = group["lr"] * max(1.0, rows / columns) ** 0.5
-                torch._foreach_add_(targets, list(straight.unbind()), alpha=-rate)
+                if isinstance(rate, Tensor):  # of a recorded step, which reads it anew each time
+                    torch._foreach_sub_(targets, list((straight * rate).unbind()))
+                else:
+                    torch._foreach_add_(targets, list(straight.unbind()), alpha=-rate)
             for parameter, full in zip(members, wholes, strict=True):
                 if full is not parameter:
                     parameter.copy_(part_of(full, parameter))

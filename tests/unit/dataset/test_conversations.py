@@ -17,8 +17,9 @@ from octavo.model.gpt_config import GPTConfig
 from octavo.tokenizers import build_tokenizer, with_special
 from octavo.tokenizers.byte import Byte
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate, Rendered
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.objective import Answers
+from octavo.training.work import StepOptions
 
 TOKENIZER = with_special(build_tokenizer(Byte(), lambda: iter(()), documents=True), CHAT_TOKENS)
 CONTEXT = 40

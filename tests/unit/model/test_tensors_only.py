@@ -21,8 +21,9 @@ from octavo.model import tensors_only as twin
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
+from octavo.training.work import StepOptions
 
 TEXT = "To be or not to be, that is the question: whether 'tis nobler in the mind to suffer. " * 4
 HEADS, CONTEXT, RATE = 5, 10, 0.001

@@ -13,9 +13,10 @@ from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
 from octavo.training.distillation import Distillation
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.optimizers import SGDConfig
+from octavo.training.work import StepOptions
 
 V, T = 7, 6
 

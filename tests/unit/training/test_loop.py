@@ -17,9 +17,10 @@ from octavo.dataset.batch import Batch
 from octavo.errors import DivergedError
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
-from octavo.training.loop import StepInfo, StepOptions, gradient_norm, training_steps
+from octavo.training.loop import StepInfo, training_steps
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.optimizers import AdamWConfig, SGDConfig
+from octavo.training.work import StepOptions, gradient_norm
 
 V, T = 7, 6
 

@@ -13,7 +13,7 @@ from torch.optim import SGD
 
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.objective import (
     NEXT_TOKEN,
     TEXT,
@@ -25,6 +25,7 @@ from octavo.training.objective import (
     counts,
     logits_of,
 )
+from octavo.training.work import StepOptions
 
 V = 5
 

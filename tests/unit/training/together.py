@@ -24,10 +24,11 @@ from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
 from octavo.training import optimizers
 from octavo.training.checkpoint import learning_tensors, model_tensors
-from octavo.training.loop import StepOptions, training_steps
+from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.parallel import gradients_sent
 from octavo.training.sharding import whole
+from octavo.training.work import StepOptions
 from octavo.training.world import World, launched
 
 V, T, B = 17, 16, 8

@@ -1,0 +1,178 @@
+"""On a GPU: the work of a step recorded once, as CUDA graphs, and replayed.
+
+Launching the few hundred kernels of a small model's step takes a processor longer than a GPU needs to run them; a
+replayed graph is launched at once. What is computed is the same, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from octavo.dataset.batch import Batch
+from octavo.model.native import native_wanted
+from octavo.model.tables import gate_parameters, sparse_parameters
+from octavo.training.objective import Objective
+from octavo.training.sharding import held
+from octavo.training.work import (
+    LOSS,
+    TAKE_TENSORS,
+    StepOptions,
+    Work,
+    gradient_norm,
+    repeatable,
+    summed,
+)
+from octavo.training.world import World
+
+MOST = 8  # shapes of batches that are recorded; each keeps the memory of a step's activations
+
+Shape = tuple[tuple[str, tuple[int, ...], str], ...]
+
+
+def records(model: nn.Module, optimizers: Sequence[Optimizer], objective: Objective, world: World) -> bool:
+    """Whether a step can be recorded: on one GPU, with nothing in it that is looked up or decided on the processor."""
+    device = next(model.parameters()).device
+    looked_up = any(True for _ in (*sparse_parameters(model), *gate_parameters(model)))
+    known = all(isinstance(optimizer, TAKE_TENSORS) for optimizer in optimizers)
+    alone = world.size == 1 and native_wanted()
+    return device.type == "cuda" and alone and known and objective.recordable and not looked_up
+
+
+class Recorded(Work):
+    """The same work, replayed.
+
+    Of each shape of batch the first pass is taken op by op, and so is the second, watched: where it makes the GPU wait
+    for the processor, it cannot be recorded, and goes on so. The third is recorded. The first update makes the
+    optimizers' memory, the second is recorded.
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizers: Sequence[Optimizer], objective: Objective, options: StepOptions
+    ) -> None:
+        super().__init__(model, optimizers, objective, options)
+        self.over, self.norm = torch.zeros(2, device=self.device).unbind()
+        self.passes: dict[Shape, _Pass] = {}
+        self.updating: torch.cuda.CUDAGraph | None = None
+        self.updated = False
+        self.names: list[str] = []
+        self.pool = torch.cuda.graph_pool_handle()
+        for parameter in self.parameters:
+            parameter.grad = torch.zeros_like(parameter)  # they stay where they are
+        for group in self.groups:
+            if "capturable" in group:
+                group["capturable"] = True
+
+    def learn(
+        self, parts: Sequence[Batch[np.ndarray]], *, over: float, step: int
+    ) -> tuple[float, float, dict[str, float]]:
+        """See the base class."""
+        self.over.fill_(over)
+        said = [self.pass_over(part, step) for part in parts]
+        rows = (said[0][None] if len(said) == 1 else torch.stack(said)).tolist()
+        sums = summed(self.names, [value for row in rows for value in row[:-1]])
+        return sums.pop(LOSS), rows[-1][-1], sums
+
+    def pass_over(self, part: Batch[np.ndarray], step: int) -> Tensor:
+        """Add the gradients of a part; what it says, and their length so far, as one tensor."""
+        shape = tuple((name, value.shape, str(value.dtype)) for name, value in part.items())
+        known = self.passes.get(shape) or _Pass()
+        if len(self.passes) < MOST:
+            self.passes[shape] = known
+        known.seen += 1
+        if known.seen == 2:
+            return self.watched(known, part.to(self.device), step)
+        if known.seen < 2 or known.waits or shape not in self.passes:
+            return self.said(part.to(self.device), step)
+        if known.seen == 3:
+            known.read_from(part, self.device)
+            with recording(known.graph, self.pool):
+                known.said = self.said(known.batch, step)
+        known.take(part)
+        known.graph.replay()
+        return known.said.clone()
+
+    def watched(self, known: _Pass, part: Batch[Tensor], step: int) -> Tensor:
+        """The same op by op, with a look whether the GPU has to wait for the processor; then it is done again."""
+        drawn, gradients = torch.cuda.get_rng_state(self.device), [p.grad for p in self.parameters]
+        before = [each.clone() for each in gradients if each is not None]
+        torch.cuda.synchronize(self.device)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            return self.said(part, step)
+        except RuntimeError as error:
+            if "synchronizing" not in str(error):
+                raise
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        known.waits = True
+        torch._foreach_copy_([each for each in gradients if each is not None], before)
+        torch.cuda.set_rng_state(drawn, self.device)
+        return self.said(part, step)
+
+    def said(self, part: Batch[Tensor], step: int) -> Tensor:
+        """The same op by op."""
+        with repeatable(self.device):
+            found = self.backward(part, over=self.over, step=step)
+        self.names = list(found)
+        self.norm.copy_(gradient_norm(self.parameters))
+        return torch.stack([*(value.reshape(()).float() for value in found.values()), self.norm])
+
+    def update(self, norm: float) -> None:
+        """See the base class."""
+        if self.updating is not None:
+            self.updating.replay()
+        elif self.updated:
+            self.updating = torch.cuda.CUDAGraph()
+            with recording(self.updating, self.pool):
+                self.move()
+            self.updating.replay()
+        else:
+            self.move()
+            self.updated = True
+
+    def move(self) -> None:
+        """Update the weights by the gradients; these are zero then."""
+        here = [held(parameter.grad) for parameter in self.parameters if parameter.grad is not None]
+        if self.options.clip is not None:
+            torch._foreach_mul_(here, (self.options.clip / self.norm).clamp(max=1.0))
+        for optimizer in self.optimizers:
+            optimizer.step()
+        torch._foreach_zero_(here)
+
+
+class _Pass:
+    """A pass over batches of one shape: how often it came, and once it is recorded, where it reads a batch."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch[Tensor]
+    said: Tensor
+    staged: dict[str, Tensor]
+    copied: torch.cuda.Event
+
+    def __init__(self) -> None:
+        self.seen, self.waits = 0, False
+
+    def read_from(self, part: Batch[np.ndarray], device: torch.device) -> None:
+        """Make room for batches such as this."""
+        self.graph, self.copied = torch.cuda.CUDAGraph(), torch.cuda.Event()
+        self.batch = part.to(device)
+        self.staged = {name: torch.as_tensor(value).pin_memory() for name, value in part.items()}
+
+    def take(self, part: Batch[np.ndarray]) -> None:
+        """Let it read this batch; the processor does not wait for the work before."""
+        self.copied.synchronize()
+        for name, value in part.items():
+            staged = self.staged[name]
+            staged.copy_(torch.as_tensor(value))
+            getattr(self.batch, name).copy_(staged, non_blocking=True)
+        self.copied.record()
+
+
+def recording(graph: torch.cuda.CUDAGraph, pool: object) -> torch.cuda.graph:
+    """The context in which kernels are recorded instead of run."""
+    return torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local")  # pyrefly: ignore

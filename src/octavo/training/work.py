@@ -1,0 +1,166 @@
+"""What a training step does with its batches: gradients from them, then the update of the weights. Op by op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+
+from octavo.dataset.batch import Batch
+from octavo.model.kind import trained
+from octavo.training.objective import Objective
+from octavo.training.optimizers import Muon
+from octavo.training.parallel import gradients_sent
+from octavo.training.sharding import held, is_part
+from octavo.training.world import ALONE, World
+
+LOSS = "loss"
+
+TAKE_TENSORS = (AdamW, Muon)
+"""Optimizers whose rate may be a tensor, which a recorded step reads anew each time."""
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """How a step is computed.
+
+    Attributes:
+        accumulation: batches of a step.
+        micro_batch: sequences of a batch at once; None: all of them. The step is the same.
+        clip: length to which a longer gradient is shortened; None: it is not.
+        autocast: the arithmetic of the forward pass.
+        world: the processes that share each batch.
+        record: on a GPU, record the step where that can be done, and replay it. The step is the same, to the bit.
+    """
+
+    accumulation: int = 1
+    micro_batch: int | None = None
+    clip: float | None = None
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+    world: World = ALONE
+    record: bool = True
+
+
+class Work:
+    """The work of one step after the other, on a model and its optimizers.
+
+    On a GPU rates are tensors, as a recorded step needs them, and kernels are such as give the same bits again.
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizers: Sequence[Optimizer], objective: Objective, options: StepOptions
+    ) -> None:
+        self.model, self.optimizers, self.objective, self.options = model, optimizers, objective, options
+        self.parameters = trained(model.parameters())
+        self.device = self.parameters[0].device
+        self.groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+        if self.device.type == "cuda" and all(isinstance(each, TAKE_TENSORS) for each in optimizers):
+            for group in self.groups:
+                group["lr"] = torch.zeros((), device=self.device)
+
+    def set_rates(self, factor: float) -> None:
+        """Let every group learn at so much of its full rate."""
+        for group in self.groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(group["base_lr"] * factor)
+            else:
+                group["lr"] = group["base_lr"] * factor
+
+    def learn(
+        self, parts: Sequence[Batch[np.ndarray]], *, over: float, step: int
+    ) -> tuple[float, float, dict[str, float]]:
+        """Gradients of the parts' losses, summed and divided by `over`. Returns the loss, the gradient's length and the
+        sums of the metrics, over all processes; waits for the device once."""
+        found, world = [], self.options.world
+        for number, part in enumerate(parts, start=1):
+            here = part.to(self.device)
+            with repeatable(self.device), gradients_sent(self.model, now=number == len(parts)):
+                found.append(self.backward(here, over=over, step=step))
+        return told(found, self.parameters, world)
+
+    def backward(self, part: Batch[Tensor], *, over: float | Tensor, step: int) -> dict[str, Tensor]:
+        """Add the gradients of a part's loss; returns what it says, by name, the loss first."""
+        with self.options.autocast():
+            loss = self.objective.loss(self.model, part, step=step)
+            mean = loss.total / over
+        self.options.world.beat()
+        mean.backward()
+        said = mean if loss.reported is None else loss.reported / over
+        return {LOSS: said.detach()} | {name: each.detach() for name, each in loss.metrics.items()}
+
+    def update(self, norm: float) -> None:
+        """Move the weights by the gradients, whose length is `norm`, and forget these."""
+        clip = self.options.clip
+        if clip is not None and norm > clip:
+            torch._foreach_mul_(gradients(self.parameters), clip / norm)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+
+def told(
+    found: Sequence[Mapping[str, Tensor]], parameters: Sequence[nn.Parameter], world: World
+) -> tuple[float, float, dict[str, float]]:
+    """A step's loss, the length of its gradient, and its metrics, over all processes; waits for the device once."""
+    tensors = [tensor.reshape(1) for part in found for tensor in part.values()]
+    *values, norm = torch.cat([*tensors, gradient_norm(parameters).reshape(1)]).tolist()
+    sums = summed(list(found[0]), values)
+    loss = world.mean(sums.pop(LOSS))
+    if any(map(is_part, parameters)):  # each process holds a part of the gradient
+        norm = math.sqrt(world.all_reduce(norm * norm)[0])
+    return loss, norm, dict(zip(sums, world.all_reduce(*sums.values()), strict=True)) if sums else {}
+
+
+@contextmanager
+def repeatable(device: torch.device) -> Iterator[None]:
+    """On a GPU: only kernels that give the same bits again, so that a run that resumes is the same run."""
+    if device.type != "cuda":
+        yield
+        return
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    memory: Any = torch.utils.deterministic  # its stub lacks the setting
+    filled = memory.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    memory.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        memory.fill_uninitialized_memory = filled
+
+
+def summed(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+    """What several parts say, one after the other: as double numbers, in the parts' order."""
+    sums = dict.fromkeys(names, 0.0)
+    for number, value in enumerate(values):
+        sums[names[number % len(names)]] += value
+    return sums
+
+
+def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """The numbers of all gradients that this process holds; of a sparse one each row once."""
+    found = []
+    for parameter in parameters:
+        if parameter.grad is None:
+            continue
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()
+            found.append(parameter.grad.values())
+        else:
+            found.append(held(parameter.grad))
+    return found
+
+
+def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """Euclidean length of all gradients that this process holds."""
+    return torch.stack(torch._foreach_norm(gradients(parameters))).norm()
