@@ -46,6 +46,17 @@ def test_it_is_no_worse_than_counting(counting: Path) -> None:
     assert judged["val_loss"] < counted + 0.005
 
 
+def test_its_page_says_who_predicted_what(counting: Path) -> None:
+    judged = json.loads((counting / "evaluation.json").read_text())
+    counted = judged["counted"]
+    assert counted["counting_loss"] < counted["loss"] + 0.01 < counted["network_loss"]
+    assert [side["order"] for side in counted["sides"]] == list(range(9))
+    assert len(counted["sample"]) == min(400, counted["tokens"])
+    assert any(sentence.startswith("Counting gave") for sentence in judged["verdict"])
+    page = (counting / "report" / "index.html").read_text()
+    assert "Counting or learning?" in page and "8-grams" in page
+
+
 def test_it_goes_on_from_a_checkpoint_to_the_same_bits(
     octavo: Octavo, counting: Path, tmp_path: Path
 ) -> None:

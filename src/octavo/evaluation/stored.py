@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
+from octavo.evaluation.stored_counted import Counted
+from octavo.evaluation.stored_translations import Translations
 from octavo.ground.records import Count, Number, Record, Shape
 
 
@@ -200,44 +202,6 @@ class Validity(Record):
     control: Checked | None = None
 
 
-class Example(Record):
-    """A held-out pair, and what the model writes for its source."""
-
-    source: str
-    target: str
-    written: str
-
-
-class Alignment(Record):
-    """How often an alignment of words errs, by where it is from."""
-
-    pairs: Count
-    layer: Count
-    error_rates: dict[str, Number]
-
-
-class Attention(Record):
-    """Where each token of a target looks in its source."""
-
-    layer: Count
-    source: list[str]
-    target: list[str]
-    weights: list[list[Number]]
-
-    @model_validator(mode="after")
-    def _a_cell_for_each(self) -> Attention:
-        assert list(map(len, self.weights)) == [len(self.source)] * len(self.target), "a weight each"
-        return self
-
-
-class Translations(Record):
-    """What a model of pairs writes."""
-
-    examples: list[Example]
-    alignment: Alignment | None = None
-    attention: Attention | None = None
-
-
 class Evaluation(Record):
     """evaluation.json; of a run that diverged it holds the diagnostics alone."""
 
@@ -256,6 +220,7 @@ class Evaluation(Record):
     validity: Validity | None = None
     records: Records | None = None
     translations: Translations | None = None
+    counted: Counted | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     findings: tuple[Finding, ...] = ()
     next: NextStep | None = None

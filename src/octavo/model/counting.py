@@ -58,6 +58,14 @@ class Table:
     known: np.ndarray
 
 
+def table_bytes(kinds: Sequence[int]) -> int:
+    """Bytes of all orders' tables, of which each has so many different n-grams."""
+    ngrams, contexts = np.array(kinds), np.array([1, *kinds[:-1]])
+    below = np.arange(len(kinds)) < len(kinds) - 1  # orders with others above them
+    by_order = 4 * ((2 + below) * ngrams + (4 + below) * contexts + 1)
+    return int(by_order.sum())
+
+
 class Tables:
     """All orders, as the kernel reads them. N positions, K orders, V vocabulary.
 

@@ -12,7 +12,7 @@ B batch, T positions, C width, V vocabulary, K orders, H hidden units of the gat
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -22,8 +22,8 @@ from torch.autograd.function import once_differentiable
 
 from octavo.config.parts import PartConfig, register
 from octavo.errors import CorpusError
-from octavo.model.counting import MOST_HIDDEN, Table, Tables
-from octavo.model.kneser_ney import KneserNey, predict
+from octavo.model.counting import MOST_HIDDEN, Table, Tables, table_bytes
+from octavo.model.kneser_ney import KneserNey, kinds, predict
 
 NETWORK = 0.02
 """The network's share before the gate has learned."""
@@ -60,6 +60,15 @@ class Counts(nn.Module):
 
     def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
         """See `LanguageModel.take_text`."""
+
+
+class Sides(NamedTuple):
+    """What went into the predictions of N tokens, (N, K + 1) each: the network first, then the orders."""
+
+    weights: Tensor
+    """The gate's."""
+    probabilities: Tensor
+    """Of the token that came."""
 
 
 class KneserNeyCounts(Counts):
@@ -144,15 +153,44 @@ class KneserNeyCounts(Counts):
         chosen = (None if each is None else each[here] for each in (earlier, segments))
         places = self._places(tables, tokens[here], *chosen)
         with torch.autocast(logits.device.type, enabled=False):
-            state = x[here].detach().to(self.out.bias.dtype).flatten(0, 1)  # (N, C)
-            network = logits[here].detach().float().flatten(0, 1).log_softmax(dim=-1)  # (N, V)
-            known = self._known(tables, places, network).to(state.dtype)
-            hidden = (self.from_state(state) + self.from_known(known)).relu()  # (N, H)
-            weights = self.out(hidden).softmax(dim=-1).float()  # (N, K + 1)
-            mixed = _Mixture.apply(weights, network.exp(), places, tables).log()
+            network, weights = self._weighed(tables, places, logits[here], x[here])
+            mixed = _Mixture.apply(weights, network, places, tables).log()
         if alone is None:
             return mixed.view(logits.shape)
         return logits.float().index_copy(0, here, mixed.view(len(rows), *logits.shape[1:]))
+
+    @torch.no_grad()
+    def sides(
+        self,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        targets: Tensor,
+        segments: Tensor | None = None,
+    ) -> Sides | None:
+        """What went into a prediction of `targets` (B, T ≥ 0), from the arguments of `forward`; None before any text
+        was taken."""
+        tables = self.tables
+        if tables is None:
+            return None
+        places = self._places(tables, tokens, earlier, segments)
+        network, weights = self._weighed(tables, places, logits, x)
+        right = nn.functional.one_hot(targets.flatten(), self.vocab_size).float()  # (N, V)
+        orders = torch.from_numpy(tables.slopes(places, right.cpu().numpy()))
+        own = (right * network).sum(dim=-1, keepdim=True).cpu()
+        return Sides(weights.cpu(), torch.cat((own, orders), dim=1))
+
+    def _weighed(
+        self, tables: Tables, places: np.ndarray, logits: Tensor, x: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The network's probabilities (N, V) and the gate's weights (N, K + 1), the network's first."""
+        state = x.detach().to(self.out.bias.dtype).flatten(0, 1)  # (N, C)
+        network = logits.detach().float().flatten(0, 1).log_softmax(dim=-1)  # (N, V)
+        known = self._known(tables, places, network).to(state.dtype)
+        hidden = (self.from_state(state) + self.from_known(known)).relu()  # (N, H)
+        return network.exp(), self.out(hidden).softmax(dim=-1).float()
 
     def _known(self, tables: Tables, places: np.ndarray, network: Tensor) -> Tensor:
         """(N, 2 K) what is known beside the state: how often each context was seen, and how sure the network is."""
@@ -256,6 +294,10 @@ class CountsConfig(PartConfig):
         """Trained numbers."""
         return 0
 
+    def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
+        """See `ModelConfig.table_bytes`."""
+        return 0
+
 
 @register("counts")
 class NoCountsConfig(CountsConfig):
@@ -295,6 +337,10 @@ class KneserNeyCountsConfig(CountsConfig):
     def parameters(self, *, width: int) -> int:
         """See the base class."""
         return self.hidden * (width + 2 * self.orders + 1) + (self.hidden + 1) * (self.orders + 1)
+
+    def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
+        """See the base class. There are two: of what the network learns from, taken as large, and of all."""
+        return 2 * table_bytes(kinds(tokens, vocab_size=vocab_size, highest=self.orders))
 
     def build(self, *, width: int, vocab_size: int) -> Counts:
         """The module."""

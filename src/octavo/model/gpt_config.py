@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from pydantic import Field, model_validator
 from torch import nn
@@ -136,6 +137,10 @@ class GPTConfig(ModelConfig):
     def held_out(self) -> float:
         """See the base class."""
         return self.counts.held_out
+
+    def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
+        """See the base class."""
+        return self.counts.table_bytes(tokens, vocab_size=vocab_size)
 
     @property
     def query_width(self) -> int:

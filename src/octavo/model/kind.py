@@ -137,6 +137,10 @@ class ModelConfig(PartConfig):
         that is new to it."""
         return 0.0
 
+    def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
+        """Memory of what is counted of the training text `tokens` (N,), beside the weights."""
+        return 0
+
     @property
     def contexts(self) -> tuple[int, int]:
         """The least and the largest context that weights trained with this config can be used with."""

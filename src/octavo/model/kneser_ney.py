@@ -140,6 +140,16 @@ def count_levels(tokens: np.ndarray, *, vocab_size: int, highest: int) -> Iterat
     yield _level(held, None, vocab_size)
 
 
+def kinds(tokens: np.ndarray, *, vocab_size: int, highest: int) -> list[int]:
+    """How many different n-grams there are of each order, as `count_levels` finds them."""
+    tokens = np.ascontiguousarray(tokens, np.int32)
+    places, found = np.zeros(len(tokens) + 1, np.int32), [1]
+    for k in range(1, min(highest, len(tokens)) + 1):
+        places, first = rank_pairs(places[: len(tokens) - k + 1], tokens[k - 1 :], found[-1], vocab_size)
+        found.append(len(first))
+    return found[1:]
+
+
 def _level(counted: _Counted, predecessors: np.ndarray | None, vocab_size: int) -> Level:
     contexts = counted.keys // vocab_size
     return Level(

@@ -11,6 +11,7 @@ import yaml
 from octavo.ground.files import replace_text
 from octavo.ground.pages import templates
 from octavo.report import plots, translations, written
+from octavo.report.counted import of_counted
 from octavo.report.data import ReportData, Sample
 from octavo.report.forecasts import of_forecast
 from octavo.report.preferences import of_preferences
@@ -60,6 +61,7 @@ def render(data: ReportData, loss: str) -> str:
         samples=by_step(data.samples),
         **of_evaluation(data),
         **translations.of_evaluation(data),
+        **of_counted(data.evaluation),
         **of_promise(data.manifest),
         **of_forecast(data.evaluation, WIDE, NARROW),
         **of_preferences(data, WIDE, NARROW),

@@ -16,6 +16,7 @@ from octavo.corpus.sources import FilesSource
 from octavo.dataset import Dataset, Split, prepare_text
 from octavo.errors import CheckpointError, CorpusError, InputError, StorageError, TokenizerError
 from octavo.evaluation.baselines import baselines
+from octavo.evaluation.counted import credit
 from octavo.evaluation.diagnosis import diagnose
 from octavo.evaluation.diagnostic import Facts
 from octavo.evaluation.places import Places
@@ -26,7 +27,7 @@ from octavo.ground.files import replace_text
 from octavo.ground.records import read_record
 from octavo.model.gpt import GPT
 from octavo.model.kind import LanguageModel
-from octavo.runs.data import absolute, build_dataset, cleaned, encoder_of
+from octavo.runs.data import absolute, build_dataset, cleaned, encoder_of, evaluated_on
 from octavo.runs.folder import RunFolder
 from octavo.runs.forecasts import forecast_facts, new_split
 from octavo.runs.metrics import evaluate_split
@@ -41,6 +42,9 @@ from octavo.synthesis.storyteller import Storyteller, entropy_rate
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.columns import Columns
 from octavo.training.runtime import Runtime, set_threads
+
+COUNTED = 50_000
+"""Tokens of the validation split that are asked who predicted them."""
 
 
 class Evaluable(Protocol):
@@ -165,6 +169,8 @@ def evaluation(
         own = forecast_facts(model, dataset, dataset.validation, recipe, dataset.tokenizer, console)
         return {**facts, **own}
     facts["baselines"] = cached_baselines(dataset, recipe, console)
+    if (counted := who_predicts(model, dataset, recipe)) is not None:
+        facts["counted"] = counted
     if getattr(recipe.batches, "alone", False) and recipe.objective.build().unit.text:
         sides, size = (dataset.train, dataset.validation), dataset.tokenizer.vocab_size
         facts["records"] = per_record(dataset.validation, facts["val_loss"])
@@ -176,6 +182,16 @@ def evaluation(
         return facts
     exact = isinstance(recipe.corpus, StorytellerSource)
     return {**facts, "source_entropy": entropy_rate() if exact else loss, "source_loss": loss}
+
+
+def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict[str, Any] | None:
+    """Counting or learning, on the beginning of the validation split; None where nothing is counted."""
+    split, objective = dataset.validation, recipe.objective.build()
+    if not recipe.model.before or not objective.unit.text:
+        return None
+    rows, limit = recipe.evaluation.batch, min(COUNTED, len(split.tokens))
+    found = credit(model, evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=limit), objective)
+    return None if found is None else found.as_dict(dataset.tokenizer)
 
 
 def as_it_started(

@@ -9,6 +9,7 @@ from typing import Any
 from octavo.config import Recipe
 from octavo.dataset import Dataset
 from octavo.errors import DivergedError
+from octavo.evaluation import counted
 from octavo.evaluation.diagnosis import diagnose
 from octavo.evaluation.diagnostic import Facts
 from octavo.generation import Sampling
@@ -126,6 +127,8 @@ def against_source(result: dict[str, Any]) -> str:
 def verdict(result: dict[str, Any]) -> list[str]:
     """What the figures say, a sentence each."""
     said = [standing(result)]
+    if "counted" in result:
+        said.append(counted.said(result["counted"]))
     if records := result.get("records"):
         said.append(
             f"That is {records['nats']:.2f} nats per record of {records['symbols']:,.0f} symbols, "

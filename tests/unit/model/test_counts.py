@@ -14,11 +14,11 @@ from octavo.config import check
 from octavo.errors import ConfigError, CorpusError
 from octavo.model import counting
 from octavo.model.build import build_model
-from octavo.model.counting import rank_pairs
+from octavo.model.counting import rank_pairs, table_bytes
 from octavo.model.counts import NETWORK, KneserNeyCounts, first_weights, tables_of
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
-from octavo.model.kneser_ney import KneserNey, predict
+from octavo.model.kneser_ney import KneserNey, kinds, predict
 from octavo.training.checkpoint import Checkpoint, model_tensors, write_tensors
 
 V, K, T = 7, 5, 16
@@ -37,6 +37,16 @@ def text(length: int = 900, seed: int = 0) -> np.ndarray:
 @pytest.fixture
 def without_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "compiled", lambda: None)
+
+
+def test_the_bytes_of_the_tables_are_counted_before_they_are_made() -> None:
+    tables = tables_of(KneserNey(text(), vocab_size=V, highest=K)).tables
+    arrays = [value for table in tables for value in vars(table).values() if value is not None]
+    assert table_bytes(kinds(text(), vocab_size=V, highest=K)) == sum(array.nbytes for array in arrays)
+    config = GPTConfig.model_validate({"counts": {"kind": "kneser-ney", "orders": K}})
+    whole = sum(array.nbytes for array in arrays)
+    assert config.table_bytes(text(), vocab_size=V) == 2 * whole
+    assert GPTConfig().table_bytes(text(), vocab_size=V) == 0
 
 
 def model(**options: object) -> GPT:

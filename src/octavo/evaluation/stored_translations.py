@@ -1,0 +1,45 @@
+"""What a model of pairs writes, as evaluation.json has it."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from octavo.ground.records import Count, Number, Record
+
+
+class Example(Record):
+    """A held-out pair, and what the model writes for its source."""
+
+    source: str
+    target: str
+    written: str
+
+
+class Alignment(Record):
+    """How often an alignment of words errs, by where it is from."""
+
+    pairs: Count
+    layer: Count
+    error_rates: dict[str, Number]
+
+
+class Attention(Record):
+    """Where each token of a target looks in its source."""
+
+    layer: Count
+    source: list[str]
+    target: list[str]
+    weights: list[list[Number]]
+
+    @model_validator(mode="after")
+    def _a_cell_for_each(self) -> Attention:
+        assert list(map(len, self.weights)) == [len(self.source)] * len(self.target), "a weight each"
+        return self
+
+
+class Translations(Record):
+    """What a model of pairs writes."""
+
+    examples: list[Example]
+    alignment: Alignment | None = None
+    attention: Attention | None = None
