@@ -30,7 +30,7 @@ def reward(prompt, text):
 """
 
 
-CONVERSATIONS = ("corpus={kind: wishes}", "batches=conversations", "split=documents")
+CONVERSATIONS = ("corpus={kind: wishes}", "batches=conversations", "split=prompts")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_prompts_of_ones_own_and_what_does_not_fit(octavo: Octavo, answers: Path
             "objective.answers=true",
             "corpus={kind: wishes}",
             "batches=conversations",
-            "split=documents",
+            "split=prompts",
         ),
         "no chat template",
     )

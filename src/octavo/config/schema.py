@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from octavo.config.parts import LARGEST, MOST, FilePath, PartConfig, PartOf, Strict
 
 Share = Annotated[float, Field(gt=0, lt=1)]
+SplitBy = Literal["contiguous", "documents", "prompts", "files"]
 
 
 def _period(least: int) -> BeforeValidator:
@@ -224,9 +225,10 @@ class Recipe(Strict):
     """Where the text comes from."""
     cleaning: tuple[Annotated[PartConfig, PartOf("cleaning")], ...] = Field((), json_schema_extra=_or_a_name)
     """What is done to every document, step by step in this order; the name of a shipped list stands for its steps."""
-    split: Literal["contiguous", "documents", "files"] = "contiguous"
+    split: SplitBy = "contiguous"
     """What is held out for validation. contiguous: the text's end; documents: whole documents, by the hash of each,
-    duplicates removed; files: the end of each file, so that every file and language is evaluated."""
+    duplicates removed; prompts: the same of conversations and preferences, by the hash of what was asked, so that no
+    prompt stands on both sides; files: the end of each file, so that every file and language is evaluated."""
     validation: float = Field(0.1, gt=0, lt=1)
     """Share of the text that is kept for validation."""
     test: float = Field(0.0, ge=0, lt=1)
@@ -358,8 +360,12 @@ class Recipe(Strict):
             raise ValueError(
                 f"model.counts is for text, and the corpus holds {self.form}; set model.counts=none"
             )
-        if self.form != "text" and self.split != "documents":
-            raise ValueError(f"split={self.split} would cut {self.form} apart; take split=documents")
+        if self.form != "text" and self.split not in ("documents", "prompts"):
+            raise ValueError(f"split={self.split} would cut {self.form} apart; take split=prompts")
+        if self.form == "text" and self.split == "prompts":
+            raise ValueError(
+                "split=prompts is of conversations and preferences; of texts take split=documents"
+            )
         if self.form != "text" and self.cleaning:
             raise ValueError(f"cleaning is for texts; {self.form} are taken as they are")
         return self

@@ -15,10 +15,11 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import octavo
 from octavo.config.parts import PartConfig
+from octavo.config.schema import SplitBy
 from octavo.corpus import Report, Source
 from octavo.dataset.segments import token_dtype
 from octavo.dataset.shards import write_shards
@@ -51,7 +52,7 @@ def prepare(
     source: Source,
     tokenizer: TokenizerConfig | Tokenizer,
     *,
-    split: Literal["contiguous", "documents", "files"] = "contiguous",
+    split: SplitBy = "contiguous",
     validation: float = 0.1,
     test: float = 0.0,
     cache: Path | None = None,

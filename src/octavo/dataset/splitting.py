@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from octavo.corpus import Report
-from octavo.dataset.text import PIECE, CanonicalText, Text
+from octavo.corpus.records.turns import Turns
+from octavo.dataset.text import PIECE, CanonicalText, Text, read_range
 from octavo.errors import CorpusError
 
 PARTS = ("train", "validation", "test")
@@ -35,7 +37,9 @@ def split_text(
         how: "contiguous" cuts the stream of characters at 1 - validation: one document exactly there, several
             at the next boundary between two. "documents" decides by each document's hash, so that a document
             keeps its side when others come and go, and takes out all but the first of those that repeat each
-            other. "files" keeps the end of every file: whole documents, or of a file's only one its last part.
+            other. "prompts" does the same with documents that are conversations or preferences, by the hash of
+            what was asked. "files" keeps the end of every file: whole documents, or of a file's only one its
+            last part.
         test: the share after the validation part. Both are held out together, and then cut in two the same way.
 
     Returns:
@@ -45,8 +49,9 @@ def split_text(
         CorpusError: a part would be empty.
     """
     removed = 0
-    if how == "documents":
-        chosen, removed = _by_hash(text, validation, test)
+    if how in ("documents", "prompts"):
+        deciding = _asked(text) if how == "prompts" else text.digests[:, 0]
+        chosen, removed = _by_hash(text, deciding, validation, test)
     else:
         learned, held_out = _cut(text, how, validation + test, report)
         chosen = (learned, held_out)
@@ -57,6 +62,8 @@ def split_text(
             count = f"{len(text.starts):,} document{'s' * (len(text.starts) != 1)}"
             shares = f"validation={validation:g}" + (f" and test={test:g}" if test else "")
             which = "share, or test=0" if test else "validation share"
+            if how == "prompts":
+                which += ", or take split=documents, which lets a prompt stand on both sides"
             raise CorpusError(
                 f"With {count} of {text.total_characters:,} characters in all, split={how} and "
                 f"{shares}, the {name} part would be empty.",
@@ -94,14 +101,29 @@ def _unheard(sentence: str) -> None:
     """Nobody is told where the held-out text is cut."""
 
 
-def _by_hash(text: CanonicalText, validation: float, test: float) -> tuple[tuple[Pieces, ...], int]:
+def _asked(text: CanonicalText) -> np.ndarray:
+    """A hash of what was asked in each conversation, uint64; of one that answers nothing, of all of it."""
+    found = text.digests[:, 0].copy()
+    for at, (start, stop) in enumerate(zip(text.starts.tolist(), text.stops.tolist(), strict=True)):
+        prompt = Turns.of("".join(read_range(text.path, start, stop))).prompt
+        if prompt:
+            # Spaces and line breaks make no other prompt.
+            said = "\0".join(f"{one.role} {''.join(one.content.split())}" for one in prompt)
+            found[at] = int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "little")
+    return found
+
+
+def _by_hash(
+    text: CanonicalText, deciding: np.ndarray, validation: float, test: float
+) -> tuple[tuple[Pieces, ...], int]:
+    """Documents on the sides that their `deciding` numbers (N,) say, and how many that repeat others were left out."""
     high, low = text.digests.T
     order = np.lexsort((low, high))  # stable, so of equal documents the earliest comes first
     fresh = np.ones(len(order), bool)
     fresh[1:] = (high[order][1:] != high[order][:-1]) | (low[order][1:] != low[order][:-1])
     kept = np.zeros(len(order), bool)
     kept[order[fresh]] = True
-    drawn = (high >> np.uint64(11)) * 2.0**-53
+    drawn = (deciding >> np.uint64(11)) * 2.0**-53
     borders = (0.0, validation, validation + test) if test else (0.0, validation)
     sides = [drawn >= borders[-1]]
     sides += [(drawn >= low) & (drawn < high) for low, high in pairwise(borders)]

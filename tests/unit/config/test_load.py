@@ -216,7 +216,10 @@ def test_one_problem_is_one() -> None:
         ({"training": {"clip": float("nan")}}, "training.clip: input should be a finite number, not nan"),
         ({"seed": 2**32}, "seed: input should be less than 4294967296, not 4294967296"),
         ({"model": {"tied": "perhaps"}}, "model.tied: "),
-        ({"split": "random"}, "split: input should be 'contiguous', 'documents' or 'files', not 'random'"),
+        (
+            {"split": "random"},
+            "split: input should be 'contiguous', 'documents', 'prompts' or 'files', not 'random'",
+        ),
         ({1: 2}, "1: keys should be strings"),
     ],
     ids=str,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavo.corpus.records.turns import Message, Turns
 from octavo.dataset.splitting import split_text
 from octavo.dataset.text import Text, ingest
 from octavo.errors import CorpusError
@@ -248,3 +249,47 @@ def test_a_text_too_short_for_three_parts_says_what_helps(how: str, tmp_path: Pa
     with pytest.raises(CorpusError, match=r"test=0\.05.*part would be empty") as error:
         three_ways(["too short"], tmp_path, how, 0.05, 0.05)
     assert "test=0" in str(error.value.remedy)
+
+
+@given(
+    records=st.lists(
+        st.tuples(st.sampled_from(["a?", "b?", "c?", "b ?", ""]), st.text("xy", min_size=1, max_size=3)),
+        min_size=1,
+        max_size=40,
+    ),
+    pairs=st.booleans(),
+    system=st.booleans(),
+    shares=st.tuples(st.floats(0.05, 0.6), st.sampled_from([0.05, 0.3])),
+)
+def test_a_prompt_is_on_one_side_alone(
+    records: list[tuple[str, str]],
+    pairs: bool,
+    system: bool,
+    shares: tuple[float, float],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    texts = []
+    for number, (prompt, answer) in enumerate(records):
+        messages = (Message("system", "Be brief."),) * (system and bool(prompt))
+        messages += (Message("user", prompt),) * bool(prompt)
+        sides = (answer, answer + "!") if pairs else (None, None)
+        # What comes after the first answer makes no other prompt.
+        later = () if pairs and number % 2 else (Message("assistant", answer), Message("user", f"{number}"))
+        texts.append(Turns((*messages, *later), *sides).text())
+    try:
+        parts = three_ways(texts, tmp_path_factory.mktemp("split"), "prompts", *shares)
+    except CorpusError as error:
+        assert error.remedy and "split=documents" in error.remedy
+        return
+    assert sorted(chain.from_iterable(parts)) == sorted(set(texts))
+    asked = [
+        {"".join(one.content.split()) for text in part for one in Turns.of(text).prompt} for part in parts
+    ]
+    asked = [said - {"Bebrief."} for said in asked]
+    assert sum(map(len, asked)) == len(set().union(*asked))
+
+
+def test_of_conversations_that_answer_nothing_each_stands_for_itself(split: Split) -> None:
+    texts = [Turns((), f"good {number}", f"bad {number}").text() for number in range(200)]
+    train, validation, _, _ = split(texts, "prompts", 0.2)
+    assert sorted(train + validation) == sorted(texts) and 20 <= len(validation) <= 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal, get_args
 
 Role = Literal["system", "user", "assistant"]
@@ -55,6 +56,11 @@ class Turns:
         if self.chosen is None or self.rejected is None:
             return (self.messages,)
         return tuple((*self.messages, Message("assistant", one)) for one in (self.chosen, self.rejected))
+
+    @property
+    def prompt(self) -> tuple[Message, ...]:
+        """What comes before the first answer."""
+        return tuple(takewhile(lambda message: message.role != "assistant", self.messages))
 
     @property
     def asks(self) -> bool:
