@@ -28,8 +28,8 @@ QUICK = (
 )
 PAIRS = [
     {"prompt": f"{who}?", "chosen": f"{what}.", "rejected": f"{what}!"}
-    for who in ("who", "a", "fox")
-    for what in ("it", "cat", "a", "no", "do", "to")
+    for who in ("who", "a", "fox", "it", "cat", "no")
+    for what in ("it", "cat", "to")
 ]
 
 

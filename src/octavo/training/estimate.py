@@ -24,7 +24,7 @@ from octavo.config import PartConfig
 from octavo.dataset.batch import Batch
 from octavo.dataset.batches import WindowsConfig
 from octavo.model.adapters import NoAdaptersConfig
-from octavo.model.kind import FLOAT_BYTES, ModelConfig, trained
+from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig, trained
 from octavo.model.tables import table_parameters, table_parts, without_tables
 from octavo.training.objective import NextTokenConfig
 from octavo.training.precision import autocast
@@ -62,6 +62,7 @@ class Memory:
         activations: what the worst moment of a step holds next to the other three: what the forward pass keeps for the
             backward pass, and what is being computed just then.
         allocator: freed memory that the C library keeps, on a CPU.
+        reference: weights of the model that the run started from, where the objective asks it too.
     """
 
     weights: int
@@ -69,11 +70,13 @@ class Memory:
     optimizer: int
     activations: int
     allocator: int = 0
+    reference: int = 0
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.weights + self.gradients + self.optimizer + self.activations + self.allocator
+        learned = self.weights + self.gradients + self.optimizer
+        return learned + self.activations + self.allocator + self.reference
 
 
 @dataclass(frozen=True)
@@ -131,12 +134,10 @@ def estimate_step(
     example = batches.example(rows, config.context).widened(vocab_size).to(CPU)
     config = config.as_estimated(device, segments=(example.segments, example.prefix) != (None, None))
     tables = tables_of(config, rows=rows, stay=adapters.kind != "none")
+    learns, start = objective.build(), FLOAT_BYTES * config.parameters(vocab_size=vocab_size)
     config = without_tables(config)
     with FakeTensorMode():
-        model = config.build(vocab_size=vocab_size).train()
-        adapters.attach(model, added=added, seed=0)
-        if recompute:
-            recompute_blocks(model)
+        model = _built(config, adapters, vocab_size=vocab_size, added=added, recompute=recompute)
         parameters, optimizers, batch = list(model.parameters()), optimizer.build(model), _zeros_like(example)
         weights = _bytes(parameters)
         for parameter in trained(parameters) if accumulates else ():
@@ -145,28 +146,39 @@ def estimate_step(
         part.hold([*parameters, *model.buffers(), *_gradients(parameters)])
         with part:
             with arithmetic(precision, device):
-                loss = objective.build().loss(model, batch).total / batch.targets.numel()
+                loss = learns.loss(model, batch).total / batch.targets.numel()
             loss.backward()
         del loss
         gradients = _gradients(parameters)
         _update(optimizers)  # the first one makes the state
         state = _bytes(_state(optimizers))
         update.hold([*parameters, *gradients, *_state(optimizers)])
-        before, gradient_bytes = update.held, _bytes(gradients)
+        before, learned = update.held, _bytes(gradients)
         with update:
             _update(optimizers)
-    activations = max(part.peak - weights - gradient_bytes, update.peak - before)
+    activations = max(part.peak - weights - learned, update.peak - before)
     return StepEstimate(
         memory=Memory(
             weights=weights + tables.weights,
-            gradients=gradient_bytes + tables.gradients,
+            gradients=learned + tables.gradients,
             optimizer=state + tables.optimizer,
             activations=activations,
             allocator=min(activations, KEPT_BY_ALLOCATOR) if device.type == "cpu" else 0,
+            reference=start * learns.asks_start,
         ),
         part=part.work,
         update=update.work,
     )
+
+
+def _built(
+    config: ModelConfig, adapters: PartConfig, *, vocab_size: int, added: int, recompute: bool
+) -> LanguageModel:
+    model = config.build(vocab_size=vocab_size).train()
+    adapters.attach(model, added=added, seed=0)
+    if recompute:
+        recompute_blocks(model)
+    return model
 
 
 def _update(optimizers: Iterable[torch.optim.Optimizer]) -> None:

@@ -108,7 +108,8 @@ def open_ways(
     if free is None:
         return left
     free += sum(weights.nbytes for weights in model.parameters() if weights.device == device)
-    if bound(recipe.model, training.optimizer, vocab_size=vocab_size, batch=training.batch) <= free:
+    sides = max(1, recipe.batches.predictions(recipe.model.context) // recipe.model.context)  # of a pair two
+    if bound(recipe.model, training.optimizer, vocab_size=vocab_size, batch=sides * training.batch) <= free:
         return left
     precision = training.precision
     if precision == "auto":  # what it will be is not known yet; an accelerator's memory is tried out as well
@@ -212,7 +213,8 @@ def learned_numbers(recipe: Recipe, *, vocab_size: int) -> tuple[int, int]:
 
 
 def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: int) -> float:
-    """More bytes than training holds: every matrix's inputs and outputs several times over, scores, logits.
+    """More bytes than training holds: every matrix's inputs and outputs several times over, scores, logits, and the
+    model that a tuning starts from.
 
     Known at once, where an estimate takes a second: most trainings fit many times over.
     """
@@ -220,7 +222,7 @@ def bound(model: ModelConfig, optimizer: PartConfig, *, vocab_size: int, batch: 
     matrices = model.block_matrix_parameters()
     state = optimizer.state_size(parameters=count, matrices=matrices)
     a_position = model.activation_bounds()[1] + 8 * FLOAT_BYTES * vocab_size
-    step = FLOAT_BYTES * (4 * count + state) + batch * model.context * a_position
+    step = FLOAT_BYTES * (5 * count + state) + batch * model.context * a_position
     return step + KEPT_BY_ALLOCATOR
 
 
@@ -239,7 +241,8 @@ def least(recipe: Recipe, *, vocab_size: int) -> int:
     logits = FLOAT_BYTES * of_sides(vocab_size)[1]
     kept = rows * model.context * (model.activation_bounds()[0] + logits)
     tokens = 2 * 8 * training.batch * model.context
-    return FLOAT_BYTES * (count + state) + max(FLOAT_BYTES * dense, kept) + tokens
+    models = 1 + recipe.objective.build().asks_start
+    return FLOAT_BYTES * (models * count + state) + max(FLOAT_BYTES * dense, kept) + tokens
 
 
 def refuse_beyond_memory_of(recipe: Recipe, *, vocab_size: int, processes: int = 1) -> None:

@@ -161,6 +161,11 @@ class Objective(ABC):
     metrics: tuple[Metric, ...] = ()
 
     @property
+    def asks_start(self) -> bool:
+        """Whether the model that the run started from is held, and asked, beside the one that learns."""
+        return self.compares
+
+    @property
     def writes(self) -> bool:
         """Whether the model's logits are those of the next token, so that it can write."""
         return self.unit.text

@@ -58,6 +58,11 @@ class PolicyGradient(Objective):
         self.unit, self.metrics = self.texts.unit, self.texts.metrics
         self.base: LanguageModel | None = None
 
+    @property
+    def asks_start(self) -> bool:
+        """See the base class: for the distance from it."""
+        return True
+
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
         """See the base class."""
         config, batch = self.config, recipe.training.batch

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from octavo.config.parts import parts
+from octavo.config.parts import PartConfig, parts
 from octavo.dataset.batch import Batch
 from octavo.dataset.batches import DocumentsConfig
+from octavo.dataset.preferences import PreferencesConfig
 from octavo.model import attention, gpt_config
-from octavo.model.adapters import LowRankConfig
+from octavo.model.adapters import LowRankConfig, NoAdaptersConfig
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
 from octavo.model.native import library
@@ -21,6 +22,8 @@ from octavo.training.fitting import bound
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.optimizers import AdamWConfig, SGDConfig
 from octavo.training.recompute import recompute_blocks
+from octavo.tuning.policy import PolicyGradientConfig
+from octavo.tuning.preference import DirectPreferenceConfig
 
 V, B = 19, 3
 DOCUMENTS = DocumentsConfig(attention="document")
@@ -210,3 +213,25 @@ def test_what_moves_by_hand() -> None:
         F.relu(z)  # 50 numbers in, 50 out
         z.add_(1.0)  # the same
     assert (counter.work.flops, counter.work.moved, counter.work.operations) == (400, 4 * 4 * 50, 3)
+
+
+@pytest.mark.parametrize("objective", [DirectPreferenceConfig(), PolicyGradientConfig()])
+def test_the_model_that_a_tuning_starts_from_is_counted(objective: PartConfig) -> None:
+    config = GPTConfig(layers=1, width=16, heads=2, context=8, tied=True)
+    batches = PreferencesConfig() if objective.kind == "dpo" else DocumentsConfig()
+    for adapters in (LowRankConfig(rank=2), NoAdaptersConfig()):
+        memory = estimate_step(
+            config,
+            AdamWConfig(),
+            vocab_size=V,
+            rows=B,
+            objective=objective,
+            batches=batches,
+            adapters=adapters,
+        ).memory
+        base = build_model(config, vocab_size=V, seed=0)
+        assert memory.reference == sum(p.numel() * p.element_size() for p in base.parameters())
+        rest = memory.weights + memory.gradients + memory.optimizer + memory.activations + memory.allocator
+        assert memory.total == rest + memory.reference
+    plain = estimate_step(config, AdamWConfig(), vocab_size=V, rows=B).memory
+    assert plain.reference == 0
