@@ -24,6 +24,7 @@ from octavo.synthesis.storyteller import Storyteller
 from octavo.synthesis.universe import UNIVERSE
 
 WHO = frozenset(UNIVERSE["critter"] + UNIVERSE["hero_kind"] + UNIVERSE["friend_kind"])
+CRITTERS = frozenset(UNIVERSE["critter"])
 WHERE = frozenset(UNIVERSE["place"])
 HOW = frozenset(UNIVERSE["glad"])
 LAST = 3
@@ -31,6 +32,9 @@ LAST = 3
 
 _WISH = re.compile(r"(?:tell of (\w+)\. ?)?(?:in (\w+)\. ?)?(?:end (\w+)\.)?")
 _SHARE = 10  # of so many combinations one is held out
+_COMMON = 1 / 3
+"""Share of the wishes for neither a critter nor an end that are asked for. Both are rare in stories, and what is seldom
+asked for is learned too late: so two wishes in five name an end, and one in four a critter."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +89,11 @@ def features(story: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]
 
 
 def wish_of(story: str, random: Random) -> Wish:
-    """A wish that a story keeps: one, two or three things that are true of it. Of the places it is where the story goes
-    first: else nothing tells at which of its places a story is to name the one that was wished for."""
-    who, _, how = map(sorted, features(story))
+    """A wish that a story keeps: one, two or three things that are true of it. Of those who are in it, a critter if
+    there is one: the others are in every story. Of the places it is where the story goes first: else nothing tells at
+    which of its places a story is to name the one that was wished for."""
+    those, _, how = map(sorted, features(story))
+    who = [one for one in those if one in CRITTERS] or those
     true = [who, [word for word in TOKEN.findall(story) if word in WHERE][:1], how]
     chosen = [random.choice(words) if words and random.random() < 0.75 else None for words in true]
     if not any(chosen):
@@ -108,8 +114,10 @@ class WishedStories(Source):
         number, found = self._first, 0
         while found < self._stories:
             story = self._storyteller.story(number).text
-            wish = wish_of(story, Random(f"{self._seed} {number}"))
-            if wish.held_out == self._held_out:
+            random = Random(f"{self._seed} {number}")
+            wish = wish_of(story, random)
+            asked = wish.who in CRITTERS or wish.how is not None or random.random() < _COMMON
+            if asked and wish.held_out == self._held_out:
                 found += 1
                 yield wish, story
             number += 1

@@ -12,7 +12,7 @@ from octavo.errors import InputError
 from octavo.synthesis.grammar import TOKEN
 from octavo.synthesis.storyteller import Storyteller
 from octavo.synthesis.vocabulary import vocabulary
-from octavo.synthesis.wishes import Wish, WishesSource, wish_of
+from octavo.synthesis.wishes import CRITTERS, Wish, WishesSource, wish_of
 from octavo.tokenizers.chat import CHAT_TOKENS
 from octavo.tuning.rewards.wishes import WishesConfig
 
@@ -29,6 +29,13 @@ def test_what_is_wished_is_true_and_in_the_storytellers_words() -> None:
     assert len(asked) > 80
     held_out = [wish for wish, _ in WishesSource(stories=30, seed=3, held_out=True).build().pairs()]
     assert all(wish.held_out for wish in held_out) and not {wish.text for wish in held_out} & asked
+
+
+def test_what_is_rare_in_stories_is_asked_for_often() -> None:
+    wishes = [wish for wish, _ in WishesSource(stories=400, seed=5).build().pairs()]
+    ends = sum(wish.how is not None for wish in wishes)
+    critters = sum(wish.who in CRITTERS for wish in wishes)
+    assert 140 < ends < 200 and 70 < critters < 120
 
 
 def test_a_place_that_is_wished_for_is_the_first_of_the_story() -> None:
