@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
@@ -73,6 +73,8 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "reward": "octavo.tuning.rewards",
 }
 
+SplitBy = Literal["contiguous", "documents", "prompts", "files"]
+"""What is held out of a corpus; see `split` of a recipe."""
 MOST = 2**31 - 1
 """The largest count in a config: as many as 32 bits index."""
 

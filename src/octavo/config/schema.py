@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from octavo.config.parts import LARGEST, MOST, FilePath, PartConfig, PartOf, Strict
+from octavo.config.parts import LARGEST, MOST, FilePath, PartConfig, PartOf, SplitBy, Strict
 
 Share = Annotated[float, Field(gt=0, lt=1)]
-SplitBy = Literal["contiguous", "documents", "prompts", "files"]
 
 
 def _period(least: int) -> BeforeValidator:
@@ -356,16 +355,12 @@ class Recipe(Strict):
                 raise ValueError(
                     f"{name}={part.kind} takes {part.reads}, and the corpus holds {self.form}; they go together"
                 )
-        if self.form != "text" and self.model.held_out:
-            raise ValueError(
-                f"model.counts is for text, and the corpus holds {self.form}; set model.counts=none"
-            )
+        if self.form == "text" and self.split == "prompts":
+            raise ValueError("split=prompts is of conversations and pairs; of texts take split=documents")
         if self.form != "text" and self.split not in ("documents", "prompts"):
             raise ValueError(f"split={self.split} would cut {self.form} apart; take split=prompts")
-        if self.form == "text" and self.split == "prompts":
-            raise ValueError(
-                "split=prompts is of conversations and preferences; of texts take split=documents"
-            )
+        if self.form != "text" and self.model.held_out:
+            raise ValueError(f"model.counts is for text, and the corpus holds {self.form}; model.counts=none")
         if self.form != "text" and self.cleaning:
             raise ValueError(f"cleaning is for texts; {self.form} are taken as they are")
         return self

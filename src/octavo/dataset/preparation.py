@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import octavo
-from octavo.config.parts import PartConfig
-from octavo.config.schema import SplitBy
+from octavo.config.parts import PartConfig, SplitBy
 from octavo.corpus import Report, Source
 from octavo.dataset.segments import token_dtype
 from octavo.dataset.shards import write_shards
