@@ -16,22 +16,19 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import octavo
 from common import finish, print_table
+from distillation import trained
 from octavo.evaluation.diagnostic import Facts
 from octavo.evaluation.memorization import copying
 from octavo.evaluation.planted import Continued, Memory, Passage, Planting, memory
 from octavo.evaluation.writing import memorization
 from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
-from octavo.runs.folder import RunFolder
-from octavo.runs.info import run_info
 from octavo.runs.planted import PlantedFiles, continued, plant, readable
 from octavo.runs.run import Run
 from octavo.runs.written import difference_error
@@ -50,14 +47,6 @@ def planted_text(text: Path, out: Path, seed: int) -> PlantedFiles:
     name = out / f"planted-{seed}.txt"
     quiet = Console(quiet=True)
     return plant(str(text), name, Planting(seed=seed), quiet, force=True)
-
-
-def trained(recipe: str, text: Path, out: Path, settings: Sequence[str]) -> Run:
-    """A finished run in a folder: the one that stands there, gone on with or begun."""
-    begun = RunFolder(out).config.is_file()
-    if not (begun and run_info(out)["finished"]):
-        octavo.train(recipe, text, out, overrides=settings, resume=begun, quiet=True)
-    return Run.open(out)
 
 
 def judged(run: Run, plan: Path) -> list[Continued]:
@@ -141,17 +130,17 @@ def main() -> None:
         runs += own
     print_table(rows)
     random = np.random.Generator(np.random.Philox(key=0))
-    verdicts = [dealt(found, random) for found in everything for _ in range(DEALS)]
+    dealings = [dealt(found, random) for found in everything for _ in range(DEALS)]
     alarms = {
-        "deals": len(verdicts),
-        "recites": sum(one.recited_from is not None for one in verdicts),
-        "knows": sum(one.known_from is not None for one in verdicts),
+        "deals": len(dealings),
+        "recites": sum(one.recited_from is not None for one in dealings),
+        "knows": sum(one.known_from is not None for one in dealings),
         "meter draws": options.draws,
         "meter": meter_alarms(runs[0], options.draws, random),
     }
     print(alarms)
-    passages = [[asdict(one) for one in found] for found in everything]
-    finish({"rows": rows, "false_alarms": alarms, "passages": passages})
+    verdicts = [memory(found).as_dict() for found in everything]
+    finish({"rows": rows, "false_alarms": alarms, "verdicts": verdicts})
 
 
 if __name__ == "__main__":
