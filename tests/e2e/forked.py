@@ -258,6 +258,14 @@ def slow_steps() -> None:
     session.training_steps = slowly
 
 
+def few_prompts() -> None:
+    """A tuned run is asked little when it is judged."""
+    from octavo.runs import written
+    from octavo.tuning import yardstick
+
+    written.STORIES, yardstick.MOST_PROMPTS = 16, 4
+
+
 def limited() -> None:
     """Interrupt the command when it takes long, and let it have 12 GiB of addresses at most."""
     import resource
