@@ -11,6 +11,7 @@ from octavo.errors import InputError
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
+from octavo.generation.recorded import RecordedDecoder
 from octavo.generation.referee import Referee
 from octavo.generation.sampling import Sampling
 from octavo.generation.slots import Decoder, Precision
@@ -30,6 +31,8 @@ def fastest_decoder(model: LanguageModel) -> type[Decoder]:
         return model.decoder
     if NativeDecoder.fits(model):
         return NativeDecoder
+    if RecordedDecoder.fits(model):
+        return RecordedDecoder
     return FullDecoder if type(model).new_cache is LanguageModel.new_cache else CachedDecoder
 
 

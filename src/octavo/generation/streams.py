@@ -163,16 +163,19 @@ class Streams:
         """Write one token in each stream. Returns the streams with the text that it lets out."""
         slots, streams = list(self._writing), list(self._writing.values())
         logits = self._read(slots)
-        uniform = torch.from_numpy(np.array([stream.uniform() for stream in streams]))
+        uniform = torch.from_numpy(np.array([stream.uniform() for stream in streams])).to(logits.device)
+        if self._seen is not None:
+            self._seen = self._seen.to(logits.device)
         seen = None if self._seen is None else self._seen[slots]
         allowed, stuck = _refereed(logits, streams)
         chosen = self.sampling.choose(allowed, uniform, seen)
         known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
+        told = torch.stack((chosen.double(), known.double())).tolist()  # the device is waited for once
         if self._seen is not None:
             self._seen[slots, chosen] = True
         written = []
         for row, (slot, stream, token, log_probability) in enumerate(
-            zip(slots, streams, chosen.tolist(), known.tolist(), strict=True)
+            zip(slots, streams, map(int, told[0]), told[1], strict=True)
         ):
             text = stream.give_up() if row in stuck else stream.take(token, log_probability)
             written.append((stream, text))
@@ -183,9 +186,9 @@ class Streams:
         return written
 
     def _read(self, slots: list[int]) -> Tensor:
-        """Logits (n, V) of the streams in these slots, on the CPU, for not every accelerator has the doubles of a
-        choice."""
-        logits = self.decoder.feed(self._next).cpu()
+        """Logits (n, V) of the streams in these slots, where a choice has its doubles: not on every accelerator."""
+        logits = self.decoder.feed(self._next)
+        logits = logits if logits.device.type == "cuda" else logits.cpu()
         if self._sources:
             for reader in set(self._sources.values()):
                 self.decoder.copy(
@@ -211,5 +214,5 @@ def _refereed(logits: Tensor, streams: Sequence[Stream]) -> tuple[Tensor, set[in
     open_rows = [row for row in masks if row not in stuck]
     allowed = logits.clone()
     for row in open_rows:
-        allowed[row].masked_fill_(torch.from_numpy(~masks[row]), -math.inf)
+        allowed[row].masked_fill_(torch.from_numpy(~masks[row]).to(logits.device), -math.inf)
     return allowed, stuck

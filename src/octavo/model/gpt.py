@@ -77,12 +77,14 @@ class Cache:
 
     Attributes:
         starts: the positions that each row holds, where they differ; see `LanguageModel.takes_uneven_cache`.
+        places: the same (B, T), where only the device knows them.
     """
 
     def __init__(self, layers: list[KeyValueCache], *, before: int) -> None:
         self.layers, self.before = layers, before
         self.recent: Tensor | None = None  # (B, ≤ before)
         self.starts: Sequence[int] | None = None
+        self.places: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -170,9 +172,12 @@ class GPT(LanguageModel):
         x = self.embedding(tokens)  # (B, T, C)
         recent = cache.append(tokens) if cache else None
         x = self.ngrams(x, tokens, recent) if segments is None else self.ngrams(x, tokens, segments=segments)
+        places = cache.places if cache else None
         if segments is not None:
             places = in_segments(segments)
-            x, rotation = self.positions.at(x, places), turned_at(self.positions, places)
+        if places is not None:
+            most = self.context if cache else tokens.size(1)
+            x, rotation = self.positions.at(x, places), turned_at(self.positions, places, most=most)
         elif starts is None:
             x, rotation = self.positions(x, start), self.positions.rotation(start, tokens.size(1))
         else:

@@ -59,9 +59,11 @@ def rotations(positions: Positions, starts: Sequence[int], length: int) -> Rotat
     return None if cos[0] is None else (torch.stack(cos)[:, None], torch.stack(sin)[:, None])
 
 
-def turned_at(positions: Positions, places: Tensor) -> Rotation | None:
-    """`positions.rotation` where each position of a row has a place of its own, (B, T): (B, 1, T, R/2)."""
-    found = positions.rotation(0, places.size(1))
+def turned_at(positions: Positions, places: Tensor, *, most: int) -> Rotation | None:
+    """`positions.rotation` where each position of a row has a place of its own, (B, T), below `most`:
+    (B, 1, T, R/2).
+    """
+    found = positions.rotation(0, most)
     return None if found is None else (found[0][places][:, None], found[1][places][:, None])
 
 
