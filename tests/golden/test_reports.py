@@ -16,6 +16,8 @@ from torch import Tensor
 
 from octavo.config import load_recipe, recipe_names, recipe_text
 from octavo.config.parts import parts
+from octavo.correction import LanguageTool
+from octavo.correction.diff import plain_diff
 from octavo.model.attention import ExplicitAttend, causal_mask
 from octavo.model.build import build_model
 from octavo.model.capture import capture
@@ -23,6 +25,7 @@ from octavo.model.gpt_config import GPTConfig
 from octavo.model.norms import PlainNormConfig
 from octavo.model.positions import SinusoidalPositions
 from octavo.studies.shipped import study_names
+from unit.correction.test_languagetool import body, match, server
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -325,3 +328,16 @@ def test_encodings_of_report_e(test_data: Path) -> None:
     assert gpt2.encode("Thank you!").tolist() == [10449, 345, 0]
     char = parts("tokenizer")["char"]().build(lambda: iter(["Thank you!"]), documents=False)
     assert len(char.encode("Thank you!")) == 10
+
+
+def test_the_printed_sentence_of_report_e_is_corrected_by_a_server() -> None:
+    """The server is one of our own; it says what LanguageTool's spelling rule says, in its form."""
+    printed = "AThe captanch unical survach ontor the ground."
+    repairs = {"AThe": "The", "captanch": "captain", "unical": "unique", "survach": "search", "ontor": "onto"}
+    found = [match(printed.index(word), len(word), right) for word, right in repairs.items()]
+    with server(body(*found)) as running:
+        done = LanguageTool(running.address, language="en-US").correct(printed)
+    assert running.asked[0][1]["text"] == [printed]
+    assert done.original == printed
+    assert done.corrected == "The captain unique search onto the ground."
+    assert plain_diff(done).startswith("[-AThe-]{+The+} [-captanch-]{+captain+} [-unical-]{+unique+}")

@@ -62,6 +62,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "objective": (
         "octavo.training.objective",
         "octavo.training.forecasting",
+        "octavo.training.penalty",
         "octavo.tuning.policy",
         "octavo.tuning.preference",
         "octavo.tuning.reward_model",

@@ -202,6 +202,13 @@ class Validity(Record):
     control: Checked | None = None
 
 
+class Stories(Record):
+    """How many of the stories that it wrote are good."""
+
+    written: Annotated[Count, Field(ge=1)]
+    passed: Count
+
+
 class Evaluation(Record):
     """evaluation.json; of a run that diverged it holds the diagnostics alone."""
 
@@ -218,6 +225,7 @@ class Evaluation(Record):
     memorization: Memorization | None = None
     diversity: Diversity | None = None
     validity: Validity | None = None
+    stories: Stories | None = None
     records: Records | None = None
     translations: Translations | None = None
     counted: Counted | None = None

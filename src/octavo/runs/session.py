@@ -71,6 +71,7 @@ class Session:
         self.model = model.to(runtime.device)
         self.trained = recipe.parallel.build(self.model, self.world)
         self.objective = objective_of(recipe, teachers, runtime.device)
+        self.objective.told(dataset.tokenizer)
         self.optimizers = recipe.training.optimizer.build(self.model)
         self.progress = Progress()
         if source is not None:

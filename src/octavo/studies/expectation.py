@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
+from octavo.studies.measures import SHARES
+
 if TYPE_CHECKING:
     from octavo.studies.statistics import Contrast
 
@@ -85,7 +87,7 @@ def held(
 
 def _factor(unit: str, metric: str, token_bytes: Sequence[float]) -> float | None:
     """From a size's unit to the study's metric. Nats and bits go over into each other where all cut the text alike."""
-    if METRICS[unit] == metric or (unit, metric) == ("points", "improvement"):
+    if METRICS[unit] == metric or (unit == "points" and metric in SHARES):
         return 0.01 if unit == "points" else 1.0
     alike = token_bytes and max(token_bytes) <= 1.01 * min(token_bytes)
     if {METRICS[unit], metric} != {"bits_per_byte", "val_loss"} or not alike:

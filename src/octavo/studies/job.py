@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from octavo.errors import CheckpointError, DivergedError, Interrupted, OctavoError, RunFolderError
-from octavo.evaluation.stored import Manifest
+from octavo.evaluation.stored import Evaluation, Manifest
 from octavo.evaluation.units import UnitScores, unit_scores
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
@@ -148,6 +148,17 @@ def _trained_and_evaluated(job: Job, folder: Path, on_step: OnStep) -> dict[str,
     return evaluated(folder, job.judge)
 
 
+def valid_share(folder: Path, step: int) -> float | None:
+    """How many of the texts that a run's weights wrote its checker let pass; None where none did, or other weights."""
+    found = read_record(RunFolder(folder).evaluation, Evaluation, of="the run")
+    if found.get("step") != step:
+        return None
+    if stories := found.get("stories"):
+        return stories["passed"] / stories["written"]
+    one = (found.get("validity") or {}).get("generated")
+    return one["valid"] / one["records"] if one else None
+
+
 def wait_until_free(folder: Path) -> None:
     """Wait while a process of an earlier, killed study leaves the folder. Raises RunFolderError if it does not."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -206,6 +217,7 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         "accuracy": total.metrics.get("accuracy"),
         "perplexity": total.perplexity,
         "nats_per_record": total.total / dataset.validation.documents if alone and total.of_text else None,
+        "valid": valid_share(folder, run.step),
         "unit": None if total.of_text else str(total.unit),
         "initial_loss": initial,
         "step": run.step,

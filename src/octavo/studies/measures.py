@@ -8,12 +8,14 @@ from typing import Any, Literal, Protocol
 
 from octavo.training.objective import TEXT, Unit
 
-Metric = Literal["bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement", "nats_per_record"]
+Metric = Literal[
+    "bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement", "nats_per_record", "valid"
+]
 
 OF_TEXT = ("bits_per_byte", "perplexity", "nats_per_record")
 """Metrics that follow from the probability of a text."""
 
-SHARES = ("accuracy", "improvement")
+SHARES = ("accuracy", "improvement", "valid")
 """Metrics of which more is better, written in points of a hundred."""
 
 WORDS: Mapping[str, tuple[str, str]] = {
@@ -32,6 +34,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "accuracy": (
         "points of accuracy",
         "share of the tokens that were the model's first guess, in percent; higher is better",
+    ),
+    "valid": (
+        "points of good texts",
+        "share of the texts that the model wrote which its corpus' rules let pass, in percent; higher is better",
     ),
     "improvement": (
         "points of relative improvement",

@@ -238,8 +238,18 @@ def _problems_of_measure(study: Study, baseline: Recipe) -> Iterator[str]:
         yield wrong
     elif study.metric == "nats_per_record" and not getattr(baseline.batches, "alone", False):
         yield "metric=nats_per_record needs batches of records; take batches={kind: documents, alone: true}"
+    if study.metric == "valid" and (study.judge != "best" or not checks_texts(baseline)):
+        yield (
+            "metric=valid needs judge=best, whose texts are checked, and a corpus that has rules: a storyteller's, or "
+            "one with a validator"
+        )
     if study.stop_hopeless and objective.unit.density:
         yield "stop_hopeless: no share of the log of a density means anything; leave it out"
+
+
+def checks_texts(recipe: Recipe) -> bool:
+    """Whether what a run of a recipe writes is checked one by one."""
+    return recipe.corpus.kind == "storyteller" or recipe.validator.kind != "none"
 
 
 def _without_text(recipes: Mapping[str, Recipe]) -> Iterator[str]:

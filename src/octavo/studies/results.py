@@ -59,6 +59,7 @@ class RunResult:
     accuracy: float | None = None
     perplexity: float | None = None
     nats_per_record: float | None = None
+    valid: float | None = None
     initial_loss: float | None = None
     step: int | None = None
     tokens: int | None = None
@@ -196,7 +197,15 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         bits_per_byte=tuple(row["bits_per_byte"] for row in validation if "bits_per_byte" in row),
     )
     samples = sorted((path / "samples").glob("step-*.txt"))
-    figures = ("val_loss", "bits_per_byte", "accuracy", "perplexity", "nats_per_record", "initial_loss")
+    figures = (
+        "val_loss",
+        "bits_per_byte",
+        "accuracy",
+        "perplexity",
+        "nats_per_record",
+        "valid",
+        "initial_loss",
+    )
     counts = ("step", "tokens", "flops", "parameters", "seconds")
     return RunResult(
         change=variant.name,

@@ -32,6 +32,7 @@ class Outcome(Record):
     accuracy: Measured | None = None
     perplexity: Measured | None = None
     nats_per_record: Measured | None = None
+    valid: Measured | None = None
     unit: str | None = None
     """Of the loss, where that is none of text."""
     initial_loss: Measured | None = None

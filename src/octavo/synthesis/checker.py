@@ -135,16 +135,21 @@ def _ending(tokens: list[str], ending: tuple[str, ...]) -> Iterator[str]:
 
 def _neighbours(tokens: list[str]) -> Iterator[str]:
     for before, word in pairwise([*tokens, "."]):
-        if before == word and word not in MARKS:
-            yield f"The word '{word}' stands twice in a row."
-        if before in TENSES and word in TENSES:
-            yield f"Two tense words stand together: '{before} {word}'."
-        elif before in TENSES and word not in VERBS:
-            yield f"The tense word '{before}' needs a verb after it, not '{word}'."
-        if word in TENSES and before in VERBS:
-            yield f"The tense word '{word}' stands after the verb '{before}'; it belongs before it."
-        if before in _WAITING and word in MARKS:
-            yield f"A clause breaks off after '{before}'."
+        yield from wrong_neighbours(before, word)
+
+
+def wrong_neighbours(before: str, word: str) -> Iterator[str]:
+    """What is wrong with a word that stands right after another."""
+    if before == word and word not in MARKS:
+        yield f"The word '{word}' stands twice in a row."
+    if before in TENSES and word in TENSES:
+        yield f"Two tense words stand together: '{before} {word}'."
+    elif before in TENSES and word not in VERBS:
+        yield f"The tense word '{before}' needs a verb after it, not '{word}'."
+    if word in TENSES and before in VERBS:
+        yield f"The tense word '{word}' stands after the verb '{before}'; it belongs before it."
+    if before in _WAITING and word in MARKS:
+        yield f"A clause breaks off after '{before}'."
 
 
 def _sentences(tokens: list[str]) -> Iterator[list[str]]:

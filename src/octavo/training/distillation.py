@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from octavo.dataset.batch import Batch
+from octavo.tokenizers import Tokenizer
 from octavo.training.objective import (
     Loss,
     Model,
@@ -37,6 +38,10 @@ class Distillation(Objective):
         self.objective, self.weight = objective, weight
         self.teachers = [teacher.eval().requires_grad_(False) for teacher in teachers]
         self.unit, self.metrics = objective.unit, objective.metrics
+
+    def told(self, tokenizer: Tokenizer) -> None:
+        """See the base class."""
+        self.objective.told(tokenizer)
 
     @torch.no_grad()
     def soft_targets(self, batch: Batch[Tensor], *, step: int) -> Tensor:

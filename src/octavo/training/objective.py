@@ -23,6 +23,7 @@ from octavo.dataset import Dataset
 from octavo.dataset.batch import Batch
 from octavo.dataset.batches import Batches
 from octavo.model.kind import LanguageModel
+from octavo.tokenizers import Tokenizer
 
 TOLD = ("segments", "source", "prefix", "values", "earlier", "alone")
 """Fields of a batch that a model is told of, by these names."""
@@ -190,6 +191,9 @@ class Objective(ABC):
         self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int
     ) -> None:
         """Raise ConfigError or InputError, before a run begins, for what this objective cannot learn by."""
+
+    def told(self, tokenizer: Tokenizer) -> None:  # noqa: B027 - most need no words
+        """Before a run begins or goes on: what its tokens are."""
 
     def own_batches(self, learning: Learning) -> OwnBatches | None:
         """What is learned from in the place of the recipe's batches, where these only serve to evaluate."""

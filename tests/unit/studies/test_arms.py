@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +24,11 @@ def test_texts_drawn_again_scatter_about_the_metric(tmp_path: Path, metric: str)
         assert found.resampled.mean(axis=0) == pytest.approx(found.values, rel=0.01)
 
 
-def test_accuracy_has_no_parts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("metric", ["accuracy", "valid"])
+def test_shares_have_no_parts(tmp_path: Path, metric: str) -> None:
     results = make(tmp_path / "study", {"change": Truth()}, metric="accuracy")
-    assert arm(results, results.of("change"), steady=False).resampled is None
+    judged = replace(results, study=replace(results.study, metric=metric))
+    assert arm(judged, judged.of("change"), steady=False).resampled is None
 
 
 def test_runs_that_read_the_same_text_see_the_same_draws(tmp_path: Path) -> None:

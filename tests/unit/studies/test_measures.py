@@ -124,3 +124,17 @@ def test_a_study_of_forecasts_is_judged_in_nats_per_step(tmp_path: Path) -> None
     assert "Nothing has been learned yet" in told and "on the same data" in told
     assert "the source itself: no model can beat it" in told and "Relative improvement" not in told
     assert "worse by" in told and "failed to train" not in told
+
+
+@pytest.mark.parametrize("wrong", [{"judge": "last"}, {"baseline": {"corpus": {"kind": "bilingual"}}}])
+def test_good_texts_need_rules_and_the_weights_that_wrote_them(wrong: dict[str, Any]) -> None:
+    tree = {
+        "baseline": {"corpus": {"kind": "storyteller"}, "training": {"steps": 5}},
+        "metric": "valid",
+        "judge": "best",
+        "changes": [{"name": "a", "hypothesis": "It is better.", "set": {"model.layers": 3}}],
+    }
+    assert load_study(tree).metric == "valid"
+    with pytest.raises(ConfigError) as error:
+        load_study({**tree, **wrong})
+    assert "metric=valid needs judge=best" in " ".join(error.value.problems)
