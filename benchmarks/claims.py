@@ -97,6 +97,13 @@ CLAIMS = (
         "E", "encodings compare by relative improvement", "encodings-cpu", "GPT-2's encoding, as many tokens"
     ),
     Claim("E", "pre-norm, with post-norm written down beside it", "norm-place-cpu", "post-norm"),
+    Claim(
+        "E",
+        "generated text is corrected by a language tool afterwards",
+        here="its printed sentence, through a server that answers as LanguageTool does (a test)",
+        agrees="yes",
+    ),
+    Claim("E", "penalties in the loss for wrong output, named as an idea", "penalty-cpu", "penalty"),
     Claim("E", "rotary positions, named as a next step", "positions-cpu", "rotary"),
     Claim("E", "a larger scale, named as a next step"),
 )
