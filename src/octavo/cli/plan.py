@@ -150,6 +150,8 @@ def plan_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("steps", counted(facts["steps"])),
         ("tokens seen", counted(facts["tokens_seen"])),
     ]
+    if facts["table_bytes"]:
+        rows.insert(7, ("  and tables of n-grams", f"{facts['table_bytes'] / 2**20:,.0f} MiB"))
     if memory["reference"]:
         rows.insert(4, ("  the model it starts from", f"{memory['reference'] / 2**20:,.0f} MiB"))
     if facts["trained_parameters"] != facts["parameters"]:

@@ -126,8 +126,10 @@ def told_by_text(recipe: Recipe, console: Console) -> tuple[dict[str, Any], int]
     steps = total_steps(recipe, build_batches(recipe, dataset, console))
     seen = steps * step_tokens(recipe)
     passes = seen * recipe.training.text_rows / recipe.training.batch / tokens
+    size = dataset.tokenizer.vocab_size
+    tables = recipe.model.table_bytes(dataset.train.tokens, vocab_size=size)
     facts = {"steps": steps, "tokens_seen": seen, "training_tokens": tokens, "passes": passes}
-    return facts, dataset.tokenizer.vocab_size
+    return {**facts, "table_bytes": tables}, size
 
 
 def without_text(recipe: Recipe, vocab_size: int | None) -> tuple[dict[str, Any], int]:
@@ -145,7 +147,8 @@ def without_text(recipe: Recipe, vocab_size: int | None) -> tuple[dict[str, Any]
         )
     steps = None if epochs is not None else recipe.training.steps or 1000
     seen = None if steps is None else steps * step_tokens(recipe)
-    return {"steps": steps, "tokens_seen": seen, "training_tokens": None, "passes": epochs}, size
+    facts = {"steps": steps, "tokens_seen": seen, "training_tokens": None, "passes": epochs}
+    return {**facts, "table_bytes": None}, size
 
 
 def on_accelerator(recipe: Recipe) -> bool:

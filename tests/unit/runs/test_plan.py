@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from torch import Tensor
 
 import octavo
+from octavo.cli.plan import plan_rows
 from octavo.config import load_recipe
 from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.ground.console import Console
+from octavo.model.counts import tables_of
+from octavo.model.kneser_ney import KneserNey
 from octavo.runs import plan as module
 from octavo.runs.plan import plan, step_tokens, timed, warnings
 from octavo.training.distillation import Distillation
@@ -108,6 +112,24 @@ def test_of_a_long_step_a_part_is_timed(monkeypatch: pytest.MonkeyPatch) -> None
     assert timed_rows == [(4, 2), (1, 1)]
     assert (short["step_seconds"], long["step_seconds"]) == (1, 8)
     assert long["tokens_per_second"] == 4 * 2 * 16 / 8
+
+
+def test_the_tables_of_n_grams_are_said_where_a_text_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("a fox and a dog. " * 60)
+    counting = {"model.counts": {"kind": "kneser-ney", "orders": 3}}
+    found = plan(SMALL, tmp_path / "text.txt", overrides=counting, time_step=False)
+    assert found["table_bytes"] > 0
+    ids = {letter: number for number, letter in enumerate(sorted(set("a fox and a dog. ")))}
+    tokens = np.array([ids[letter] for letter in "a fox and a dog. " * 60][: found["training_tokens"]])
+    tables = tables_of(KneserNey(tokens, vocab_size=len(ids), highest=3)).tables
+    arrays = [value for table in tables for value in vars(table).values() if value is not None]
+    assert found["table_bytes"] == 2 * sum(array.nbytes for array in arrays)
+    assert ("  and tables of n-grams", "0 MiB") in plan_rows(found)
+    assert plan(SMALL, vocab_size=50, time_step=False)["table_bytes"] is None
+    assert plan(SMALL, tmp_path / "text.txt", time_step=False)["table_bytes"] == 0
 
 
 def test_a_taught_run_is_planned_with_its_teachers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
