@@ -35,6 +35,8 @@ from octavo.runs.evaluate import cached_baselines
 
 TARGETS = {"cpu": 1.92, "cuda": 1.47}
 COUNTING = "counting"
+SPLIT = ("split=contiguous", "validation=0.1", "test=0")
+"""nanoGPT's, whatever a recipe's own is: losses on other splits do not compare."""
 OURS = {
     "cpu": [
         "shakespeare-char-cpu",
@@ -117,7 +119,7 @@ def main() -> None:
             recipe, *settings = words.split()
             with tempfile.TemporaryDirectory() as folder:
                 # All checkpoints stay, so that every saved evaluation has its time.
-                settings = ["training.keep=1000", f"training.device={device}", *settings]
+                settings = ["training.keep=1000", f"training.device={device}", *SPLIT, *settings]
                 runs.append(octavo_run(recipe, options.text, Path(folder) / "run", seed, settings))
     levels = {"target": target, COUNTING: counted[0]["loss"]}
     rows = [nanogpt_row(peers, levels), counting_row(counted, peers, levels)]

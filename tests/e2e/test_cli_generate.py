@@ -198,6 +198,21 @@ def test_all_prompts_that_cannot_be_read_are_said_at_once(
     assert not (finished / "prompts").exists()
 
 
+def test_the_tokens_of_a_text(octavo: Octavo, finished: Path, test_data: Path) -> None:
+    """Report E prints this one: 10 characters, 3 tokens of GPT-2's."""
+    pytest.importorskip("tiktoken")
+    gpt2 = f"gpt2:{test_data / 'gpt2'}"
+    asked = octavo("tokenizer", "show", "Thank you!", "char", gpt2, "--json")
+    char, other = json.loads(asked.out)
+    assert (len(char["ids"]), other["ids"]) == (10, [10449, 345, 0])
+    assert other["tokens"] == ["Thank", " you", "!"]
+    shown = octavo("tokenizer", "show", "Thank you!", gpt2).out.splitlines()
+    assert shown[0].endswith("gpt2: 3 tokens") and shown[1] == "  Thank 10449 ·  you 345 · ! 0"
+    assert octavo("tokenizer", "show", "the", "--run", finished).out.splitlines()[0].endswith(": 3 tokens")
+    refused(octavo("tokenizer", "show", "the"), "Which tokenizer?", "--run RUN")
+    refused(octavo("tokenizer", "show", "the", "chr"), "did you mean char")
+
+
 def test_tokenizers_side_by_side(octavo: Octavo) -> None:
     shown = octavo("tokenizer", "compare", "--text", "text.txt", "char", "word", "bpe:300")
     assert shown.code == 0, shown.err

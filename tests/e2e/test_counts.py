@@ -46,13 +46,14 @@ def test_it_is_no_worse_than_counting(counting: Path) -> None:
     assert judged["val_loss"] < counted + 0.005
 
 
-def test_its_page_says_who_predicted_what(counting: Path) -> None:
+def test_its_page_says_who_predicted_what(octavo: Octavo, counting: Path) -> None:
     judged = json.loads((counting / "evaluation.json").read_text())
     counted = judged["counted"]
     assert counted["counting_loss"] < counted["loss"] + 0.01 < counted["network_loss"]
     assert [side["order"] for side in counted["sides"]] == list(range(9))
     assert len(counted["sample"]) == min(400, counted["tokens"])
     assert any(sentence.startswith("Counting gave") for sentence in judged["verdict"])
+    assert "Counting gave" in octavo("eval", counting).out
     page = (counting / "report" / "index.html").read_text()
     assert "Counting or learning?" in page and "8-grams" in page
 

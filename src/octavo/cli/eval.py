@@ -69,6 +69,7 @@ def eval_command(
 
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
+    from octavo.evaluation.counted import said as said_of_counts
     from octavo.report.about import looked_at
     from octavo.runs.next_step import next_lines
 
@@ -85,6 +86,8 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     show(", ".join([*said, f"step {result['step']:,}"]))
     what = f"{result['tokens']:,} {objective.unit.counted} ({result['bytes']:,} bytes)"
     show(f"on {what}; {result['parameters']:,} parameters")
+    if "counted" in result:
+        show(said_of_counts(result["counted"]))
     if test:
         show(f"the test split, kept out of everything: {looked_at(result['looks'])}")
     for number, diagnostic in enumerate(result.get("diagnostics", ())):

@@ -1,17 +1,23 @@
-"""octavo tokenizer: tokenizers side by side."""
+"""octavo tokenizer: tokenizers side by side, and the tokens of a text."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
 
 from octavo.cli.common import Json, print_json, print_table, show
+from octavo.errors import InputError
 
 if TYPE_CHECKING:
     from octavo.tokenizers.comparison import Row
 
-tokenizer_command = App(name="tokenizer", help="Compare tokenizers on a text.", help_format="plaintext")
+tokenizer_command = App(
+    name="tokenizer",
+    help="Compare tokenizers on a text, or look at the tokens of one.",
+    help_format="plaintext",
+)
 
 
 @tokenizer_command.command(name="compare")
@@ -91,3 +97,45 @@ def print_rows(rows: list[Row], width: int) -> None:
     for row in rows:
         if row.problem is not None:
             show(f"{row.name}: {row.problem}")
+
+
+@tokenizer_command.command(name="show")
+def show_command(
+    text: Annotated[str, Parameter(help="What to cut into tokens.")],
+    *tokenizers: Annotated[
+        str, Parameter(help="char, word, byte, gpt2:FOLDER, …; one that learns, learns from the text itself.")
+    ],
+    run: Annotated[Path | None, Parameter(help="Use this run's tokenizer.")] = None,
+    json: Json = False,
+) -> int:
+    """Cut a short text into tokens, and show each with its id.
+
+    For example:
+
+    octavo tokenizer show "Thank you!" char gpt2
+
+    octavo tokenizer show "Thank you!" --run runs/bard
+    """
+    from octavo.tokenizers.base import printable
+    from octavo.tokenizers.comparison import tokenizers_of
+
+    if not tokenizers and run is None:
+        raise InputError("Which tokenizer?", remedy="name some, such as char gpt2, or a run: --run RUN")
+    found = {
+        name: config.build(lambda: iter([text]), documents=False)
+        for name, config in tokenizers_of(tokenizers).items()
+    }
+    if run is not None:
+        from octavo.runs.run import Run
+
+        found[str(run)] = Run.open(run).tokenizer
+    ids = {name: tokenizer.encode(text).tolist() for name, tokenizer in found.items()}
+    pieces = {name: [tokenizer.decode([id]) for id in ids[name]] for name, tokenizer in found.items()}
+    if json:
+        print_json([{"name": name, "ids": ids[name], "tokens": pieces[name]} for name in found])
+        return 0
+    for name in found:
+        show(f"{name}: {len(ids[name])} token{'s' * (len(ids[name]) != 1)}")
+        cut = (f"{printable(piece)} {id}" for piece, id in zip(pieces[name], ids[name], strict=True))
+        show(f"  {' · '.join(cut)}")
+    return 0
