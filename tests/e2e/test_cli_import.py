@@ -11,6 +11,8 @@ import pytest
 
 from e2e.asking import refused
 from e2e.forked import Octavo
+from e2e.test_tune import chats
+from octavo.runs.run import Run
 
 pytest.importorskip("transformers")
 
@@ -67,6 +69,34 @@ def test_what_is_refused(octavo: Octavo, brought: Path, gpt2: Path, tmp_path: Pa
     (tmp_path / "model.pt").write_bytes(b"")
     refused(octavo("import", tmp_path / "model.pt", "--out", tmp_path / "new"), "run code", "save_pretrained")
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+
+
+@pytest.mark.slow
+def test_a_model_from_elsewhere_can_be_tuned_in_its_own_vocabulary(octavo: Octavo, tmp_path: Path) -> None:
+    """It has some of the template's tokens and rows that its tokenizer does not know: what is there already is taken,
+    and what is new stands behind all rows."""
+    there = folders.saved("gpt2", tmp_path / "model")
+    tokens = folders.encoder()
+    tokens.add_special_tokens(["<|user|>", "<|end|>"])
+    rows = folders.V + 8
+    longer = folders.theirs("gpt2")
+    longer.resize_token_embeddings(rows)
+    longer.save_pretrained(there)
+    tokens.save(str(there / "tokenizer.json"))
+    assert octavo("import", there, "--out", tmp_path / "base").code == 0
+    records = [{"prompt": f"the {n * 'fox '}?", "completion": "the dog"} for n in range(1, 12)]
+    talk = chats(tmp_path / "talk.jsonl", records)
+    short = ("training.epochs=1", "training.batch=4", "validation=0.3", "sampling.tokens=4")
+    done = octavo("tune", "sft", tmp_path / "base", "--text", talk, "--out", tmp_path / "run", *short)
+    assert done.code == 0, done.err
+    special = Run.open(tmp_path / "run").tokenizer.special
+    assert [special[name] for name in ("<|user|>", "<|end|>")] == [folders.V, folders.V + 1]
+    assert sorted((special["<|system|>"], special["<|assistant|>"])) == [rows, rows + 1]
+    other = octavo(
+        "tune", "sft", tmp_path / "base", "--text", talk, "--out", tmp_path / "new", "tokenizer=char"
+    )
+    refused(other, "has its model and its tokenizer", "'huggingface' in the run")
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.slow

@@ -123,6 +123,10 @@ def test_killed_it_goes_on_to_the_same_bits(
             [{"messages": [{"role": "assistant", "content": "it"}]}],
             ("line 16", "begins with the assistant", "For example"),
         ),
+        (
+            [{"messages": [{"role": "user", "content": "who?"}]}],
+            ("line 16", "does not end with the assistant", "For example"),
+        ),
         ([{"question": "who?"}], ("line 16", "fits no form", "'question'")),
         (
             [{"prompt": "who?", "completion": "ÜBER"}],

@@ -31,6 +31,11 @@ class Conversations:
         openings = openings_of(stream)
         self.stream, self.packed = stream, packed
         self.learned = learned_of(stream.array, openings, stream.special[OPENINGS["assistant"]])
+        if not self.learned.any():
+            raise CorpusError(
+                "Nothing in these conversations is learned: the assistant says nothing.",
+                remedy="Give conversations that the assistant ends.",
+            )
         begin = stream.starts.astype(np.int64)
         size = np.append(begin[1:], len(stream.tokens)) - begin - 1
         fits = size <= stream.context

@@ -112,6 +112,13 @@ def test_conversations_that_do_not_fit_are_left_out_and_said() -> None:
         made(found, context=3)
 
 
+def test_conversations_of_which_nothing_is_learned_are_refused() -> None:
+    prompts = [ChatTemplate(TOKENIZER).render([Message("user", "who?")]) for _ in range(3)]
+    with pytest.raises(CorpusError, match="Nothing in these conversations is learned") as caught:
+        made(prompts)
+    assert caught.value.remedy
+
+
 def test_tokens_without_the_template_are_refused() -> None:
     ids, starts = np.arange(50, dtype=np.uint16), np.array([0], np.uint64)
     with pytest.raises(CorpusError, match=r"lacks <\|system\|>"):
