@@ -9,6 +9,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -80,13 +81,13 @@ class RecordedDecoder(FullDecoder):
     def _together(self, single: Sequence[tuple[int, int]]) -> Tensor:
         """Logits (slots, V) after one id in some of the slots. Of the others the next place is written to, which they
         have not filled yet; what comes out for them is not used."""
-        ids, places = self._staged
-        places.copy_(torch.tensor(self._lengths).clamp(max=self.context - 1))
-        for slot, start in single:
-            ids[slot], places[slot] = int(self.text[slot, start]), start
+        slots, starts = np.array(single).T
+        ids, places = self._staged.numpy()
+        places[:] = np.minimum(self._lengths, self.context - 1)
+        ids[slots], places[slots] = self.text[slots, starts], starts
         self._given.copy_(self._staged, non_blocking=True)
         seen = SHORTEST
-        while seen <= max(start for _, start in single):
+        while seen <= starts.max():
             seen *= 2
         graph, logits = self._recording(min(seen, self.context))
         graph.replay()

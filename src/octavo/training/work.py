@@ -79,10 +79,11 @@ class Work:
         """Gradients of the parts' losses, summed and divided by `over`. Returns the loss, the gradient's length and the
         sums of the metrics, over all processes; waits for the device once."""
         found, world = [], self.options.world
+        whole = torch.full((), over, device=self.device) if self.device.type == "cuda" else over
         for number, part in enumerate(parts, start=1):
             here = part.to(self.device)
             with repeatable(self.device), gradients_sent(self.model, now=number == len(parts)):
-                found.append(self.backward(here, over=over, step=step))
+                found.append(self.backward(here, over=whole, step=step))
         return told(found, self.parameters, world)
 
     def backward(self, part: Batch[Tensor], *, over: float | Tensor, step: int) -> dict[str, Tensor]:
