@@ -70,6 +70,54 @@ def test_a_run_that_answers_is_tuned_by_its_own_conversations(
 
 
 @pytest.mark.slow
+def test_its_best_answers_are_conversations_and_pairs(octavo: Octavo, answers: Path, tmp_path: Path) -> None:
+    words = ("tune", "best", answers, "--reward", "{kind: length, least: 1, most: 1}")
+    best, pairs = tmp_path / "best.jsonl", tmp_path / "pairs.jsonl"
+    done = octavo(*words, "--out", best)
+    assert done.code == 0 and "of all answers" in done.out and "at most 1.20 nats" in done.out, done.err
+    found = [json.loads(line)["messages"] for line in best.read_text().splitlines()]
+    assert found and all([one["role"] for one in each] == ["user", "assistant"] for each in found)
+    assert {each[0]["content"] for each in found} <= {"who?", "fox?", "dog?"}
+    refused(octavo(*words, "--out", best), "exists")
+    assert octavo(*words, "--out", best, "--force").out == done.out
+    done = octavo(*words, "--out", pairs, "--pairs", "--samples", "16")
+    both = [json.loads(line) for line in pairs.read_text().splitlines()]
+    assert done.code == 0 and both and all(one["chosen"] != one["rejected"] for one in both)
+    same = (
+        "tune",
+        "best",
+        answers,
+        "--reward",
+        "{kind: words, never: [zzz]}",
+        "--out",
+        tmp_path / "no.jsonl",
+    )
+    refused(octavo(*same, "--pairs"), "two answers of different worth", "--samples")
+    refused(octavo(*words, "--out", tmp_path / "best.txt"), "no .jsonl file", "best.jsonl")
+    base = octavo.folder / "finished"
+    refused(
+        octavo("tune", "best", base, *words[3:], "--out", tmp_path / "x.jsonl"), "not tuned on conversations"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["best.jsonl", "pairs.jsonl"]
+
+
+@pytest.mark.slow
+def test_what_its_best_answers_teach_is_judged_beside_the_others(
+    octavo: Octavo, answers: Path, tmp_path: Path
+) -> None:
+    reward = "{kind: length, least: 1, most: 2, slack: 2}"
+    best = tmp_path / "best.jsonl"
+    mine = chats(tmp_path / "mine.jsonl", [{"prompt": f"{a}{b}?"} for a in "abcdef" for b in "ox"])
+    asked = octavo("tune", "best", answers, "--reward", reward, "--prompts", mine, "--out", best)
+    assert asked.code == 0, asked.err
+    run = tmp_path / "learned"
+    done = sft(octavo, answers, run, best)
+    assert done.code == 0, done.err
+    judged = octavo("tune", "judge", run, "--reward", reward, "--texts", "16")
+    assert judged.code == 0 and "Best-of-n of what it started from" in judged.out, judged
+
+
+@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_to_the_same_bits(
     octavo: Octavo, answers: Path, tmp_path: Path
 ) -> None:

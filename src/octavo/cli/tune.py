@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cyclopts import App
 
+from octavo.cli.tune_best import best_command
 from octavo.cli.tune_ceiling import ceiling_command
 from octavo.cli.tune_dpo import dpo_command
 from octavo.cli.tune_reward import reward_command
@@ -20,6 +21,7 @@ for name, command in (
     ("dpo", dpo_command),
     ("reward", reward_command),
     ("rl", rl_command),
+    ("best", best_command),
     ("judge", judge_command),
     ("ceiling", ceiling_command),
 ):
