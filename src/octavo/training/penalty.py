@@ -83,10 +83,8 @@ class Penalized(NextToken):
         if self.wrong is None:
             return own
         self.wrong = self.wrong.to(logits.device)
-        wrong = self.wrong[batch.inputs]  # (B, T, V)
-        wrong = wrong.scatter(
-            -1, batch.targets.clamp(min=0)[..., None], value=False
-        )  # what came is never wrong
+        others = torch.arange(logits.size(-1), device=logits.device) != batch.targets[..., None]
+        wrong = self.wrong[batch.inputs] & others  # (B, T, V); what came is never wrong
         right = logits.masked_fill(wrong, -torch.inf).logsumexp(dim=-1)
         lost = logits.logsumexp(dim=-1) - right  # −ln(1 − p), (B, T)
         mass = (-torch.expm1(-lost) * (batch.targets >= 0)).sum().detach()
