@@ -55,7 +55,7 @@ def plant(text: Paths, out: Path, how: Planting, console: Console, *, force: boo
         raise InputError("Passages are planted once at least, and each count is named once.")
     if min(how.each, how.controls, how.beginning, how.rest) < 1 or how.seed < 0:
         raise InputError(
-            "There are at least 1 passage of each count, 1 control, and 1 character of beginning and of rest."
+            "There are at least 1 passage of each count, 1 control, 1 character of beginning and of rest, and seed 0."
         )
     recipe = corpus_recipe(text, None, None)
     if out.suffix == ".json":
@@ -95,6 +95,8 @@ def remembered(run: Run, plan: Path, console: Console) -> Memory:
     Raises CorpusError where the run's training text does not hold each passage as often as the plan says, InputError
     where the plan cannot be read or its passages are beyond the vocabulary.
     """
+    if not plan.is_file():
+        raise InputError(f"There is no plan {plan}.", remedy="octavo corpus plant writes one beside its text")
     document = read_record(plan, Planted, of="the plan", error=InputError)
     passages = [Passage(one["beginning"], one["rest"], one["times"]) for one in document["passages"]]
     check_counts(run, passages, console)
@@ -130,7 +132,9 @@ def readable(run: Run, passages: Sequence[Passage], console: Console) -> Readabl
     found = [(passage.times, ids) for passage in passages if (ids := _ids(run, passage)) is not None]
     counts = {times for times, _ in found}
     if 0 not in counts or len(counts) < 2:
-        raise InputError("Of the plan's passages too few are in the run's vocabulary.")
+        raise InputError(
+            "A verdict needs planted passages and others that never were; of those the run can read, one kind is missing."
+        )
     if len(found) < len(passages):
         console.say(
             f"{len(passages) - len(found)} passages hold what the vocabulary lacks; they are left out"
