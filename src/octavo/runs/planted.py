@@ -133,7 +133,7 @@ def readable(run: Run, passages: Sequence[Passage], console: Console) -> Readabl
     counts = {times for times, _ in found}
     if 0 not in counts or len(counts) < 2:
         raise InputError(
-            "A verdict needs planted passages and others that never were; of those the run can read, one kind is missing."
+            "A verdict needs planted passages and others that never were; the run can read none of one kind."
         )
     if len(found) < len(passages):
         console.say(
