@@ -37,6 +37,7 @@ FORMS = {
         "tokenizer={kind: separate, source: {kind: word, lines: keep}, target: {kind: char}}",
         "model={kind: encoder-decoder, layers: 1, width: 32, heads: 2, context: 16, tied: true}",
         "model.shared_embedding=false",
+        "test=0.1",
     ),
     "prefix": ("batches=joined-pairs", "model={layers: 2, width: 32, heads: 2, context: 20}"),
 }
@@ -85,7 +86,10 @@ def test_it_learns_and_is_judged_and_shown(runs: dict[str, Path], name: str) -> 
     evaluation = json.loads((runs[name] / "evaluation.json").read_text(encoding="utf-8"))
     assert evaluation["unit"] == "nats per target token" and "memorization" not in evaluation
     assert len(evaluation["translations"]["examples"]) == 20
+    ways = [way["bleu"]["score"] for way in evaluation["translations"]["scores"]["ways"]]
+    assert len(ways) == 4 and ways == sorted(ways, reverse=True)
     page = (runs[name] / "report" / "index.html").read_text(encoding="utf-8")
+    assert f"BLEU {ways[0]:.1f} and chrF" in page and "quote comes from others" in page
     assert "What it translates" in page and ("Where it looks" in page) == (name != "prefix")
 
 
@@ -174,8 +178,15 @@ def test_sides_with_tokenizers_of_their_own_are_judged_and_planned(
     assert json.loads(done.out)["parameters"] == sum(p.numel() for p in run.model.parameters()), done.err
     done = octavo("export", runs["separate"], "--to", "hf", "--out", "exported")
     assert done.code == 2 and "is no GPT" in done.err
-    done = octavo("eval", runs["separate"], "--json")
-    assert done.code == 0, done.err
+    best = json.loads((runs["separate"] / "evaluation.json").read_text(encoding="utf-8"))["translations"]
+    best = best["scores"]["ways"][0]
+    done = octavo("eval", runs["separate"], "--test")
+    assert done.code == 0 and "BLEU " in done.out and best["bleu"]["signature"] in done.out, done.err
+    look = json.loads((runs["separate"] / "manifest.json").read_text(encoding="utf-8"))["test_looks"][-1]
+    (way,) = look["scores"]["ways"]
+    assert (way["beams"], way["length_penalty"]) == (best["beams"], best["length_penalty"])
+    page = (runs["separate"] / "report" / "index.html").read_text(encoding="utf-8")
+    assert "test BLEU" in page and f"{way['bleu']['score']:.1f}" in page
 
 
 def test_it_is_judged_beside_baselines_and_another_run(octavo: Octavo, runs: dict[str, Path]) -> None:

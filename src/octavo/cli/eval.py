@@ -70,7 +70,7 @@ def eval_command(
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
     from octavo.evaluation.counted import said as said_of_counts
-    from octavo.report.about import looked_at
+    from octavo.report.about import looked_at, search_in_words
     from octavo.runs.next_step import next_lines
 
     objective, text_units = run.config.objective.build(), "bits_per_byte" in result
@@ -88,6 +88,9 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     show(f"on {what}; {result['parameters']:,} parameters")
     if "counted" in result:
         show(said_of_counts(result["counted"]))
+    for way in (result.get("scores") or {}).get("ways", ()):
+        scores = (f"{name} {way[key]['score']:.2f}" for name, key in (("BLEU", "bleu"), ("chrF", "chrf")))
+        show(f"{', '.join(scores)} with {search_in_words(way)}, {way['bleu']['signature']}")
     if test:
         show(f"the test split, kept out of everything: {looked_at(result['looks'])}")
     for number, diagnostic in enumerate(result.get("diagnostics", ())):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, model_validator
 
 from octavo.evaluation.stored_counted import Counted
-from octavo.evaluation.stored_translations import Translations
+from octavo.evaluation.stored_translations import Scores, Translations
 from octavo.ground.records import Count, Number, Record, Shape
 
 
@@ -304,6 +304,7 @@ class Look(Record):
     step: Count
     bits_per_byte: Number | None = None
     baselines: dict[str, Baseline] = Field(default_factory=dict)
+    scores: Scores | None = None
 
 
 class Manifest(Record):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from typing import Annotated
+
+from pydantic import Field, model_validator
 
 from octavo.ground.records import Count, Number, Record
 
@@ -37,9 +39,33 @@ class Attention(Record):
         return self
 
 
+class Scored(Record):
+    """A figure of translations, and by what it was computed."""
+
+    score: Number
+    signature: str
+
+
+class Way(Record):
+    """A way to search for translations, and how good they are."""
+
+    beams: Count
+    length_penalty: Number
+    bleu: Scored
+    chrf: Scored
+
+
+class Scores(Record):
+    """How good translations of held-out pairs are, the best way to search first."""
+
+    pairs: Count
+    ways: Annotated[list[Way], Field(min_length=1)]
+
+
 class Translations(Record):
     """What a model of pairs writes."""
 
     examples: list[Example]
+    scores: Scores | None = None
     alignment: Alignment | None = None
     attention: Attention | None = None

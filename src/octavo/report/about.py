@@ -58,6 +58,13 @@ def looked_at(looks: int) -> str:
     return "looked at once" if looks == 1 else f"looked at {looks:,} times"
 
 
+def search_in_words(way: Mapping[str, Any]) -> str:
+    """How translations were looked for."""
+    if way["beams"] == 1:
+        return "greedy search"
+    return f"{way['beams']} beams and length penalty {way['length_penalty']:g}"
+
+
 def split_of(manifest: Mapping[str, Any], name: str) -> dict[str, int]:
     """The numbers of a split, as far as the manifest has them."""
     found: Any = manifest

@@ -16,7 +16,7 @@ from octavo.evaluation.stored import Evaluation, Row, in_todays_words
 from octavo.evaluation.stored_memory import Remembered
 from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
 from octavo.ground.shown import exact_duration
-from octavo.report.about import chosen_and_tested, looked_at, trained_on
+from octavo.report.about import chosen_and_tested, looked_at, search_in_words, trained_on
 from octavo.report.pictures import pictures
 from octavo.report.prompts import Answer, PromptTable, name_answers, prompt_tables
 
@@ -185,17 +185,20 @@ def finite(value: Any) -> float | None:
 def tested(manifest: Mapping[str, Any], objective: Objective) -> list[Headline]:
     """The figures of the last look at the test split."""
     looks = manifest.get("test_looks") or ()
+    counted = looked_at(len(looks))
     shown = (
         ("test loss", "loss", "{:.4f}", str(objective.unit)),
         ("test bits per byte", "bits_per_byte", "{:.3f}", ""),
     )
-    return [
-        Headline(
-            label, form.format(number), ", ".join(filter(None, ("the result", unit, looked_at(len(looks)))))
-        )
+    found = [
+        Headline(label, form.format(number), ", ".join(filter(None, ("the result", unit, counted))))
         for label, key, form, unit in shown
         if looks and (number := finite(looks[-1].get(key))) is not None
     ]
+    for way in ((looks and looks[-1].get("scores")) or {}).get("ways", ()):
+        said = ("the result", search_in_words(way), f"chrF {way['chrf']['score']:.1f}", counted)
+        found.append(Headline("test BLEU", f"{way['bleu']['score']:.1f}", ", ".join(said)))
+    return found
 
 
 def headlines(

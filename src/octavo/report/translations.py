@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from octavo.ground.shown import shown
+from octavo.report.about import search_in_words
 from octavo.report.data import ReportData
 from octavo.report.plots import MUTED, VALIDATION, inline, new_figure
 
@@ -19,8 +20,13 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
     found = data.evaluation.get("translations") or {}
     attention, alignment = found.get("attention"), found.get("alignment") or {}
     sizes = [("wide", 7.6), ("narrow", 4.6)]
+    scores = found.get("scores") or {}
+    ways = scores.get("ways", ())
     return {
         "examples": found.get("examples", []),
+        "ways": [_way(one) for one in ways],
+        "scored": f"{scores.get('pairs', 0):,}",
+        "signature": ways[0]["bleu"]["signature"] if ways else "",
         "attention_layer": attention and attention["layer"],
         "attention_plots": [_plot(attention, name, width) for name, width in sizes if attention],
         "errors": [
@@ -29,6 +35,11 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
         ],
         "errors_of": f"{alignment.get('pairs', 0):,}",
     }
+
+
+def _way(found: Mapping[str, Any]) -> tuple[str, str, str]:
+    """A way to search in words, its BLEU and its chrF."""
+    return search_in_words(found), f"{found['bleu']['score']:.1f}", f"{found['chrf']['score']:.1f}"
 
 
 def _plot(attention: Mapping[str, Any], name: str, width: float) -> Any:

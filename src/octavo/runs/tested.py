@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import torch
 
-from octavo.errors import CorpusError, InputError
+from octavo.config import Recipe
+from octavo.dataset import Split
+from octavo.errors import CorpusError, InputError, MissingExtra
+from octavo.evaluation.stored import Evaluation
+from octavo.generation.translator import Translator
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
+from octavo.ground.records import read_record
 from octavo.report import ReportData, write_report
 from octavo.runs.data import build_dataset
 from octavo.runs.evaluate import Evaluable, baselines_beside, check_same_tokens, figures, whole_split
+from octavo.runs.translated import chosen_search, scored, sides
 from octavo.training.runtime import Runtime, set_threads
 
-KEPT = ("loss", "perplexity", "bits_per_byte", "unit", "tokens", "bytes", "step", "baselines")
+KEPT = ("loss", "perplexity", "bits_per_byte", "unit", "tokens", "bytes", "step", "baselines", "scores")
 """What the manifest keeps of a look."""
 
 
@@ -52,9 +59,21 @@ def look(run: Evaluable, console: Console) -> dict[str, Any]:
         )
         found["loss"] = found.pop("val_loss")
         found["baselines"] = baselines_beside(dataset.train, split, run.tokenizer, recipe, console)
+        if recipe.batches.pairs:
+            with suppress(MissingExtra):
+                found["scores"] = translations_of(run, split, recipe)
         looks = [*manifest.get("test_looks", ()), {key: found[key] for key in KEPT if key in found}]
         manifest["test_looks"] = looks
         replace_text(run.folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
     if (run.folder.report / "index.html").is_file():
         write_report(run.folder.path, ReportData.from_run(run.folder.path))
     return {"split": "test", "looks": len(looks), **found}
+
+
+def translations_of(run: Evaluable, split: Split, recipe: Recipe) -> dict[str, Any]:
+    """BLEU and chrF of a split's pairs with the search that was chosen on the validation split. Raises MissingExtra."""
+    assert run.folder is not None
+    path = run.folder.evaluation
+    stored = read_record(path, Evaluation).get("translations") if path.is_file() else None
+    translator = Translator(run.model, run.tokenizer, recipe.batches)
+    return scored(translator, sides(split, recipe, run.tokenizer), [chosen_search(stored or {})])

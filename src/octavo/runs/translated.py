@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from octavo.config import Recipe
+from octavo.corpus.pairs import one_line
 from octavo.dataset import Dataset, Split
 from octavo.dataset.batches import Stream
 from octavo.dataset.pairs import Pairs, find_pairs
+from octavo.errors import MissingExtra
 from octavo.evaluation.alignment import Sides, Truth, WordModel, diagonal, error_rate
 from octavo.evaluation.attended import CHOSEN_ON, Attended, Look
+from octavo.evaluation.judging import judged
 from octavo.generation.beam import Search
 from octavo.generation.translator import Translator
 from octavo.model.encoder_decoder import EncoderDecoder
@@ -25,6 +30,11 @@ SHOWN = 20
 
 JUDGED = 500
 """Held-out pairs whose alignment is judged."""
+
+SCORED = 300
+"""Held-out pairs on which BLEU is measured, and by it the way to search chosen."""
+
+SEARCHES = (Search(1), Search(5, 0.0), Search(5), Search(5, 1.0))
 
 PLOTTED = 24
 """Tokens on a side of a plot of attention, at most."""
@@ -54,12 +64,15 @@ def translations(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict
     where it looks, and where the true alignment is known, how far it is from that."""
     tokenizer = dataset.tokenizer
     held_out = sides(dataset.validation, recipe, tokenizer, SHOWN)
-    written = Translator(model, tokenizer, recipe.batches).translate([one for one, _ in held_out], Search())
+    translator = Translator(model, tokenizer, recipe.batches)
+    written = translator.translate([one for one, _ in held_out], Search())
     examples = [
         {"source": tokenizer.decode(source), "target": tokenizer.decode(target), "written": best[0].text}
         for (source, target), best in zip(held_out, written, strict=True)
     ]
     found: dict[str, Any] = {"examples": examples}
+    with suppress(MissingExtra):
+        found["scores"] = scored(translator, sides(dataset.validation, recipe, tokenizer, SCORED))
     if isinstance(model, EncoderDecoder):
         start, end = tokenizer.start, tokenizer.end
         assert end is not None
@@ -67,6 +80,28 @@ def translations(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict
         look, found["alignment"] = aligned(attended, dataset, recipe)
         found["attention"] = shown_attention(attended, held_out, look, tokenizer)
     return found
+
+
+def scored(
+    translator: Translator, pairs: Sequence[Sides], searches: Sequence[Search] = SEARCHES
+) -> dict[str, Any]:
+    """BLEU and chrF of held-out pairs in several ways to search, the best way by BLEU first. It is chosen on these
+    pairs, so a figure to quote comes from others. Raises MissingExtra without sacrebleu."""
+    tokenizer = translator.tokenizer
+    references = [one_line(tokenizer.decode(target)) for _, target in pairs]
+    judged(references[:1], references[:1])  # may raise: now, not after the translation
+    ways: list[dict[str, Any]] = []
+    for search in searches:
+        texts = [best[0].text for best in translator.translate([source for source, _ in pairs], search)]
+        scores = judged(texts, references)
+        ways.append({**asdict(search), **{name: scores[name] for name in ("bleu", "chrf")}})
+    return {"pairs": len(pairs), "ways": sorted(ways, key=lambda way: -way["bleu"]["score"])}
+
+
+def chosen_search(translations: Mapping[str, Any]) -> Search:
+    """The best way of a stored evaluation; the usual one, where none was measured."""
+    ways = (translations.get("scores") or {}).get("ways")
+    return Search(ways[0]["beams"], ways[0]["length_penalty"]) if ways else Search()
 
 
 def aligned(attended: Attended, dataset: Dataset, recipe: Recipe) -> tuple[Look, dict[str, Any] | None]:

@@ -8,12 +8,12 @@ from typing import Any
 from octavo.corpus.pairs import one_line
 from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.evaluation.alignment import WordModel
+from octavo.evaluation.judging import bootstrap, judged
 from octavo.generation.beam import Search
 from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
 from octavo.runs.run import Run
 from octavo.runs.translated import sides
-from octavo.translation.judging import bootstrap, judged
 from octavo.translation.lines import translated
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from octavo.errors import InputError
-from octavo.translation.judging import bootstrap, judged
+from octavo.evaluation.judging import bootstrap, judged
 
 pytest.importorskip("sacrebleu")
 REFERENCES = [
