@@ -10,17 +10,25 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import octavo
+from common import finish, machine
 from octavo.ground.console import Console
 
 MOST = 10**9
 """More steps than any run has: only its last one is evaluated, as always."""
 
+Found = dict[tuple[int, str], dict[str, Any]]
+"""Evaluations by seed and person."""
+
+MODEL = "this model"
+T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+"""Student's t for 95 % intervals of a mean over so many seeds."""
 SHOWN = ("nll", "crps", "energy", "rmse", "mase")
 
 
@@ -34,33 +42,68 @@ def trained(data: Path, out: Path, person: str, overrides: list[str], seed: int)
     return json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
 
 
-def table(found: list[dict[str, Any]]) -> list[str]:
-    """Means over persons by horizon and predictor, and over how many of them each beats the model's CRPS."""
+def rows_of(one: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The scores of each predictor at each horizon; the period of the seasonal one differs between persons."""
+    found = one["forecast"]["predictors"].items()
+    return {"seasonal naive" if name.startswith("seasonal") else name: rows for name, rows in found}
+
+
+def mean(values: Sequence[float]) -> str:
+    """With its 95 % interval over seeds."""
+    if len(values) not in T95:
+        return f"{np.mean(values):.2f}"
+    return f"{np.mean(values):.2f} ± {T95[len(values)] * np.std(values, ddof=1) / len(values) ** 0.5:.2f}"
+
+
+def table(found: Found) -> list[str]:
+    """By horizon and predictor: the mean over persons, for the model with its interval over seeds."""
     lines = []
-    first = found[0]["forecast"]
+    first = next(iter(found.values()))["forecast"]
+    seeds = sorted({seed for seed, _ in found})
     for place, horizon in enumerate(first["horizons"]):
         lines += [f"\n{horizon} steps ahead ({1000 * horizon / first['rate']:.3g} ms)\n"]
         lines += [
             "| predictor | NLL | CRPS | energy score | RMSE | MASE | in 50 % | in 80 % | in 95 % |",
             "|" + " --- |" * 9,
         ]
-        by_name: dict[str, list[dict[str, Any]]] = {}
-        for one in found:
-            for name, rows in one["forecast"]["predictors"].items():
-                name = "seasonal naive" if name.startswith("seasonal") else name
-                by_name.setdefault(name, []).append(rows[place])
-        order = sorted(by_name.items(), key=lambda item: np.mean([row["crps"] for row in item[1]]))
-        for name, rows in order:
-            cells = []
-            for key in SHOWN:
-                values = np.array([row[key] for row in rows])
-                error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-                cells.append(f"{values.mean():.2f} ± {error:.2f}")
-            cells += [
-                f"{100 * np.mean([row['coverage'][level] for row in rows]):.0f}"
+        by_seed = {seed: [rows_of(one) for (own, _), one in found.items() if own == seed] for seed in seeds}
+        cells: dict[str, list[str]] = {}
+        order: dict[str, float] = {}
+        for name in by_seed[seeds[0]][0]:
+            rows = {seed: [one[name][place] for one in ones] for seed, ones in by_seed.items()}
+            taken = (
+                seeds if name == MODEL else seeds[:1]
+            )  # the simple ones have no seed but that of their draws
+            scores = [[np.mean([row[key] for row in rows[seed]]) for seed in taken] for key in SHOWN]
+            inside = [
+                100 * np.mean([row["coverage"][level] for seed in taken for row in rows[seed]])
                 for level in ("50", "80", "95")
             ]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+            cells[name] = [*map(mean, scores), *(f"{share:.0f}" for share in inside)]
+            order[name] = float(np.mean(scores[SHOWN.index("crps")]))
+        lines += [
+            f"| {name} | " + " | ".join(cells[name]) + " |" for name in sorted(order, key=order.__getitem__)
+        ]
+    return lines
+
+
+def by_person(found: Found) -> list[str]:
+    """Of each person: NLL of the model, mean and interval over seeds, the best simple predictor's, and coverage."""
+    first = next(iter(found.values()))["forecast"]
+    ahead = [f"{1000 * horizon / first['rate']:.3g} ms" for horizon in first["horizons"]]
+    lines = [
+        "\n| held out | " + " | ".join(f"NLL at {one} | best simple | in 95 %" for one in ahead) + " |",
+        "|" + " --- |" * (1 + 3 * len(ahead)),
+    ]
+    for person in dict.fromkeys(person for _, person in found):
+        ones = [rows_of(one) for (_, own), one in found.items() if own == person]
+        cells = []
+        for place in range(len(ahead)):
+            own_rows = [one[MODEL][place] for one in ones]
+            best = min(rows[place]["nll"] for name, rows in ones[0].items() if name != MODEL)
+            inside = 100 * np.mean([row["coverage"]["95"] for row in own_rows])
+            cells += [mean([row["nll"] for row in own_rows]), f"{best:.2f}", f"{inside:.1f}"]
+        lines.append(f"| {person} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -72,15 +115,14 @@ def main() -> None:
     parser.add_argument("--persons", nargs="*", default=[f"RBDS{number:03d}" for number in range(1, 7)])
     parser.add_argument("--seeds", type=int, nargs="*", default=[1337])
     options, overrides = parser.parse_known_args()
-    found = [
-        trained(options.data, options.out, person, overrides, seed)
+    found = {
+        (seed, person): trained(options.data, options.out, person, overrides, seed)
         for seed in options.seeds
         for person in options.persons
-    ]
-    print("\n".join(table(found)))
-    losses = [one["val_loss"] for one in found]
-    best = [min(each["loss"] for each in one["baselines"].values()) for one in found]
-    print(json.dumps({"persons": options.persons, "val_loss": losses, "best_baseline": best}))
+    }
+    print("\n".join([*table(found), *by_person(found)]), flush=True)
+    losses = {f"{person}, seed {seed}": one["val_loss"] for (seed, person), one in found.items()}
+    finish({"machine": machine(), "val_loss": losses})
 
 
 if __name__ == "__main__":
