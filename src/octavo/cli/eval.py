@@ -123,7 +123,7 @@ def show_memory(run: Run, plan: Path, *, json: bool) -> int:
     if json:
         print_json(found.as_dict())
         return 0
-    head = ("planted", "recited", "95 % interval", "p", "of the rest", "nats/token", "p, lower")
+    head = ("planted", "recited", "95 % interval", "p (recited)", "of the rest", "nats/token", "p (nats)")
     print_table([memory_cells(row) for row in found.rows], head=head)
     show()
     for sentence in found.sentences():
