@@ -1,6 +1,6 @@
 """The road from the demo's model to one that keeps wishes, for several seeds: demo, SFT, RL, and what each reached.
 
-    python benchmarks/wishes.py --out FOLDER [--seeds 0 1 2] [--texts 1024] [--results FILE] [KEY=VALUE ...]
+    python benchmarks/wishes.py [KEY=VALUE ...] --out FOLDER [--seeds 0 1 2] [--texts 1024] [--results FILE]
 
 Runs that FOLDER has already, and what was measured of them, are taken as they are. KEY=VALUEs are for each step.
 Wishes are counted on combinations that no training had, after held-out prompts, drawn as the model predicts
@@ -22,6 +22,7 @@ from typing import Any
 
 from common import finish, load
 from octavo.runs.run import Run
+from octavo.studies.chance import student
 from octavo.tuning.page import write_page
 from octavo.tuning.rewards.named import named_reward
 from octavo.tuning.yardstick import measure
@@ -103,13 +104,25 @@ def shown(name: str, value: Any) -> str:
     return form.format(value)
 
 
+def mean(name: str, values: Sequence[float]) -> str:
+    """The mean of seeds, with its interval where there are several of them."""
+    if not values:
+        return "–"
+    said = shown(name, statistics.mean(values))
+    if len(values) < 2 or name.endswith(("from", "to")):
+        return said
+    half = student(len(values) - 1, 0.05) * statistics.stdev(values) / len(values) ** 0.5
+    return f"{said} ± {shown(name, half).lstrip('+')}"
+
+
 def page(rows: Sequence[dict[str, Any]], seconds: Sequence[dict[str, float | None]], texts: int) -> str:
     """The results for people: a row for each figure, a column for each seed."""
     said = [
         "# Wishes for a story: demo, SFT, RL",
         "",
         f"`python benchmarks/wishes.py`: {len(rows)} seeds, {texts:,} texts of each model after held-out wishes, drawn",
-        "as the model predicts; with min_p, as the recipe samples. Intervals: 90 %, prompts and texts drawn again.",
+        "as the model predicts; with min_p, as the recipe samples. Intervals: 90 %, prompts and texts drawn again;",
+        "behind a mean 95 %, by the scatter of the seeds (Student's t).",
         "Where the base's texts do not carry the ceiling or best-of-n so far, its last point stands there, which is",
         "lower. SFT is what RL started from; bits per byte is what RL added on the demo's validation text.",
         "",
@@ -120,8 +133,8 @@ def page(rows: Sequence[dict[str, Any]], seconds: Sequence[dict[str, float | Non
         values = [row[name] for row in rows]
         known = [value for value in values if value is not None]
         if name != "seed":
-            cells = [shown(name, value) for value in [*values, statistics.mean(known) if known else None]]
-            said.append("| " + " | ".join([name, *cells]) + " |")
+            cells = [shown(name, value) for value in values]
+            said.append("| " + " | ".join([name, *cells, mean(name, known)]) + " |")
     known = {name: [value for one in seconds if (value := one[name]) is not None] for name in STEPS}
     spent = "; ".join(f"{name} {statistics.mean(values):.0f}" for name, values in known.items() if values)
     return (

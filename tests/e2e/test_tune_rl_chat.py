@@ -74,7 +74,7 @@ def test_its_best_answers_are_conversations_and_pairs(octavo: Octavo, answers: P
     words = ("tune", "best", answers, "--reward", "{kind: length, least: 1, most: 1}")
     best, pairs = tmp_path / "best.jsonl", tmp_path / "pairs.jsonl"
     done = octavo(*words, "--out", best)
-    assert done.code == 0 and "of all answers" in done.out and "at most 1.20 nats" in done.out, done.err
+    assert done.code == 0 and "of all answers" in done.out and "1.20 nats from the run" in done.out, done.err
     found = [json.loads(line)["messages"] for line in best.read_text().splitlines()]
     assert found and all([one["role"] for one in each] == ["user", "assistant"] for each in found)
     assert {each[0]["content"] for each in found} <= {"who?", "fox?", "dog?"}

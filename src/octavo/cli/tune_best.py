@@ -55,7 +55,7 @@ def best_command(
     output = Output(out, inputs=[run, *([prompts] if prompts else [])], force=force)
     if out.suffix.lower() != ".jsonl":
         raise InputError(f"{out} would be no .jsonl file.", remedy=f"--out {out.with_suffix('.jsonl')}")
-    opened = Run.open(run)
+    opened, nats = Run.open(run), math.log(samples) - (samples - 1) / samples
     found = best_answers(
         opened,
         config,
@@ -70,8 +70,7 @@ def best_command(
     for why, count in found.failed.items():
         complain(f"warning: the reward {why}: {count:,} answers have none")
     show(f"{out}: {len(found.records):,} records of {found.prompts:,} prompts, {samples} answers to each")
-    show(f"mean reward {found.best:.3f}, of all answers {found.usual:.3f}")
     show(
-        f"best-of-{samples} lies at most {math.log(samples) - (samples - 1) / samples:.2f} nats from the run"
+        f"mean reward {found.best:.3f}, of all answers {found.usual:.3f}; {nats:.2f} nats from the run at most"
     )
     return 0
