@@ -17,6 +17,8 @@ from octavo.model.native import library
 
 MOST_HIDDEN = 256
 """Features of a gate that the kernel has room for."""
+AT_ONCE = 1 << 22
+"""Numbers of a table that is made to ask for single probabilities; 16 MB."""
 
 
 class LevelStruct(ctypes.Structure):
@@ -125,6 +127,16 @@ class Tables:
         where, given = _address(places), _address(slope)
         native.slopes(self._array, self.orders, self.vocab_size, where, given, len(slope), _address(sums))
         return sums
+
+    def probabilities(self, places: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """(N, K) probabilities of `tokens` (N,) by each order; some at a time, for a row of V is made for each."""
+        found = []
+        for begin in range(0, len(tokens), step := max(1, AT_ONCE // self.vocab_size)):
+            some = tokens[begin : begin + step]
+            right = np.zeros((len(some), self.vocab_size), np.float32)
+            right[np.arange(len(some)), some] = 1
+            found.append(self.slopes(np.ascontiguousarray(places[begin : begin + step]), right))
+        return np.concatenate(found) if found else np.empty((0, self.orders), np.float32)
 
     def predict(
         self, gate: GateStruct, text: np.ndarray, spans: np.ndarray, logits: np.ndarray, out: np.ndarray

@@ -177,9 +177,8 @@ class KneserNeyCounts(Counts):
             return None
         places = self._places(tables, tokens, earlier, segments)
         network, weights = self._weighed(tables, places, logits, x)
-        right = nn.functional.one_hot(targets.flatten(), self.vocab_size).float()  # (N, V)
-        orders = torch.from_numpy(tables.slopes(places, right.cpu().numpy()))
-        own = (right * network).sum(dim=-1, keepdim=True).cpu()
+        own = network.gather(1, targets.reshape(-1, 1)).cpu()
+        orders = torch.from_numpy(tables.probabilities(places, targets.flatten().cpu().numpy()))
         return Sides(weights.cpu(), torch.cat((own, orders), dim=1))
 
     def _weighed(

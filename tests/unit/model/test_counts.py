@@ -61,7 +61,7 @@ def held(length: int = 900) -> np.ndarray:
     return found
 
 
-def test_each_order_is_the_n_gram_model_written_on_its_own() -> None:
+def test_each_order_is_the_n_gram_model_written_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     counted, tokens = KneserNey(text(), vocab_size=V, highest=K), text(200, seed=1)
     tables = tables_of(counted)
     places = tables.contexts(tokens[None, :-1])[0]
@@ -73,6 +73,9 @@ def test_each_order_is_the_n_gram_model_written_on_its_own() -> None:
         tables.mix(places, weights, p)
         np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
         np.testing.assert_allclose(p[np.arange(len(p)), tokens[1:]], expected[k - 1], rtol=1e-5)
+    monkeypatch.setattr(counting, "AT_ONCE", 30 * V)  # in seven parts
+    np.testing.assert_allclose(tables.probabilities(places, tokens[1:]), expected.T, rtol=1e-5)
+    assert tables.probabilities(places[:0], tokens[:0]).shape == (0, K)
 
 
 @pytest.mark.skipif(counting.compiled() is None, reason="no C compiler here")
