@@ -60,6 +60,8 @@ def test_a_reward_is_a_run_that_judges_and_does_not_write(octavo: Octavo, learne
     assert "How sure, and how often right" in page and "Both answers" not in page
     assert octavo("eval", learned, "--json").code == 0
     refused(octavo("generate", learned), "judges texts, and writes none")
+    asked = octavo("tune", "best", learned, "--reward", "question", "--out", "best.jsonl")
+    refused(asked, "judges texts, and writes none")
 
 
 def test_a_run_learns_from_it_and_is_judged_by_another(

@@ -16,6 +16,7 @@ import numpy as np
 from octavo.errors import InputError, TokenizerError
 from octavo.generation import Sample
 from octavo.ground.console import Console
+from octavo.runs.asked import judges_only
 from octavo.runs.data import build_dataset
 from octavo.runs.run import Run
 from octavo.tokenizers.chat import ChatTemplate, has_chat
@@ -47,6 +48,8 @@ class Chosen:
 def prompts_for(run: Run, file: Path | None) -> Sequence[Question]:
     """What a run is asked: the prompts of a file, or those of its own training conversations, as far as they leave room
     for an answer. Raises InputError for a run that answers nothing."""
+    if judges_only(run.config):
+        raise InputError(f"{run.path} is a learned reward: it judges texts, and writes none.")
     if not has_chat(run.tokenizer):
         raise InputError(
             f"{run.path} was not tuned on conversations, so it answers nothing.",
