@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,11 @@ def machine() -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
     }
+
+
+def is_override(word: str) -> bool:
+    """Whether a word of a command line sets a key of a recipe; options that take several words would swallow it."""
+    return re.match(r"[\w.]+=", word) is not None
 
 
 def settle(device: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import octavo
-from common import finish, machine
+from common import finish, is_override, machine
 from octavo.ground.console import Console
 
 MOST = 10**9
@@ -114,7 +115,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--persons", nargs="*", default=[f"RBDS{number:03d}" for number in range(1, 7)])
     parser.add_argument("--seeds", type=int, nargs="*", default=[1337])
-    options, overrides = parser.parse_known_args()
+    overrides = [word for word in sys.argv[1:] if is_override(word)]
+    options = parser.parse_args([word for word in sys.argv[1:] if not is_override(word)])
     found = {
         (seed, person): trained(options.data, options.out, person, overrides, seed)
         for seed in options.seeds

@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import octavo
-from common import finish, machine, print_table
+from common import finish, is_override, machine, print_table
 from octavo import Run
 from octavo.corpus.files import Spool, find_files
 from octavo.corpus.pairs import FIELDS, one_line, read_pairs
@@ -206,7 +207,8 @@ def main() -> None:
     parser.add_argument("runs", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seeds", type=int, nargs="*", default=[1])
-    options, overrides = parser.parse_known_args()
+    overrides = [word for word in sys.argv[1:] if is_override(word)]
+    options = parser.parse_args([word for word in sys.argv[1:] if not is_override(word)])
     data = data_folder(options.data)
     val, test = sentences(data, "val"), sentences(data, "test_2016_flickr")
     options.runs.mkdir(parents=True, exist_ok=True)
