@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "train": "octavo.runs.train",
+    "train_for": "octavo.auto.train",
     "replay": "octavo.runs.replay",
     "Run": "octavo.runs.run",
     "Hook": "octavo.runs.hooks",
@@ -37,9 +38,11 @@ __all__ = [
     "replay",
     "study",
     "train",
+    "train_for",
 ]
 
 if TYPE_CHECKING:
+    from octavo.auto.train import train_for
     from octavo.config import load_parts, load_recipe
     from octavo.errors import OctavoError
     from octavo.runs.hooks import Hook

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from octavo.auto.law import Law, shipped_law
 from octavo.auto.promise import Promise, earlier_promises, keep, promise
 from octavo.config import check
 from octavo.errors import InputError
-from octavo.ground.console import Console
+from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
 from octavo.report.promised import audit
 from octavo.runs.clock import FINISH
@@ -29,6 +30,8 @@ LEAST, MOST = 20 / 60, 12 * 60
 """Minutes that can be asked for."""
 MEASURING, MOST_MEASURING = 0.05, 20.0
 """Share of the minutes that steps are timed for, and seconds at most."""
+MOST_READING = 0.5
+"""Share of the minutes that reading may take."""
 QUIET = Console(quiet=True)
 
 
@@ -82,7 +85,7 @@ def foretell(
         refuse_minutes(one)
     console, law = console or QUIET, law or shipped_law()
     before = time.monotonic() - console.started
-    with console.working("looking at the text", None):
+    with console.working("looking at the text", None), reading_within(max(minutes), console):
         facts = survey(text, overrides, console)
     read = time.monotonic() - console.started - before
     threads: int | None = None  # a busy machine may take fewer than it has; the smallest size tells
@@ -105,6 +108,24 @@ def foretell(
         _chosen(facts, speeds, one, each + FINISH * (before + read), law)
         for one, each in zip(minutes, around, strict=True)
     ]
+
+
+@contextmanager
+def reading_within(minutes: float, console: Console) -> Iterator[None]:
+    """Within this, a text must be read in a part of so many minutes; else InputError."""
+    began, share = time.monotonic(), MOST_READING * 60 * minutes
+    console.reading_ends = began + share
+    try:
+        yield
+    except ReadingTooLong as error:
+        known = f" of {error.total / 1e6:,.0f}" if error.total else ""
+        raise InputError(
+            f"The text is too long for {in_minutes(minutes)}: after {duration(share)} no more than "
+            f"{error.done / 1e6:,.0f}{known} MB were read.",
+            remedy="more minutes, or a part of the text",
+        ) from None
+    finally:
+        console.reading_ends = None
 
 
 def _chosen(

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 PLAIN_SECONDS = 5.0  # between two plain lines of the same work
 
 
+class ReadingTooLong(Exception):
+    """A text that is not read in the time that it was given: `done` of `total` bytes are."""
+
+    def __init__(self, done: int, total: int | None) -> None:
+        super().__init__(f"{done} of {total} bytes")
+        self.done, self.total = done, total
+
+
 class Console:
     """Sentences and progress, to standard error, so that standard output stays clean for results."""
 
@@ -31,6 +39,7 @@ class Console:
         self._line = Line()  # of the work in progress
         self._last_line = 0.0
         self.started = time.monotonic()
+        self.reading_ends: float | None = None  # when reading a text is given up, by the monotonic clock
         self.first_loss_after: float | None = None  # seconds from the start to the first loss that was shown
 
     @property
@@ -93,7 +102,9 @@ class Console:
         self._line.total = total
 
     def read(self, done: int, total: int | None) -> None:
-        """How much of a text is read, in bytes; may be called as often as one likes."""
+        """How much of a text is read, in bytes; may be called as often as one likes. Raises ReadingTooLong."""
+        if self.reading_ends is not None and time.monotonic() > self.reading_ends:
+            raise ReadingTooLong(done, total)
         self._line.total = total
         self._line.move(done, f"{done / 1e6:,.0f} MB")
         if self._last_line:

@@ -1,0 +1,32 @@
+"""Training by minutes: what reading a text may take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import octavo
+from octavo.auto import train as by_minutes
+from octavo.auto.train import foretell, reading_within
+from octavo.errors import InputError
+from octavo.ground.console import Console
+
+
+def test_a_text_that_is_not_read_in_time_is_an_error_with_both_sizes() -> None:
+    console = Console(quiet=True)
+    told = r"after 15 s no more than 5 of 2,000 MB were read"
+    with pytest.raises(InputError, match=told), reading_within(0.5, console):
+        console.read(1_000_000, 2_000_000_000)  # in time
+        console.reading_ends = 0.0
+        console.read(5_000_000, 2_000_000_000)
+    console.read(6_000_000, None)  # and after it all may be read
+
+
+def test_it_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("one line of many\n" * 5000, encoding="utf-8")
+    monkeypatch.setattr(by_minutes, "MOST_READING", -1.0)
+    with pytest.raises(InputError, match="too long for 1 minute"):
+        foretell([text], [1.0])
+    assert octavo.train_for is by_minutes.train_for
