@@ -1,0 +1,226 @@
+"""What the one dial leaves on the table: its choice, beside the best of ten settings made by hand, in the same time.
+
+    python benchmarks/regret.py --texts FOLDER --out runs.jsonl --minutes 0.5 2 [--only NAME] [--speeds]
+    python benchmarks/regret.py --out runs.jsonl --table results/regret.md
+
+Minutes are steps: of each setting the seconds of a step are taken once, on a machine that does nothing else, and kept
+in the file (`--speeds` takes those alone); then it trains as many steps as go into the time, less what reading and
+judging take. So other work does not spoil the figures, only the waiting. What is there already is not done again.
+
+All are judged on the same test split, of which nothing was chosen, by the checkpoint that was best on the validation
+split; among the settings made by hand the best is taken by the test split itself, so the regret is not flattered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import math
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from common import finish, machine, print_table
+from octavo.auto.choose import STEPS_MEASURED, choices
+from octavo.auto.facts import TextFacts, survey
+from octavo.auto.family import SIZES, Size, dropout_for, recipe_of
+from octavo.auto.law import shipped_law
+from octavo.auto.promise import promise
+from octavo.config import check, load_recipe
+from octavo.ground.console import Console
+from octavo.runs.plan import timed
+from octavo.runs.tested import look
+from octavo.runs.train import train
+
+AROUND = 0.1
+"""Share of the time that is no training: reading, judging, the page."""
+QUIET = Console(quiet=True)
+Row = dict[str, Any]
+ALIKE = {"split": "files", "validation": 0.05, "test": 0.05}
+
+
+def by_hand() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Settings that a person would try, without steps, each by name."""
+    for name in ("quick", "minute", "ten-minutes"):
+        yield name, load_recipe(name).model_dump(mode="json")
+    counted = load_recipe("minute").model_dump(mode="json")
+    counted["model"]["counts"] = "kneser-ney"
+    yield "minute, with counts", counted
+    yield "nanoGPT's for a CPU", load_recipe("shakespeare-char-cpu").model_dump(mode="json")
+    words = load_recipe("minute").model_dump(mode="json")
+    yield "minute, byte pairs", words | {"tokenizer": {"kind": "bpe", "size": 1024}}
+    for size in (SIZES[0], SIZES[2], SIZES[3], SIZES[4]):
+        yield f"counts, width {size.width}", recipe_of(size, steps=1)
+
+
+def prepared(tree: dict[str, Any], steps: int) -> dict[str, Any]:
+    """The settings with so many steps, on the split that all share; the tokenizer's characters are those of all."""
+    tree = copy.deepcopy(tree) | ALIKE
+    training = tree["training"]
+    for name in ("passes", "minutes", "patience"):
+        training.pop(name, None)
+    training |= {"steps": steps, "checkpoint_every": 0.1, "precision": "float32", "keep": 1}
+    tree["evaluation"] |= {"every": 0.1}
+    if tree["tokenizer"] == "char" or tree["tokenizer"].get("kind") == "char":
+        tree["tokenizer"] = {"kind": "byte", "characters": 2000}
+    return tree
+
+
+def seconds_of(name: str, tree: dict[str, Any], vocabulary: int, rows: list[Row], out: Path) -> float:
+    """Of a step, from the file or measured now."""
+    for row in rows:
+        if (row["kind"], row["setting"], row["vocabulary"]) == ("speed", name, vocabulary):
+            return row["step_seconds"]
+    found = timed(check(prepared(tree, 1)), vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED)
+    row = {"kind": "speed", "setting": name, "vocabulary": vocabulary, "step_seconds": found["step_seconds"]}
+    add(row, rows, out)
+    return row["step_seconds"]
+
+
+def add(row: Row, rows: list[Row], out: Path) -> None:
+    """Keep a row."""
+    rows.append(row)
+    with out.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print({name: value for name, value in row.items() if name != "kind"}, file=sys.stderr, flush=True)
+
+
+def judged(tree: dict[str, Any], text: Path) -> dict[str, float]:
+    """Bits per byte of a training, on both splits."""
+    with tempfile.TemporaryDirectory(prefix="octavo-regret-") as folder:
+        run = train(tree, text, Path(folder) / "run", quiet=True)
+        found = look(run, QUIET)
+        kept = json.loads((Path(folder) / "run" / "evaluation.json").read_text(encoding="utf-8"))
+    baselines = {name: each for name, each in found["baselines"].items() if "gram" in name}
+    return {
+        "bits": found["bits_per_byte"],
+        "validation_bits": kept["bits_per_byte"],
+        "ngram": min(baselines.values()) * found["bits_per_byte"] / found["loss"],
+    }
+
+
+def one_text(path: Path, minutes: list[float], out: Path, rows: list[Row], *, speeds: bool) -> None:
+    """All that is missing of a text."""
+    facts = survey([path], (), QUIET)
+    hand = dict(by_hand())
+    sizes = {f"counts, width {size.width}": size for size in SIZES}
+    trees = hand | {name: recipe_of(size, steps=1) for name, size in sizes.items()}
+    taken = {
+        name: seconds_of(name, tree, 1024 if "byte pairs" in name else facts.vocabulary, rows, out)
+        for name, tree in trees.items()
+    }
+    if speeds:
+        return
+    there = {(row["text"], row["minutes"], row["setting"]) for row in rows if row["kind"] == "run"}
+    for each in minutes:
+        seconds = 60 * each * (1 - AROUND)
+        chosen = choices(facts, {size: taken[name] for name, size in sizes.items()}, seconds, shipped_law())
+        wanted: dict[str, tuple[dict[str, Any], int, Row]] = {}
+        if chosen:
+            said = promise(each, chosen[0])
+            told = {"promised": said.bits, "within": said.within, "width": chosen[0].size.width}
+            wanted["the dial"] = (chosen[0].recipe(), chosen[0].steps, told)
+        for name, tree in hand.items():
+            steps = int(seconds / taken[name])
+            if steps >= 20:
+                wanted[name] = (with_dropout(tree, name, sizes, steps, facts), steps, {})
+        for name, (tree, steps, told) in wanted.items():
+            if (path.stem, each, name) in there:
+                continue
+            row = {"kind": "run", "text": path.stem, "minutes": each, "setting": name, "steps": steps, **told}
+            add(row | judged(prepared(tree, steps), path), rows, out)
+
+
+def with_dropout(
+    tree: dict[str, Any], name: str, sizes: dict[str, Size], steps: int, facts: TextFacts
+) -> dict[str, Any]:
+    """Of the family's sizes: the dropout that so many passes ask for."""
+    if name not in sizes:
+        return tree
+    passes = steps * sizes[name].step_tokens / facts.train_tokens
+    return recipe_of(sizes[name], steps=steps, dropout=dropout_for(passes))
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """A line for each text and time."""
+    runs = [row for row in rows if row["kind"] == "run"]
+    found = []
+    for text, minutes in sorted({(row["text"], row["minutes"]) for row in runs}, key=lambda x: (x[1], x[0])):
+        here = {row["setting"]: row for row in runs if (row["text"], row["minutes"]) == (text, minutes)}
+        dial = here.pop("the dial", None)
+        if dial is None or not here:
+            continue
+        best = min(here, key=lambda name: here[name]["bits"])
+        nano = here.get("nanoGPT's for a CPU")
+        found.append(
+            {
+                "minutes": minutes,
+                "text": text,
+                "the dial": round(dial["bits"], 3),
+                "promised": f"{dial['promised']:.2f} ± {dial['within']:.2f}",
+                "kept": "yes" if abs(dial["bits"] - dial["promised"]) <= dial["within"] else "no",
+                "best by hand": round(here[best]["bits"], 3),
+                "which": best,
+                "regret": round(dial["bits"] - here[best]["bits"], 3),
+                "n-gram": round(dial["ngram"], 3),
+                "nanoGPT's recipe": round(nano["bits"], 3) if nano else math.nan,
+            }
+        )
+    return found
+
+
+def main() -> None:
+    """The missing runs, or the table; a JSON line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--texts", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, nargs="+", default=[0.5, 2.0, 10.0])
+    parser.add_argument("--only", nargs="+")
+    parser.add_argument("--speeds", action="store_true", help="take the seconds of steps alone")
+    parser.add_argument("--table", type=Path, help="write the page of what is there")
+    given = parser.parse_args()
+    lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
+    rows = [json.loads(line) for line in lines]
+    if given.texts:
+        for path in sorted(given.texts.iterdir()):
+            if not given.only or path.stem in given.only:
+                one_text(path, given.minutes, given.out, rows, speeds=given.speeds)
+    lines = table(rows)
+    if lines:
+        print_table(lines)
+    regrets = [line["regret"] for line in lines]
+    summary = {
+        "cases": len(lines),
+        "median_regret": statistics.median(regrets) if regrets else None,
+        "worst_regret": max(regrets, default=None),
+        "promises_kept": sum(line["kept"] == "yes" for line in lines),
+    }
+    if given.table and lines:
+        given.table.write_text(page(lines, summary), encoding="utf-8")
+    finish({"machine": machine(), **summary, "rows": lines})
+
+
+def page(lines: list[Row], summary: dict[str, Any]) -> str:
+    """The page of results."""
+    heads = list(lines[0])
+    here = machine()
+    body = "\n".join("| " + " | ".join(str(line[head]) for head in heads) + " |" for line in lines)
+    return (
+        f"# The dial beside settings made by hand\n\n{__doc__ or ''}\n"
+        f"Taken on {here['cores']} cores of {here['processor']}, torch {here['torch']}. Bits per byte of the "
+        "test split; the dial's choice is by the shipped law alone, without earlier promises. nanoGPT's recipe is "
+        "trained by Octavo, which takes its steps faster than nanoGPT does.\n\n"
+        f"Regret: {summary['median_regret']:.3f} in the median, {summary['worst_regret']:.3f} at worst, of "
+        f"{summary['cases']} cases; promises kept: {summary['promises_kept']}.\n\n"
+        f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n{body}\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
