@@ -1,8 +1,10 @@
-"""The compiled model beside the eager one."""
+"""The compiled model beside the eager one, and when there is one."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
+from octavo.training.compiling import LONG, compiled, compiles
 from octavo.training.runtime import device_check
 
 
@@ -23,3 +26,36 @@ def test_compiled_equals_eager() -> None:
     window = torch.arange(2 * 17).remainder(11).view(2, 17)
     probe = Batch(window[:, :-1].contiguous(), window[:, 1:].contiguous())
     assert device_check(model, probe, torch.device("cpu"), transform=torch.compile) is None
+
+
+def test_long_runs_on_a_gpu_are_compiled_where_nothing_is_said() -> None:
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    assert compiles("auto", gpu, steps=LONG) and not compiles("auto", gpu, steps=LONG - 1)
+    assert not compiles("auto", cpu, steps=10**6)
+    assert compiles(True, cpu, steps=1) and not compiles(False, gpu, steps=10**6)
+
+
+def test_a_twin_compiled_by_blocks_has_the_same_weights_and_leaves_the_model_as_it_is() -> None:
+    model = build_model(GPTConfig(layers=2, width=32, heads=2, context=16), vocab_size=11, seed=0)
+    twin = compiled(model, torch.device("cuda"))
+    pairs = zip(model.named_parameters(), twin.named_parameters(), strict=True)
+    assert all(name == other and one is same for (name, one), (other, same) in pairs)
+    assert all(one is same for one, same in zip(model.buffers(), twin.buffers(), strict=True))
+    translated = [each._compiled_call_impl is not None for each in (*model.blocks, *twin.blocks)]
+    assert translated == [False, False, True, True]
+
+
+def test_optimizers_are_made_without_torchs_compiler() -> None:
+    """Its import takes a second."""
+    code = """
+import sys, torch
+from octavo.training.optimizers import MuonConfig
+from octavo.model.build import build_model
+from octavo.model.gpt_config import GPTConfig
+model = build_model(GPTConfig(layers=1, width=8, heads=1, context=4), vocab_size=5, seed=0)
+for optimizer in MuonConfig().build(model):
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.zero_grad()
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
