@@ -14,6 +14,8 @@ from typing import Any
 
 # Instruction sets that decide how fast matrix products are.
 FLAGS = ("fma", "avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "asimd", "bf16", "sve")
+T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+"""Student's t for 95 % intervals of a mean over so many seeds."""
 
 
 def machine() -> dict[str, Any]:
@@ -60,6 +62,14 @@ def load() -> float | None:
 def spread(values: Sequence[float]) -> dict[str, float]:
     """Median, smallest and largest of repeated figures."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "n": len(values)}
+
+
+def mean(values: Sequence[float], digits: int = 2) -> str:
+    """With its 95 % interval over seeds, where there are several."""
+    said = f"{statistics.mean(values):.{digits}f}"
+    if len(values) not in T95:
+        return said
+    return f"{said} ± {T95[len(values)] * statistics.stdev(values) / len(values) ** 0.5:.{digits}f}"
 
 
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:

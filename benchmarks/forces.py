@@ -11,14 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import octavo
-from common import finish, is_override, machine
+from common import finish, is_override, machine, mean
 from octavo.ground.console import Console
 
 MOST = 10**9
@@ -28,8 +27,6 @@ Found = dict[tuple[int, str], dict[str, Any]]
 """Evaluations by seed and person."""
 
 MODEL = "this model"
-T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""Student's t for 95 % intervals of a mean over so many seeds."""
 SHOWN = ("nll", "crps", "energy", "rmse", "mase")
 
 
@@ -47,13 +44,6 @@ def rows_of(one: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The scores of each predictor at each horizon; the period of the seasonal one differs between persons."""
     found = one["forecast"]["predictors"].items()
     return {"seasonal naive" if name.startswith("seasonal") else name: rows for name, rows in found}
-
-
-def mean(values: Sequence[float]) -> str:
-    """With its 95 % interval over seeds."""
-    if len(values) not in T95:
-        return f"{np.mean(values):.2f}"
-    return f"{np.mean(values):.2f} ± {T95[len(values)] * np.std(values, ddof=1) / len(values) ** 0.5:.2f}"
 
 
 def table(found: Found) -> list[str]:

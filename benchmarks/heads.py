@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,13 @@ import torch
 from torch import Tensor
 
 import octavo
-from common import finish, machine, print_table
+from common import finish, machine, mean, print_table
 from octavo.config.parts import parts
 from octavo.ground.console import Console
 from octavo.model.heads import VectorOutputConfig
 from octavo.synthesis.dynamics import Switching, normal_log_density
 
 WORLDS = ("linear", "switching")
-T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""Student's t for 95 % intervals of a mean over so many seeds."""
 OURS = (
     "training.steps=500",
     "model.layers=1",
@@ -136,13 +133,12 @@ def row_of(world: str, head: str, found: list[dict[str, Any]]) -> dict[str, Any]
     """A head's losses beside the optimum."""
     losses, optimum = [one["val_loss"] for one in found], found[0]["source_entropy"]
     over = [100 * (loss / optimum - 1) for loss in losses]
-    half = T95[len(over)] * statistics.stdev(over) / math.sqrt(len(over)) if len(over) > 1 else math.nan
     return {
         "world": world,
         "head": head,
-        "nats per step": f"{statistics.mean(losses):.3f}",
+        "nats per step": mean(losses, 3),
         "optimum": f"{optimum:.3f}",
-        "above it": f"{statistics.mean(over):.2f} ± {half:.2f} %",
+        "above it": f"{mean(over)} %",
         "best simple predictor": f"{min(one['loss'] for one in found[0]['baselines'].values()):.3f}",
     }
 

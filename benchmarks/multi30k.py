@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import octavo
-from common import finish, is_override, machine, print_table
+from common import finish, is_override, machine, mean, print_table
 from octavo import Run
 from octavo.corpus.files import Spool, find_files
 from octavo.corpus.pairs import FIELDS, one_line, read_pairs
@@ -41,8 +40,6 @@ AVERAGED = (1, 2, 4, 8)
 BEAMS = (1, 5)
 CHECKPOINTS = 40
 """Of a run; that many stay, so that BLEU can be told by the time that training had."""
-T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""Student's t for 95 % intervals of a mean over so many seeds."""
 
 
 @dataclass(frozen=True)
@@ -153,13 +150,6 @@ def measured(out: Path, val: Text, test: Text, kept: Kept) -> dict[str, Any]:
             if pair[0] != pair[1]
         },
     }
-
-
-def mean(values: Sequence[float]) -> str:
-    """With its 95 % interval over seeds."""
-    if len(values) not in T95:
-        return f"{statistics.mean(values):.2f}"
-    return f"{statistics.mean(values):.2f} ± {T95[len(values)] * statistics.stdev(values) / len(values) ** 0.5:.2f}"
 
 
 def row(system: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from common import finish, machine, print_table
-
-T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
-"""Student's t for 95 % intervals of a mean over so many seeds."""
+from common import finish, machine, mean, print_table
 
 
 def evaluated(recipe: str, seed: int, folder: Path, text: str | None) -> dict[str, Any]:
@@ -35,14 +31,6 @@ def evaluated(recipe: str, seed: int, folder: Path, text: str | None) -> dict[st
     return json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
 
 
-def mean(values: list[float]) -> str:
-    """With its 95 % interval over seeds."""
-    if len(values) not in T95:
-        return f"{statistics.mean(values):.3f}"
-    half = T95[len(values)] * statistics.stdev(values) / len(values) ** 0.5
-    return f"{statistics.mean(values):.3f} ± {half:.3f}"
-
-
 def rows_of(recipe: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The model, then what simpler means reach, from best to worst; in nats per record and bits per symbol."""
     records = found[0]["records"]
@@ -50,7 +38,11 @@ def rows_of(recipe: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     bits = records["nats"] / records["bits_per_symbol"]  # nats per record for a bit per symbol
     nats = [one["records"]["nats"] for one in found]
     rows = [
-        (f"model, {len(found)} seeds", mean(nats), mean([one["records"]["bits_per_symbol"] for one in found]))
+        (
+            f"model, {len(found)} seeds",
+            mean(nats, 3),
+            mean([one["records"]["bits_per_symbol"] for one in found], 3),
+        )
     ]
     others = {
         name: one["loss"] * tokens for name, one in found[0]["baselines"].items() if one["loss"] is not None

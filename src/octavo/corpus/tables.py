@@ -126,9 +126,9 @@ def _text(path: Path) -> Table:
     body, numbers = rows[titled:], [number for number, _ in kept[titled:]]
     for row, number in zip(body, numbers, strict=True):
         if len(row) != len(names):
+            cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
             raise CorpusError(
-                f"{path}, line {number}: {len(row)} cells, where the first line has {len(names)} "
-                f"({_listed(names)}).",
+                f"{path}, line {number}: {cells}, where the first line has {len(names)} ({_listed(names)}).",
                 remedy="as many cells in every line, parted by tabs, commas, semicolons or spaces",
             )
     if not body:

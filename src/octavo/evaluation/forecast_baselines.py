@@ -183,7 +183,8 @@ def period_of(series: Sequence[np.ndarray], longest: int) -> int | None:
     total = np.zeros(longest + 1)
     for rows in series:
         for channel in rows.T:
-            held = np.nan_to_num(channel - np.nanmean(channel))
+            known = channel[~np.isnan(channel)]
+            held = np.nan_to_num(channel - (known.mean() if len(known) else 0.0))
             if len(held) <= longest or not held.any():
                 continue
             size = 2 * len(held)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.config import Recipe, apply_override, check, cleaning_steps, recipe_tree
+from octavo.config import Recipe, check, cleaning_steps, recipe_tree
 from octavo.corpus import Document, Source
 from octavo.corpus.documents import trimmed
 from octavo.corpus.leaks import LeakCheck, find_leaks
@@ -21,7 +21,7 @@ from octavo.errors import InputError
 from octavo.ground.cache import default_cache
 from octavo.ground.console import Console
 from octavo.ground.output import Output
-from octavo.runs.data import Paths, absolute, build_source, corpus_of
+from octavo.runs.data import Paths, build_source, fill
 
 SEPARATOR = "<|endoftext|>"
 
@@ -39,12 +39,9 @@ def corpus_recipe(
         found = recipe_tree(recipe)
         wanted = ("seed", "corpus", "cleaning", "split", "validation", "test")
         tree = {key: found[key] for key in wanted if key in found}
-    if text is not None:
-        tree["corpus"] = corpus_of(tree.get("corpus"), absolute(text))
     if steps is not None:
         tree["cleaning"] = cleaning_steps(steps)
-    for override in overrides:
-        apply_override(tree, override)
+    fill(tree, text, overrides)
     checked = check(tree)
     if checked.lacks_text:
         raise InputError(

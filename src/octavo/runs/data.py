@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from octavo.config import PartConfig, Recipe
+from octavo.config import PartConfig, Recipe, apply_override, override_words
 from octavo.corpus import Source
 from octavo.corpus.catalogue import NAMED
 from octavo.corpus.cleaning import Cleaned, StepConfig
@@ -65,6 +65,23 @@ def absolute(text: Paths) -> list[str]:
 
 FROM_FILES = ("files", "pairs", "series", "images")
 """Sources whose paths `--text` names."""
+
+
+def fill(tree: dict[str, Any], text: Paths | None, overrides: Iterable[str] | Mapping[str, Any]) -> None:
+    """Put files and overrides into a recipe's tree. An override may take another kind of corpus, which reads the same
+    files."""
+    if text is not None:
+        tree["corpus"] = corpus_of(tree.get("corpus"), absolute(text))
+    for override in override_words(overrides):
+        apply_override(tree, override)
+    if text is not None and lacks_paths(tree["corpus"]):
+        tree["corpus"] = corpus_of(tree["corpus"], absolute(text))
+
+
+def lacks_paths(given: Any) -> bool:
+    """Whether a tree's corpus reads files, and names none."""
+    given = {"kind": given} if isinstance(given, str) else given
+    return isinstance(given, dict) and given.get("kind", "files") in FROM_FILES and "paths" not in given
 
 
 def corpus_of(given: Any, paths: list[str]) -> dict[str, Any]:

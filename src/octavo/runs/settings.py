@@ -9,17 +9,15 @@ from typing import Any
 from octavo.config import (
     DEFAULT_RECIPE,
     Recipe,
-    apply_override,
     check,
     default_said,
     flatten,
-    override_words,
     recipe_tree,
     stored_recipe,
 )
 from octavo.errors import ConfigError, InputError
 from octavo.ground.console import Console
-from octavo.runs.data import FROM_FILES, Paths, absolute, corpus_of
+from octavo.runs.data import Paths, fill
 from octavo.runs.folder import RunFolder
 from octavo.runs.start import default_tree, named_by, with_start
 
@@ -61,12 +59,7 @@ def resolve(
     Of a run that starts from another, model and tokenizer are that one's (see `runs.start`).
     """
     tree = recipe_tree(recipe)
-    if text is not None:
-        tree["corpus"] = corpus_of(tree.get("corpus"), absolute(text))
-    for override in override_words(overrides):
-        apply_override(tree, override)
-    if text is not None and tree["corpus"] in (*FROM_FILES, *({"kind": kind} for kind in FROM_FILES)):
-        tree["corpus"] = corpus_of(tree["corpus"], absolute(text))  # the override took another kind
+    fill(tree, text, overrides)
     resolved = check(with_start(tree, earlier))
     if needs_text and resolved.lacks_text:
         raise InputError(

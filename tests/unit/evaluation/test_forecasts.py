@@ -110,6 +110,12 @@ def test_a_period_is_found() -> None:
     assert period_of([np.linspace(0, 1, 50)[:, None]], 3) is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_channel_that_somebody_lacks_has_no_say_in_the_period() -> None:
+    wave = np.sin(np.arange(600) / 25 * 2 * np.pi)
+    assert period_of([np.stack([wave, np.full(600, np.nan)], axis=1)], 60) == 25
+
+
 def test_the_chance_of_zeros_is_counted() -> None:
     before = np.array([[1.0], [1.0], [0.0], [0.0]] * 50)
     truth = np.array([[2.0], [0.0], [0.0], [0.0]] * 50)

@@ -9,7 +9,7 @@ import pytest
 
 from octavo.config import Recipe, check
 from octavo.dataset.batches import Batches
-from octavo.runs.data import in_steps, total_steps, wanted_steps
+from octavo.runs.data import fill, in_steps, total_steps, wanted_steps
 
 TOKENS = 1_000
 
@@ -76,3 +76,18 @@ def test_other_periods_are_what_they_were() -> None:
     found = in_steps(recipe, batches, 80)
     assert found.evaluation.every == batches.steps_per_epoch
     assert (found.training.checkpoint_every, found.sampling.every) == (250, 0)
+
+
+@pytest.mark.parametrize("corpus", ["digits", "files", {"kind": "images", "levels": 2, "paths": ["/old"]}])
+def test_another_kind_of_corpus_reads_the_same_files(corpus: Any) -> None:
+    tree = {"corpus": corpus}
+    fill(tree, "/a.tsv", ["corpus.kind=pairs", "corpus.ratio=4"])
+    assert tree == {"corpus": {"kind": "pairs", "ratio": 4, "paths": ["/a.tsv"]}}
+
+
+def test_overrides_may_name_other_files_or_none() -> None:
+    named, made_up = {"corpus": "files"}, {"corpus": "files"}
+    fill(named, "/a.txt", ["corpus={kind: files, paths: [/b.txt]}"])
+    fill(made_up, "/a.txt", ["corpus={kind: dynamics, rows: 500}"])
+    assert named["corpus"] == {"kind": "files", "paths": ["/b.txt"]}
+    assert made_up["corpus"] == {"kind": "dynamics", "rows": 500}

@@ -1,0 +1,109 @@
+"""The demos of pairs and of numbers, over seeds: how far from the floor they end, and how often attention errs.
+
+    python benchmarks/demos.py RUNS [--seeds 3]
+
+A run that stands in RUNS already is read, so a script that was stopped goes on where it was. The seed is that of
+weights and batches; the data, and what of them is held out, are the same for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from common import finish, machine, mean, print_table
+from symbols import evaluated
+
+MODEL = "this model"
+Row = dict[str, Any]
+
+
+def floors(recipe: str, found: list[Row]) -> Row:
+    """The loss beside the least that is possible, and beside the best simple predictor."""
+    losses, floor = [one["val_loss"] for one in found], found[0]["source_entropy"]
+    simple = {name: one["loss"] for name, one in found[0]["baselines"].items() if one["loss"] is not None}
+    best = min(simple, key=simple.__getitem__)
+    return {
+        "recipe": recipe,
+        "loss": mean(losses, 3),
+        "floor": f"{floor:.3f}",
+        "above it": f"{mean([100 * (loss / floor - 1) for loss in losses])} %",
+        "best simple predictor": f"{simple[best]:.3f} ({best})",
+    }
+
+
+def alignments(found: list[Row]) -> list[Row]:
+    """How often each way to align errs, against the true alignment."""
+    errors = [one["translations"]["alignment"]["error_rates"] for one in found]
+    return [
+        {"alignment by": way, "error rate": f"{mean([100 * one[way] for one in errors])} %"}
+        for way in errors[0]
+    ]
+
+
+def translations(found: list[Row]) -> list[Row]:
+    """BLEU of held-out pairs by each way to search."""
+    ways = [
+        {
+            (way["beams"], way["length_penalty"]): way["bleu"]["score"]
+            for way in one["translations"]["scores"]["ways"]
+        }
+        for one in found
+        if one["translations"].get("scores")
+    ]
+    return [
+        {"beams": way[0], "length penalty": way[1], "BLEU": mean([one[way] for one in ways])}
+        for way in (sorted(ways[0]) if ways else [])
+    ]
+
+
+def ahead(found: list[Row]) -> list[Row]:
+    """Of the model and the best simple predictor, by CRPS, at each horizon."""
+    rows = []
+    for place, horizon in enumerate(found[0]["forecast"]["horizons"]):
+        scores = [
+            {name: ones[place] for name, ones in one["forecast"]["predictors"].items()} for one in found
+        ]
+        best = min((name for name in scores[0] if name != MODEL), key=lambda name: scores[0][name]["crps"])
+        rows += [
+            {
+                "steps ahead": str(horizon),
+                "by": name,
+                **{key.upper(): mean([one[name][key] for one in taken], 3) for key in ("nll", "crps")},
+                **{
+                    f"in {level} %": mean([100 * one[name]["coverage"][level] for one in taken], 1)
+                    for level in ("50", "95")
+                },
+            }
+            for name, taken in ((MODEL, scores), (best, scores[:1]))  # the simple ones have no seed
+        ]
+    return rows
+
+
+def main() -> None:
+    """Train what is missing, and print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    pairs, numbers = (
+        [evaluated(recipe, seed, given.runs, None) for seed in range(1, given.seeds + 1)]
+        for recipe in ("translate-demo", "forecast-demo")
+    )
+    tables = {
+        "floors": [floors("translate-demo", pairs), floors("forecast-demo", numbers)],
+        "alignment": alignments(pairs),
+        "translations": translations(pairs),
+        "ahead": ahead(numbers),
+    }
+    for rows in tables.values():
+        if rows:
+            print_table(rows)
+    finish({"machine": machine(), "tables": tables})
+
+
+if __name__ == "__main__":
+    main()
