@@ -283,3 +283,17 @@ def test_bfloat16_points_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_orthogonalize_leaves_a_zero_gradient_zero() -> None:
     assert torch.equal(orthogonalize(torch.zeros(2, 4, 3)), torch.zeros(2, 4, 3))
+
+
+def test_a_gate_is_pulled_back_the_more_the_less_it_learns_from() -> None:
+    """By a pull that is shared out among the tokens held out for it; nothing else of it decays."""
+    found = {}
+    for length in (20, 200, 2000):
+        counts = {"kind": "kneser-ney", "orders": 3, "hidden": 4}
+        model = build_model(GPTConfig.model_validate({"counts": counts}), vocab_size=V, seed=0)
+        held_out = np.arange(length) % 20 == 0
+        model.take_text(np.arange(length) * 7 % V, held_out)
+        *_, gate = parts("optimizer")["adamw"](gate_decay=25.0).build(model)
+        found[length] = [(group["weight_decay"], group["params"][0].ndim) for group in gate.param_groups]
+    pulls = {length: pull for length, ((pull, ndim), plain) in found.items() if (ndim, *plain) == (2, 0.0, 1)}
+    assert pulls == {20: 5.0, 200: 2.5, 2000: 0.25}

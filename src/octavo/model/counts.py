@@ -76,6 +76,9 @@ class KneserNeyCounts(Counts):
 
     Its predictions are logarithms of probabilities, which are logits that add up to one. They bring no gradient to the
     network. While it trains (`train()`), what was held out is not counted.
+
+    Attributes:
+        gate_tokens: of the training text, held out for the gate to learn from.
     """
 
     def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int) -> None:
@@ -87,6 +90,7 @@ class KneserNeyCounts(Counts):
         kind = torch.int32 if vocab_size > 2**16 else torch.uint16
         self.register_buffer("tokens", torch.empty(0, dtype=kind))
         self._learned: Tables | None = None  # of what was not held out
+        self.gate_tokens = 0
         self.register_load_state_dict_pre_hook(self._make_room)
 
     def gate_parameters(self) -> list[nn.Parameter]:
@@ -107,6 +111,7 @@ class KneserNeyCounts(Counts):
             counted = KneserNey(tokens[~held_out], vocab_size=self.vocab_size, highest=self.orders)
             self._learned = tables_of(counted)
             weights = first_weights(counted, tokens, held_out)
+            self.gate_tokens = int(held_out.sum())
         if not learned:
             self._start(weights)
 

@@ -213,6 +213,11 @@ class GPT(LanguageModel):
         """See the base class."""
         return sum(2 * block.attention.kv_heads * block.attention.head_width for block in self.blocks)
 
+    @property
+    def predicts_untrained(self) -> bool:
+        """See the base class."""
+        return self.counts.before > 0
+
     def new_cache(self, batch: int) -> Cache:
         """An empty cache for `batch` sequences."""
         layers = [

@@ -69,6 +69,11 @@ class LanguageModel(nn.Module):
         """Numbers that a cache keeps of each position."""
         return 0
 
+    @property
+    def predicts_untrained(self) -> bool:
+        """Whether what it predicts before its first step is worth keeping, as counts beside the network are."""
+        return False
+
 
 def blocks_of(model: nn.Module) -> Sequence[nn.Module]:
     """The modules that repeat in a model."""

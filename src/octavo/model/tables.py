@@ -76,3 +76,8 @@ def prepare_for_processes(model: nn.Module) -> None:
 def _asked(model: nn.Module, method: str) -> list[Callable[[], Any]]:
     found = (getattr(module, method, None) for module in model.modules())
     return [each for each in found if each is not None]
+
+
+def gate_tokens(model: nn.Module) -> int:
+    """How many tokens the gates of a model learn from, which has taken its text; 0: it has none."""
+    return sum(getattr(module, "gate_tokens", 0) for module in model.modules())

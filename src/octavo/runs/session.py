@@ -133,8 +133,9 @@ class Session:
         """Train to the end. Raises Interrupted (saved), DivergedError (not saved) or StorageError."""
         recipe, first = self.recipe, self.progress.step
         model = self.compiled()
-        if first == 0 and (recipe.evaluation.initial or recipe.training.start_from):
-            self.evaluate_untrained()
+        candidate = self.model.predicts_untrained and self.own is None
+        if first == 0 and (recipe.evaluation.initial or recipe.training.start_from or candidate):
+            self.evaluate_untrained(candidate=candidate)
         schedule = recipe.training.schedule.build(steps=self.pace.planned)
         loop = training_steps(
             model,
@@ -294,13 +295,17 @@ class Session:
             bad = progress.evaluations_since_best
             self.console.say(f"no better for {bad} evaluations: stopping early at step {info.step}")
 
-    def evaluate_untrained(self) -> None:
-        """A row for step 0, which is no candidate for the best: there is no checkpoint of it."""
+    def evaluate_untrained(self, *, candidate: bool) -> None:
+        """A row for step 0, and where it is a `candidate` for the best, a checkpoint."""
         result = self.measured()
-        row = {"event": "validation", "step": 0, **result.as_dict(), "best": False}
+        row = {"event": "validation", "step": 0, **result.as_dict(), "best": candidate}
+        if candidate:
+            self.progress.best_loss = result.loss
         self.write_row({**row, "seconds": 0.0})
         what = "as it starts" if self.recipe.training.start_from else "untrained"
         self.console.say(f"step 0/{self.steps}  {what}  validation {result}")
+        if candidate and follow(self.folder.best) is None:
+            self.save()
 
     def sample(self, info: StepInfo) -> None:
         """Write the sample files of this step."""

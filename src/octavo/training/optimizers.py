@@ -18,13 +18,17 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from octavo.config.parts import LARGEST, PartConfig, Strict, register
 from octavo.model.kind import block_matrices, trained
-from octavo.model.tables import gate_parameters, sparse_parameters
+from octavo.model.tables import gate_parameters, gate_tokens, sparse_parameters
 from octavo.training.compiling import leave_compiler_out
 from octavo.training.precision import fast_bfloat16
 from octavo.training.sharding import held, part_of, whole
 
 # Newton–Schulz coefficients of Jordan et al. 2024: steep at zero, so five rounds bring all singular values near 1.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
+
+
+MOST_GATE_DECAY = 5.0
+"""Beyond this a gate forgets within a few steps what it learns."""
 
 
 def orthogonalize(matrices: Tensor, *, rounds: int = 5) -> Tensor:
@@ -178,8 +182,12 @@ class OptimizerConfig(PartConfig):
         leave_compiler_out()
         tables, gates = trained(sparse_parameters(model)), trained(gate_parameters(model))
         rows = [RowAdagrad(tables, lr=self.table_rate)] if tables else []
-        mixing = AdamSettings(learning_rate=self.gate_rate, weight_decay=0.0)
+        decay = min(MOST_GATE_DECAY, self.gate_decay / max(1, gate_tokens(model)))
+        mixing = AdamSettings(learning_rate=self.gate_rate, weight_decay=decay)
         return with_base_rates([*self.dense(model), *rows, *([mixing.over(gates)] if gates else [])])
+
+    gate_decay: float = Field(12_000.0, ge=0, le=LARGEST)
+    """Pull of the gate's matrices toward zero, divided by the tokens that it learns from: fewer tell it less."""
 
     @abstractmethod
     def dense(self, model: nn.Module) -> list[Optimizer]:
