@@ -58,7 +58,7 @@ def reward_of(plain: object) -> RewardConfig:
 def stories(model: Any, run: Run, asked: Sequence[Question], count: int, seed: int) -> list[list[Sample]]:
     """What a model writes after each prompt."""
     tokens = room_for(asked, model, run.tokenizer, None)
-    return written(model, run.tokenizer, asked, samples=count, tokens=tokens, seed=seed)
+    return written(model, run.tokenizer, asked, samples=count, tokens=tokens, within=True, seed=seed)
 
 
 def comparisons(run: Run, path: Path, count: int, seed: int) -> float:

@@ -75,7 +75,7 @@ def generated(made: Rollouts, rows: int, seed: int) -> float:
     written = in_order(
         sample
         for sample, _ in Engine(made.base, made.tokenizer).write_each(
-            requests, tokens=made.way.tokens, sampling=Sampling()
+            requests, tokens=made.way.tokens, sampling=Sampling(), within=True
         )
     )
     return sum(len(sample.ids) for sample in written) / (time.process_time() - begin)

@@ -109,15 +109,19 @@ def test_it_stands_beneath_the_ceiling_beside_others(
     other, asked = tmp_path / "ipo", ("--reward", "question", "--texts", "16")
     assert tune(octavo, finished, other, pairs, "objective.form=ipo").code == 0
     refused(octavo("tune", "judge", tuned), "No reward taught", "--reward KIND")
-    refused(octavo("tune", "judge", tuned, *asked, "--beside", other), "was not judged yet")
-    assert octavo("tune", "judge", other, *asked).code == 0
-    judged = octavo("tune", "judge", tuned, *asked, "--beside", other, "--json")
+    judged = octavo("tune", "judge", tuned, other, *asked, "--json")
+    assert judged.code == 0, judged.err
     found = json.loads(judged.out)
-    assert found["learned_from"] == "dpo" and found["tuned"]["kl"]["mean"] > 0, judged.err
-    page = (tuned / "report" / "tuning.html").read_text(encoding="utf-8")
-    assert "<!-- ipo " in page and "<!-- tuned " in page and "On the way" not in page
-    wrong = ("--reward", "{kind: length, least: 2}", "--texts", "16", "--beside", other)
-    refused(octavo("tune", "judge", tuned, *wrong), "judged by another reward")
+    assert found["seeds"] is None, "the same seed from the same start, tuned in two ways"
+    for run in (tuned, other):
+        figures = found["runs"][str(run)]
+        assert figures["learned_from"] == "dpo" and figures["tuned"]["kl"]["mean"] > 0
+        page = (run / "report" / "tuning.html").read_text(encoding="utf-8")
+        assert all(f"<!-- {sign} " in page for sign in ("● " + run.name,)) and "On the way" not in page
+        assert "<!-- ■ " in page
+    assert found["runs"][str(tuned)]["base"] == found["runs"][str(other)]["base"]
+    refused(octavo("tune", "judge", tuned, tuned, *asked), "named twice")
+    refused(octavo("tune", "judge"), "Which run")
     refused(octavo("tune", "judge", finished, *asked), "not tuned by a reward")
 
 

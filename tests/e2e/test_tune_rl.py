@@ -76,6 +76,23 @@ def test_the_rows_and_the_page_tell_what_happened(octavo: Octavo, tuned: Path) -
     assert cost["before"] and cost["after"] and cost["before"] != cost["after"]
 
 
+@pytest.mark.slow
+def test_seeds_are_judged_together(octavo: Octavo, base: Path, tuned: Path, tmp_path: Path) -> None:
+    others = [tmp_path / "one", tmp_path / "two"]
+    for seed, out in enumerate(others, 1):
+        assert tune(octavo, base, out, f"seed={seed}").code == 0
+    judged = octavo("tune", "judge", tuned, *others, "--texts", "32", "--json")
+    found = json.loads(judged.out)
+    wins = [run["win_rate"]["mean"] for run in found["runs"].values()]
+    seeds = found["seeds"]["wins"]
+    assert seeds["each"] == pytest.approx(wins) and seeds["low"] <= seeds["mean"] <= seeds["high"]
+    said = octavo("tune", "judge", tuned, *others, "--texts", "32")
+    assert "Over 3 seeds and 1 prompt (" in said.out, said.err
+    other = tmp_path / "question"
+    assert tune(octavo, base, other, "objective.reward=question", "seed=3", "training.steps=2").code == 0
+    refused(octavo("tune", "judge", tuned, other), "taught by different rewards", "--reward KIND")
+
+
 def test_a_reward_of_ones_own_fails_now_and_then_and_the_budget_stops(
     octavo: Octavo, base: Path, tmp_path: Path
 ) -> None:

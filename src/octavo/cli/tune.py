@@ -7,8 +7,9 @@ from cyclopts import App
 from octavo.cli.tune_best import best_command
 from octavo.cli.tune_ceiling import ceiling_command
 from octavo.cli.tune_dpo import dpo_command
+from octavo.cli.tune_judge import judge_command
 from octavo.cli.tune_reward import reward_command
-from octavo.cli.tune_rl import judge_command, rl_command
+from octavo.cli.tune_rl import rl_command
 from octavo.cli.tune_sft import sft_command
 
 tune_command = App(

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
-from octavo.cli.common import (
-    Json,
-    Overrides,
-    RunPath,
-    complain,
-    print_json,
-    show,
-    show_text,
-    split_recipe,
-)
+from octavo.cli.common import Overrides, complain, show_text, split_recipe
 from octavo.cli.tune_ceiling import RewardName
+from octavo.cli.tune_judge import Texts, judged
 from octavo.errors import InputError
-
-if TYPE_CHECKING:
-    from octavo.tuning.yardstick import Verdict
-
-Texts = Annotated[
-    int,
-    Parameter(
-        help="Texts of each model that are judged in the end, over all prompts.",
-        validator=validators.Number(gte=16),
-    ),
-]
 
 
 def rl_command(
@@ -82,7 +62,7 @@ def rl_command(
             return 0
         run = train(tree, None, out or free_name(Path(recipe).stem), overwrite=overwrite, quiet=quiet)
     show_text(f"report: {run.report}")
-    return _judged(run.path, None, texts, Console(quiet=quiet), json=False)
+    return judged([run.path], None, texts, Console(quiet=quiet), json=False)
 
 
 def _tree(
@@ -106,68 +86,3 @@ def _tree(
     for override in overrides:
         apply_override(tree, override)
     return tree
-
-
-def judge_command(
-    run: RunPath,
-    *,
-    reward: RewardName | None = None,
-    beside: Annotated[
-        list[Path] | None,
-        Parameter(
-            help="Other runs from the same start, judged by the same reward before, to draw beside it."
-        ),
-    ] = None,
-    texts: Texts = 1024,
-    json: Json = False,
-) -> int:
-    """Measure again what a tuned run reached and cost, also by another reward than the one that taught it.
-
-    A run that learned from conversations or preferences is judged too: it is asked what these ask.
-
-    For example:
-
-    octavo tune judge runs/happy
-
-    octavo tune judge runs/happy --reward pidgin --json
-
-    octavo tune judge runs/better --reward wishes --beside runs/rl --beside runs/best-of-8
-    """
-    from octavo.ground.console import Console
-
-    return _judged(run, reward, texts, Console(quiet=json), json=json, beside=beside or ())
-
-
-def _judged(
-    path: Path,
-    reward: str | None,
-    texts: int,
-    console: object,
-    *,
-    json: bool,
-    beside: Sequence[Path] = (),
-) -> int:
-    from octavo.ground.console import Console
-    from octavo.runs.run import Run
-    from octavo.tuning.page import write_page
-    from octavo.tuning.rewards.named import named_reward
-    from octavo.tuning.yardstick import judged_before, measure
-
-    assert isinstance(console, Console)
-    config, said = named_reward(reward) if reward is not None else (None, [])
-    for sentence in said:
-        complain(sentence)
-    run = Run.open(path)
-    others = [judged_before(other, run, config) for other in beside]
-    verdict = measure(run, gold=config, texts=texts, console=console)
-    page = write_page(run, verdict, others)
-    print_json(verdict.figures) if json else _show(verdict, page)
-    return 0
-
-
-def _show(verdict: Verdict, page: Path) -> None:
-    for why, count in verdict.figures["failed_rewards"].items():
-        complain(f"warning: the reward {why}: {count} texts have none")
-    for sentence in verdict.sentences:
-        show(sentence)
-    show_text(f"tuning: {page}")

@@ -138,11 +138,13 @@ class Engine:
         sampling: Sampling,
         stop: Sequence[str] = (),
         slots: int | None = None,
+        within: bool = False,
         decoder: type[Decoder] | None = None,
     ) -> Iterator[tuple[Sample, str]]:
         """The same for several prompts and seeds; each text is the same, to the bit, as it would be alone.
 
-        `slots`: how many at once at most, where memory allows it; the others wait until one has ended.
+        `slots`: how many at once at most, where memory allows it; the others wait until one has ended. `within`: a
+        text ends where the context is full after its own prompt, so that all of it can be scored at once.
         """
         self._refuse_beyond_memory(len(requests), tokens=tokens)
         if not requests:
@@ -157,7 +159,7 @@ class Engine:
                 prompt,
                 Sample(one.index, number=number),
                 seed=one.seed,
-                tokens=tokens,
+                tokens=min(tokens, self.model.context + 1 - len(prompt)) if within else tokens,
                 stop=stop,
                 referee=self.referee,
             )

@@ -63,12 +63,17 @@ def check(
 
 
 def first_fault(text: str) -> int | None:
-    """Where a story's first sentence ends that is no good pidgin by itself, in characters; None where all that are
-    whole are good."""
+    """Where the first word ends, in characters, that is no good pidgin after what stands before it: one that nobody
+    knows, one that is wrong after its neighbour, or the mark of a wrong sentence. None where all whole sentences are
+    good."""
     known, begin = frozenset(own_vocabulary()), 0
     for mark in re.finditer(r"[.?]", text):
-        tokens = TOKEN.findall(text[begin : mark.end()])
-        if any(_unknown(tokens, known)) or any(_neighbours(tokens)) or any(_sentence(tokens)):
+        found = list(TOKEN.finditer(text, begin, mark.end()))
+        tokens = [one[0] for one in found]
+        for before, one in zip([None, *tokens], found, strict=False):
+            if any(_unknown([one[0]], known)) or (before and any(wrong_neighbours(before, one[0]))):
+                return one.end()
+        if any(_sentence(tokens)):
             return mark.end()
         begin = mark.end()
     return None

@@ -81,7 +81,14 @@ def best_answers(
     template = ChatTemplate(run.tokenizer)
     tokens = room_for(asked, run.model, run.tokenizer, None)
     texts = written(
-        run.model, run.tokenizer, asked, samples=samples, tokens=tokens, seed=seed, console=console
+        run.model,
+        run.tokenizer,
+        asked,
+        samples=samples,
+        tokens=tokens,
+        within=True,
+        seed=seed,
+        console=console,
     )
     judged = judged_by_prompt(config.build(), asked, texts)
     usable = np.array(

@@ -114,10 +114,12 @@ def written(
     *,
     samples: int,
     tokens: int,
+    within: bool = False,
     seed: int = 0,
     console: Console | None = None,
 ) -> list[list[Sample]]:
-    """What a model writes after each prompt, so many times, drawn as it predicts (temperature 1, nothing left out)."""
+    """What a model writes after each prompt, so many times, drawn as it predicts (temperature 1, nothing left out).
+    `within`: no further than its context leads."""
     console = console or Console(quiet=True)
     requests = [
         TextRequest(asked.prompt, seed, number * samples + index)
@@ -127,7 +129,7 @@ def written(
     found, done = [], 0
     with console.working("writing", len(requests)):
         for sample, _ in Engine(model, tokenizer).write_each(
-            requests, tokens=tokens, sampling=Sampling(), slots=AT_ONCE
+            requests, tokens=tokens, sampling=Sampling(), slots=AT_ONCE, within=within
         ):
             if sample.finish is not None:
                 found.append(sample)

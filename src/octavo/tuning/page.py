@@ -56,6 +56,7 @@ def write_page(run: Run, verdict: Verdict, others: Sequence[Reached] = ()) -> Pa
     page = templates(here).get_template("tuning.html")
     text = page.render(
         name=run.path.name,
+        alone=not others,
         verdict=verdict,
         frontier=inline(plot, "frontier", title="reward against KL"),
         curves=inline(curves_plot(rows), "curves", title="what changed on the way") if rows else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, NamedTuple
 
 from octavo.report.plots import (
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from octavo.report.figure import Plot
 
 
+MARKERS = {"o": "●", "s": "■", "^": "▲", "D": "◆", "v": "▼"}
+"""Of policies in a plot, and the same in their labels."""
+
+LONGEST = 16
+"""Letters of a name in a plot."""
+
+
 class Reached(NamedTuple):
     """A policy in the plot: its KL from the base and its reward, with the reward's interval."""
 
@@ -31,6 +39,11 @@ class Reached(NamedTuple):
     reward: float
     low: float
     high: float
+
+
+def _short(name: str) -> str:
+    """A run's name, as long as there is room beside the plot; a dollar would begin a formula."""
+    return (name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…").replace("$", r"\$")
 
 
 def frontier_plot(
@@ -61,10 +74,10 @@ def frontier_plot(
     if path:
         axes.plot(path["kl"], path["reward"], color=TRAIN, linewidth=1.0, alpha=0.8)
         labels.append(Label(path["reward"][-1], "while it learned", TRAIN))
-    for one in reached:
+    for one, (marker, sign) in zip(reached, cycle(MARKERS.items())):
         error = [[one.reward - one.low], [one.high - one.reward]]
-        axes.errorbar(one.kl, one.reward, yerr=error, color=VALIDATION, marker="o", capsize=3, zorder=5)
-        labels.append(Label(one.reward, f"{one.name} {one.reward:.3g}", VALIDATION))
+        axes.errorbar(one.kl, one.reward, yerr=error, color=VALIDATION, marker=marker, capsize=3, zorder=5)
+        labels.append(Label(one.reward, f"{sign} {_short(one.name)} {one.reward:.3g}", VALIDATION))
     axes.set_xlabel("KL from the base, nats for a text")
     axes.set_ylabel("reward")
     axes.set_title(f"reward: {name}", loc="left", fontsize=9.5, color=INK)

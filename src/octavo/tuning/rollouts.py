@@ -164,7 +164,7 @@ class Rollouts(OwnBatches):
         asked = [self.questions[int(i)] for i in chosen for _ in range(group)]
         requests = [TextRequest(one.prompt, seed, index) for index, one in enumerate(asked)]
         written = Engine(self.model, self.tokenizer).write_each(
-            requests, tokens=self.way.tokens, sampling=Sampling()
+            requests, tokens=self.way.tokens, sampling=Sampling(), within=True
         )
         return asked, in_order(sample for sample, _ in written)
 
@@ -260,7 +260,8 @@ def distinct(texts: Sequence[Sequence[int]], n: int) -> float:
 def room_for(
     questions: Sequence[Question], model: LanguageModel, tokenizer: Tokenizer, wanted: int | None
 ) -> int:
-    """Tokens that a text may have: as many as asked for, or as fit after the longest prompt.
+    """Tokens that a text may have: as many as asked for, or as the context has; those that do not fit after its own
+    prompt are left out (`Engine.write_each`, `within`).
 
     Raises InputError where a prompt leaves no room, or not as much as asked for.
     """
@@ -273,4 +274,4 @@ def room_for(
             f"{wanted or 1} are asked for.",
             remedy=f"objective.tokens={room}" if room > 0 else "shorter prompts",
         )
-    return wanted or room
+    return wanted or model.context

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,10 @@ from octavo.errors import InputError
 from octavo.evaluation.stored import Evaluation
 from octavo.generation import Engine, Sample
 from octavo.ground.console import Console
-from octavo.ground.records import AnyRecord, Number, Record, read_record
+from octavo.ground.records import read_record
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import judges_only, wished
 from octavo.runs.data import build_dataset
-from octavo.runs.folder import RunFolder
 from octavo.runs.run import Run
 from octavo.tuning.ceiling import DRAWS, LEVEL
 from octavo.tuning.measured import Ceiling, ceiling_of, judged_by_prompt, written
@@ -36,27 +34,6 @@ TEXTS = 1024
 """Of each model, over all prompts."""
 SHOWN = 3
 """Pairs of texts on the page."""
-
-
-class Estimated(Record):
-    """A mean with its interval."""
-
-    mean: Number
-    low: Number
-    high: Number
-
-
-class Tuned(Estimated):
-    """The tuned model's reward, and its distance."""
-
-    kl: Estimated
-
-
-class Judgement(Record):
-    """tuning.json, as far as another run's page needs it."""
-
-    reward: AnyRecord
-    tuned: Tuned
 
 
 @dataclass(frozen=True)
@@ -79,6 +56,7 @@ class Verdict:
         figures: everything as plain data, for tuning.json.
         sentences: what it says.
         pairs: texts side by side.
+        tables: of each text (P, M): `wins` against what it started from, `gained` reward, and `kl`.
     """
 
     ceiling: Ceiling
@@ -86,6 +64,7 @@ class Verdict:
     figures: dict[str, Any]
     sentences: list[str]
     pairs: list[Pair]
+    tables: dict[str, np.ndarray]
 
 
 def measure(
@@ -95,9 +74,11 @@ def measure(
     texts: int = TEXTS,
     seed: int = 0,
     console: Console | None = None,
+    asked: tuple[Sequence[Question], bool] | None = None,
 ) -> Verdict:
     """Let a tuned run and what it started from write after held-out prompts, and compare. `gold`: the reward that
-    judges, by default the one that taught.
+    judges, by default the one that taught; `asked`: the prompts, and whether they were held
+    out, by default `judging_questions` of the run.
 
     Raises InputError for a run that was not tuned, does not know what it started from, or was taught by no reward where
     none is given.
@@ -108,11 +89,12 @@ def measure(
         raise InputError(f"{run.path} does not know what it started from.", remedy="name the run folder")
     config = gold or objective.reward
     assert isinstance(config, RewardConfig)
-    prompts, held_out = judging_questions(run, objective)
+    prompts, held_out = asked or judging_questions([run], gold, seed=seed)
     each = max(16, texts // len(prompts))
     how: dict[str, Any] = {
         "samples": each,
         "tokens": room_for(prompts, run.model, run.tokenizer, objective.tokens),
+        "within": True,
         "seed": seed,
         "console": console,
     }
@@ -120,9 +102,12 @@ def measure(
     judged = [judged_by_prompt(config.build(), prompts, found) for found in (before, after)]
     ceiling, rewards = ceiling_of(config, judged[0], seed=seed), [one.rewards for one in judged]
     wins = np.where(np.isfinite(rewards[0] + rewards[1]), np.sign(rewards[1] - rewards[0]) / 2 + 0.5, np.nan)
-    tuned: dict[str, Any] = (
-        _mean(rewards[1], seed) | style(after) | {"kl": _mean(distances(run, base, prompts, after), seed)}
-    )
+    tables = {
+        "wins": wins,
+        "gained": rewards[1] - rewards[0],
+        "kl": distances(run, base, prompts, after),
+    }
+    tuned: dict[str, Any] = _mean(rewards[1], seed) | style(after) | {"kl": _mean(tables["kl"], seed)}
     figures: dict[str, Any] = {
         "reward": config.model_dump(mode="json"),
         "learned_from": run.config.objective.kind,
@@ -136,17 +121,25 @@ def measure(
         "bits_per_byte": _cost(run),
         "ceiling": ceiling.as_dict(),
     }
-    reached = Reached("tuned", tuned["kl"]["mean"], *(tuned[key] for key in ("mean", "low", "high")))
+    reached = Reached(run.path.name, tuned["kl"]["mean"], *(tuned[key] for key in ("mean", "low", "high")))
     figures["distance"] = distance(ceiling, reached)
     figures["taught_by"] = taught_by(objective.reward, config, prompts, (before, after), seed)
-    # Of several prompts the first text of each, of one prompt its first texts.
+    pairs = side_by_side(prompts, (before, after), rewards)
+    return Verdict(ceiling, reached, figures, sentences(figures), pairs, tables)
+
+
+def side_by_side(
+    prompts: Sequence[Question], texts: Sequence[Sequence[Sequence[Sample]]], rewards: Sequence[np.ndarray]
+) -> list[Pair]:
+    """Texts of the base and of the tuned model: of several prompts the first of each, of one prompt its first texts."""
+    before, after = texts
+    each = len(before[0])
     places = [(i, 0) if len(prompts) > 1 else (0, i) for i in range(min(SHOWN, max(len(prompts), each)))]
-    pairs = [
+    return [
         Pair(prompts[p].text, before[p][m].text, after[p][m].text, (rewards[0][p, m], rewards[1][p, m]))
         for p, m in places
-        if p < len(prompts)
+        if p < len(prompts) and m < each
     ]
-    return Verdict(ceiling, reached, figures, sentences(figures), pairs)
 
 
 def asking(run: Run, gold: RewardConfig | None) -> PolicyGradientConfig:
@@ -169,29 +162,6 @@ def asking(run: Run, gold: RewardConfig | None) -> PolicyGradientConfig:
     return PolicyGradientConfig.model_validate({"answers": True, "reward": gold.model_dump()})
 
 
-def judged_before(path: Path, run: Run, gold: RewardConfig | None) -> Reached:
-    """Where another run stands that was judged, by its tuning.json. Raises InputError where it has none, where another
-    reward judged, or where it started from something else than `run`."""
-    folder = RunFolder.open(path)
-    if not (folder.path / "tuning.json").is_file():
-        raise InputError(f"{path} was not judged yet.", remedy=f"octavo tune judge {path} --reward KIND")
-    found = read_record(folder.path / "tuning.json", Judgement, of="the run", error=InputError)
-    if found["reward"] != (gold or asking(run, gold).reward).model_dump(mode="json"):
-        raise InputError(
-            f"{path} was judged by another reward.", remedy=f"octavo tune judge {path} --reward …"
-        )
-    starts = [
-        ((one.made_by() if one else None) or {}).get("start_from", {}).get("sha256")
-        for one in (folder, run.folder)
-    ]
-    if starts[0] != starts[1]:
-        raise InputError(
-            f"{path} and {run.path} started from different weights, so they have no ceiling in common."
-        )
-    tuned = found["tuned"]
-    return Reached(folder.path.name, tuned["kl"]["mean"], tuned["mean"], tuned["low"], tuned["high"])
-
-
 def taught_by(
     taught: PartConfig,
     gold: RewardConfig,
@@ -208,19 +178,30 @@ def taught_by(
     return {"reward": taught.model_dump(mode="json"), "base": base, "tuned": tuned}
 
 
-def judging_questions(run: Run, objective: PolicyGradientConfig) -> tuple[Sequence[Question], bool]:
-    """The prompts to judge by, and whether they were held out from the tuning: those that stand only in the validation
-    split, and of wishes combinations that no training has."""
-    dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
-    learned = objective.questions(dataset.train, run.tokenizer)
-    others: Sequence[Question] = ()
-    if run.config.corpus.kind == "wishes":
-        others = [Question.of(one) for one in wished(run.tokenizer, MOST_PROMPTS, seed=run.config.seed)]
-    elif objective.prompts is None and (objective.prompt_ends or objective.answers):
-        others = objective.questions(dataset.validation, run.tokenizer)
-    others = [one for one in others if one not in set(learned)]
-    chosen = fitting(others or learned, run.model.context, objective.tokens)
-    return chosen[:MOST_PROMPTS], bool(others)
+def judging_questions(
+    runs: Sequence[Run], gold: RewardConfig | None, *, seed: int = 0
+) -> tuple[Sequence[Question], bool]:
+    """The prompts to judge runs by, and whether they were held out from the tuning of each: those that stand in a
+    validation split alone, and of wishes combinations that no training has."""
+    learned: dict[Question, None] = {}
+    others: dict[Question, None] = {}
+    objectives = [asking(run, gold) for run in runs]
+    for run, objective in zip(runs, objectives, strict=True):
+        dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
+        learned |= dict.fromkeys(objective.questions(dataset.train, run.tokenizer))
+        found: Sequence[Question] = ()
+        if run.config.corpus.kind == "wishes":
+            found = [Question.of(one) for one in wished(run.tokenizer, MOST_PROMPTS, seed=seed)]
+        elif objective.prompts is None and (objective.prompt_ends or objective.answers):
+            found = objective.questions(dataset.validation, run.tokenizer)
+        others |= dict.fromkeys(found)
+    held_out = [one for one in others if one not in learned]
+    context, room = (
+        min(run.model.context for run in runs),
+        max((objective.tokens or 0) for objective in objectives),
+    )
+    chosen = fitting(held_out or list(learned), context, room or None)
+    return chosen[:MOST_PROMPTS], bool(held_out)
 
 
 def distances(

@@ -86,6 +86,18 @@ def test_each_text_is_what_it_is_alone(
         assert sample.text == "".join(piece for one, piece in pieces if one is sample)
 
 
+def test_a_text_within_the_context_ends_where_its_own_prompt_lets_it() -> None:
+    """Not where the longest prompt among them would."""
+    asked = [TextRequest(prompt, seed) for prompt in ("", "th", "the") for seed in range(8)]
+    written = engine_for().write_each(asked, tokens=14, sampling=SAMPLED, within=True)
+    room = engine_for().model.context + 1
+    samples = in_order(sample for sample, _ in written)
+    for request, sample in zip(asked, samples, strict=True):
+        size = len(engine_for().prompt_ids(request.prompt)) + len(sample.ids)
+        assert size == room if sample.finish == "length" else size <= room
+    assert sum(sample.finish == "length" for sample in samples) > 8
+
+
 def test_nothing_is_computed_for_a_text_that_has_ended() -> None:
     kind = counting(CachedDecoder)
     asked = [TextRequest("th", seed) for seed in range(12)]

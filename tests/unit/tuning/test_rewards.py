@@ -12,6 +12,7 @@ from octavo.config import own
 from octavo.config.parts import registered, restore
 from octavo.errors import ConfigError, InputError
 from octavo.ground.processes import TOLD
+from octavo.synthesis.checker import first_fault
 from octavo.synthesis.storyteller import Storyteller
 from octavo.synthesis.wishes import Wish
 from octavo.tuning.rewards.base import Reward, RewardHolder, judge
@@ -148,8 +149,21 @@ def test_what_a_story_keeps_so_far_is_what_its_beginnings_keep(wish: str) -> Non
     assert found == [Wish.of(wish).kept(STORY[:size]) for size in sizes]
 
 
-def test_pidgin_is_good_until_a_sentence_is_wrong() -> None:
-    reward, end = PidginConfig().build(), STORY.index("happy.") + len("happy.")
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("pip see snail. pip ed happy.", "happy"),  # a tense word needs a verb: known at the word
+        ("pip see snail. pip see zebra and cat.", "zebra"),
+        ("pip see snail. behind tree. pip see cat.", "tree."),  # no verb: known at the sentence's end
+        ("pip see snail. pip ed", None),
+    ],
+)
+def test_a_fault_is_where_it_is_first_known(text: str, wrong: str | None) -> None:
+    assert first_fault(text) == (None if wrong is None else text.index(wrong) + len(wrong))
+
+
+def test_pidgin_is_good_until_a_word_is_wrong() -> None:
+    reward, end = PidginConfig().build(), STORY.index("ed happy.") + len("ed happy")
     found = reward.along("", STORY, [0, end - 1, end, len(STORY)])
     assert found == [1, 1, 0, 0] and reward.early
     both = SumConfig.model_validate(

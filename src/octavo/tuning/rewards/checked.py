@@ -31,7 +31,7 @@ class Pidgin(Reward):
         return float(check(text.strip(), words=self._words).ok)
 
     def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
-        """See the base class: 1 until a sentence is wrong."""
+        """See the base class: 1 until a word is wrong."""
         fault = first_fault(text)
         return [float(fault is None or size < fault) for size in sizes]
 
