@@ -24,7 +24,6 @@ from octavo.training.work import (
     StepOptions,
     Work,
     gradient_norm,
-    repeatable,
     summed,
 )
 from octavo.training.world import World
@@ -67,7 +66,7 @@ class Recorded(Work):
             if "capturable" in group:
                 group["capturable"] = True
 
-    def learn(
+    def learned(
         self, parts: Sequence[Batch[np.ndarray]], *, over: float, step: int
     ) -> tuple[float, float, dict[str, float]]:
         """See the base class."""
@@ -116,7 +115,7 @@ class Recorded(Work):
 
     def said(self, part: Batch[Tensor], step: int) -> Tensor:
         """The same op by op."""
-        with repeatable(self.device):
+        with self.repeatably():
             found = self.backward(part, over=self.over, step=step)
         self.names = list(found)
         self.norm.copy_(gradient_norm(self.parameters))
@@ -134,6 +133,11 @@ class Recorded(Work):
         else:
             self.move()
             self.updated = True
+
+    def forget(self) -> None:
+        """See the base class."""
+        torch._foreach_zero_([held(each.grad) for each in self.parameters if each.grad is not None])
+        self.passes.clear()
 
     def move(self) -> None:
         """Update the weights by the gradients; these are zero then."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from octavo.training.sharding import held, is_part
 from octavo.training.world import ALONE, World
 
 LOSS = "loss"
+NOT_REPEATABLE = "does not have a deterministic implementation"
 
 TAKE_TENSORS = (AdamW, Muon)
 """Optimizers whose rate may be a tensor, which a recorded step reads anew each time."""
@@ -61,7 +63,9 @@ class Work:
         self.parameters = trained(model.parameters())
         self.device = self.parameters[0].device
         self.groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-        if self.device.type == "cuda" and all(isinstance(each, TAKE_TENSORS) for each in optimizers):
+        self.repeats = self.device.type == "cuda"
+        alone = options.world.size == 1
+        if self.repeats and alone and all(isinstance(each, TAKE_TENSORS) for each in optimizers):
             for group in self.groups:
                 group["lr"] = torch.zeros((), device=self.device)
 
@@ -78,13 +82,38 @@ class Work:
     ) -> tuple[float, float, dict[str, float]]:
         """Gradients of the parts' losses, summed and divided by `over`. Returns the loss, the gradient's length and the
         sums of the metrics, over all processes; waits for the device once."""
+        try:
+            return self.learned(parts, over=over, step=step)
+        except RuntimeError as error:
+            if not self.repeats or NOT_REPEATABLE not in str(error):
+                raise
+            told = str(error).partition(NOT_REPEATABLE)[0].strip()
+            warnings.warn(
+                f"This training cannot be repeated to the bit on a GPU, for {told} cannot.", stacklevel=2
+            )
+        self.repeats = False
+        self.forget()
+        return self.learned(parts, over=over, step=step)
+
+    def learned(
+        self, parts: Sequence[Batch[np.ndarray]], *, over: float, step: int
+    ) -> tuple[float, float, dict[str, float]]:
+        """The same once."""
         found, world = [], self.options.world
         whole = torch.full((), over, device=self.device) if self.device.type == "cuda" else over
         for number, part in enumerate(parts, start=1):
             here = part.to(self.device)
-            with repeatable(self.device), gradients_sent(self.model, now=number == len(parts)):
+            with self.repeatably(), gradients_sent(self.model, now=number == len(parts)):
                 found.append(self.backward(here, over=whole, step=step))
         return told(found, self.parameters, world)
+
+    def repeatably(self) -> AbstractContextManager[None]:
+        """On a GPU, as long as that can be done: only kernels that give the same bits again."""
+        return repeatable() if self.repeats else nullcontext()
+
+    def forget(self) -> None:
+        """Let no gradients be left of a step that is taken again."""
+        self.model.zero_grad(set_to_none=True)
 
     def backward(self, part: Batch[Tensor], *, over: float | Tensor, step: int) -> dict[str, Tensor]:
         """Add the gradients of a part's loss; returns what it says, by name, the loss first."""
@@ -120,11 +149,9 @@ def told(
 
 
 @contextmanager
-def repeatable(device: torch.device) -> Iterator[None]:
-    """On a GPU: only kernels that give the same bits again, so that a run that resumes is the same run."""
-    if device.type != "cuda":
-        yield
-        return
+def repeatable() -> Iterator[None]:
+    """Only kernels that give the same bits again, so that a run that resumes is the same run. Raises RuntimeError with
+    NOT_REPEATABLE in it for an operation that has none."""
     before = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
