@@ -1,6 +1,6 @@
 """The demos of pairs and of numbers, over seeds: how far from the floor they end, and how often attention errs.
 
-    python benchmarks/demos.py RUNS [--seeds 3]
+    python benchmarks/demos.py RUNS [--recipes translate-demo] [--seeds 3]
 
 A run that stands in RUNS already is read, so a script that was stopped goes on where it was. The seed is that of
 weights and batches; the data, and what of them is held out, are the same for all.
@@ -9,6 +9,7 @@ weights and batches; the data, and what of them is held out, are the same for al
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,28 +82,28 @@ def ahead(found: list[Row]) -> list[Row]:
     return rows
 
 
+TABLES: dict[str, tuple[Callable[[list[Row]], list[Row]], ...]] = {
+    "translate-demo": (alignments, translations),
+    "forecast-demo": (ahead,),
+}
+
+
 def main() -> None:
     """Train what is missing, and print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", type=Path)
+    parser.add_argument("--recipes", nargs="*", choices=TABLES, default=list(TABLES))
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
-    pairs, numbers = (
-        [evaluated(recipe, seed, given.runs, None) for seed in range(1, given.seeds + 1)]
-        for recipe in ("translate-demo", "forecast-demo")
-    )
-    tables = {
-        "floors": [floors("translate-demo", pairs), floors("forecast-demo", numbers)],
-        "alignment": alignments(pairs),
-        "translations": translations(pairs),
-        "ahead": ahead(numbers),
-    }
-    for rows in tables.values():
-        if rows:
+    document = {}
+    for recipe in given.recipes:
+        found = [evaluated(recipe, seed, given.runs, None) for seed in range(1, given.seeds + 1)]
+        document[recipe] = [[floors(recipe, found)], *(table(found) for table in TABLES[recipe])]
+        for rows in filter(None, document[recipe]):
             print_table(rows)
-    finish({"machine": machine(), "tables": tables})
+    finish({"machine": machine(), "tables": document})
 
 
 if __name__ == "__main__":
