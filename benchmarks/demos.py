@@ -24,13 +24,13 @@ def floors(recipe: str, found: list[Row]) -> Row:
     """The loss beside the least that is possible, and beside the best simple predictor."""
     losses, floor = [one["val_loss"] for one in found], found[0]["source_entropy"]
     simple = {name: one["loss"] for name, one in found[0]["baselines"].items() if one["loss"] is not None}
-    best = min(simple, key=simple.__getitem__)
+    best = min(simple, key=simple.__getitem__, default=None)  # pairs have none
     return {
         "recipe": recipe,
         "loss": mean(losses, 3),
         "floor": f"{floor:.3f}",
         "above it": f"{mean([100 * (loss / floor - 1) for loss in losses])} %",
-        "best simple predictor": f"{simple[best]:.3f} ({best})",
+        "best simple predictor": "–" if best is None else f"{simple[best]:.3f} ({best})",
     }
 
 
