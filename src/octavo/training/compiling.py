@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import sys
 from typing import Literal
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
 
 LONG = 1000  # steps that repay the seconds that compiling a block takes on a GPU
 
@@ -30,20 +28,3 @@ def compiled(model: nn.Module, device: torch.device, *, alone: bool = True) -> n
         for block in stack:
             block.compile()
     return twin
-
-
-def leave_compiler_out() -> None:
-    """Let optimizers be made without torch's compiler, whose import takes as long as that of the rest of torch.
-
-    Torch imports it when these are first called, to tell it that it must not translate them. Where nothing is compiled
-    they can be called as they are; where they are built otherwise than here, nothing changes.
-    """
-    for method in (
-        Optimizer.add_param_group,
-        Optimizer.state_dict,
-        Optimizer.load_state_dict,
-        Optimizer.zero_grad,
-    ):
-        plain = getattr(method, "__wrapped__", None)
-        if plain is not None and "torch._dynamo" not in sys.modules:
-            setattr(plain, "__dynamo_disable", plain)

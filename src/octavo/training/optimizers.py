@@ -19,7 +19,6 @@ from torch.optim import SGD, AdamW, Optimizer
 from octavo.config.parts import LARGEST, PartConfig, Strict, register
 from octavo.model.kind import block_matrices, trained
 from octavo.model.tables import gate_parameters, gate_tokens, sparse_parameters
-from octavo.training.compiling import leave_compiler_out
 from octavo.training.precision import fast_bfloat16
 from octavo.training.sharding import held, part_of, whole
 
@@ -179,7 +178,6 @@ class OptimizerConfig(PartConfig):
 
     def build(self, model: nn.Module) -> list[Optimizer]:
         """The optimizers; the first is the main one."""
-        leave_compiler_out()
         tables, gates = trained(sparse_parameters(model)), trained(gate_parameters(model))
         rows = [RowAdagrad(tables, lr=self.table_rate)] if tables else []
         decay = min(MOST_GATE_DECAY, self.gate_decay / max(1, gate_tokens(model)))

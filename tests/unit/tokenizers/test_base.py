@@ -37,7 +37,9 @@ def test_unknown_kind_lists_the_known_ones(tmp_path):
     ByteTokenizer(documents=True).save(tmp_path)
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"kind": "morse"}))
-    with pytest.raises(TokenizerError, match=r"'morse'.*bpe, byte, char, gpt2, huggingface, separate, symbols, word"):
+    with pytest.raises(
+        TokenizerError, match=r"'morse'.*bpe, byte, char, gpt2, huggingface, separate, symbols, word"
+    ):
         load_tokenizer(tmp_path)
 
 

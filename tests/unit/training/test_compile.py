@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -43,19 +41,3 @@ def test_a_twin_compiled_by_blocks_has_the_same_weights_and_leaves_the_model_as_
     assert all(one is same for one, same in zip(model.buffers(), twin.buffers(), strict=True))
     translated = [each._compiled_call_impl is not None for each in (*model.blocks, *twin.blocks)]
     assert translated == [False, False, True, True]
-
-
-def test_optimizers_are_made_without_torchs_compiler() -> None:
-    """Its import takes a second."""
-    code = """
-import sys, torch
-from octavo.training.optimizers import MuonConfig
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
-model = build_model(GPTConfig(layers=1, width=8, heads=1, context=4), vocab_size=5, seed=0)
-for optimizer in MuonConfig().build(model):
-    optimizer.load_state_dict(optimizer.state_dict())
-    optimizer.zero_grad()
-assert "torch._dynamo" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
