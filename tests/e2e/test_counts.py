@@ -19,7 +19,9 @@ from octavo.generation.cached import CachedDecoder
 from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.model.counts import NETWORK
+from octavo.runs.hooks import Hook
 from octavo.runs.run import Run
+from octavo.runs.train import train as train_here
 from octavo.training.checkpoint_folder import list_checkpoints
 
 COUNTS = "model.counts={kind: kneser-ney, orders: 8, hidden: 8, share: 0.1}"
@@ -64,6 +66,24 @@ def test_what_is_learned_badly_leaves_the_model_that_counts(octavo: Octavo, tmp_
     rows = [row for row in run.folder.rows() if row["event"] == "validation"]
     assert [(row["step"], row["best"]) for row in rows] == [(0, True), (3, False), (6, False)]
     assert run.step == 0 and rows[0]["loss"] < min(row["loss"] for row in rows[1:])
+
+
+def test_stopped_when_only_step_0_is_saved_it_goes_on_to_the_same_bits(
+    octavo: Octavo, counting: Path, tmp_path: Path
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    settings = (COUNTS, "training.keep=100")
+    places = (octavo.folder / "recipe.yaml", octavo.folder / "text.txt", tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        train_here(*places, overrides=settings, quiet=True, hooks=[Hook(1, stop)])
+    assert [each.step for each in list_checkpoints(tmp_path / "run" / "checkpoints")] == [0]
+    done = train(octavo, tmp_path / "run", "--resume")
+    assert done.code == 0, done.err
+    assert results(tmp_path / "run") == results(counting)
+    steps = [row["step"] for row in Run.open(tmp_path / "run").folder.rows() if row["event"] == "validation"]
+    assert steps.count(0) == 1
 
 
 def test_its_page_says_who_predicted_what(octavo: Octavo, counting: Path) -> None:

@@ -87,15 +87,11 @@ def difference(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) 
     found = []
     for half, other in zip(halves, reversed(halves), strict=True):
         pieces = [half[at : at + length] for at in range(0, len(half) - length + 1, length)]
-        chosen = (
-            [pieces[n] for n in np.unique(np.linspace(0, len(pieces) - 1, PARTS).astype(int))]
-            if pieces
-            else []
-        )
-        if chosen and length > 1 and len(other):
-            model = KneserNey(other, vocab_size=vocab_size, highest=order)
-            found += [float(model.losses(piece)[-1]) / math.log(2) for piece in chosen]
-    low, high = (
-        np.percentile(found, (25, 75)) if found else (0.0, 0.0)
-    )  # a title page is no outlier worth counting
+        if not pieces or length < 2 or not len(other):
+            continue
+        model = KneserNey(other, vocab_size=vocab_size, highest=order)
+        chosen = np.unique(np.linspace(0, len(pieces) - 1, PARTS).astype(int))
+        found += [float(model.losses(pieces[number])[-1]) / math.log(2) for number in chosen]
+    # Quartiles, for a title page is no outlier worth counting.
+    low, high = np.percentile(found, (25, 75)) if found else (0.0, 0.0)
     return math.sqrt(2) * float(high - low) / QUARTILES

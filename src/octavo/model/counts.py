@@ -316,8 +316,8 @@ class NoCountsConfig(CountsConfig):
 
 @register("counts")
 class KneserNeyCountsConfig(CountsConfig):
-    """Kneser–Ney n-grams of the training text beside the network, mixed by a gate: never worse than counting. The run
-    holds the training text, and remembers more of it."""
+    """Kneser–Ney n-grams of the training text beside the network, mixed by a gate that begins with what counting knows.
+    The run holds the training text, and remembers more of it."""
 
     kind: Literal["kneser-ney"] = "kneser-ney"
     takes_segments: ClassVar[bool] = True

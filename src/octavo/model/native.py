@@ -41,7 +41,7 @@ PATIENCE = 60.0
 
 
 def native_wanted() -> bool:
-    """Whether the fast ways may be taken that need torch's slow ones only to be compared with."""
+    """Whether fast ways may be taken beside torch's plain ones: these kernels, and what a GPU replays."""
     return os.environ.get("OCTAVO_NATIVE", "1") != "0"
 
 

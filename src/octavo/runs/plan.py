@@ -41,6 +41,7 @@ from octavo.training.fitting import (
 )
 from octavo.training.loop import training_steps
 from octavo.training.recompute import recompute_blocks
+from octavo.training.recorded import UNTIL_REPLAYED
 from octavo.training.runtime import (
     Runtime,
     accelerator,
@@ -242,7 +243,7 @@ def timed(
     teachers: Sequence[Run] = (),
     repeats: int = REPEATS,
 ) -> dict[str, Any]:
-    """Median time of real optimizer steps, on made-up tokens, after one to warm up.
+    """Median time of real optimizer steps, on made-up tokens, after one to warm up, on a GPU some, until they replay.
 
     Where a processor would take long for one, fewer sequences are timed, and the time is scaled up to a whole step.
     """
@@ -268,11 +269,12 @@ def timed(
     probe = batch.to("cpu")
     precision = choose_precision(training.precision, model, probe, device, console.say, objective=objective)
     model.to(device)
+    warm = UNTIL_REPLAYED if device.type == "cuda" else 1
     steps = training_steps(
         model,
         training.optimizer.build(model),
         lambda step, micro: batch,
-        steps=range(repeats + 1),
+        steps=range(repeats + warm),
         seed=recipe.seed,
         schedule=lambda step: 0.0,  # weights stay, so that a recipe that would diverge can be timed too
         objective=objective_of(recipe, teachers, device),
@@ -281,7 +283,7 @@ def timed(
         ),
     )
     marks = [time.perf_counter(), *(time.perf_counter() for _ in steps)]
-    took = statistics.median(after - before for before, after in pairwise(marks[1:]))
+    took = statistics.median(after - before for before, after in pairwise(marks[warm:]))
     seconds = took * whole / (rows * parts)
     return {
         "step_seconds": seconds,

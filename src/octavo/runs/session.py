@@ -134,7 +134,8 @@ class Session:
         recipe, first = self.recipe, self.progress.step
         model = self.compiled()
         candidate = self.model.predicts_untrained and self.own is None
-        if first == 0 and (recipe.evaluation.initial or recipe.training.start_from or candidate):
+        asked = recipe.evaluation.initial or recipe.training.start_from or candidate
+        if first == 0 and asked and self.progress.best_loss == math.inf:  # else a checkpoint of step 0 has it
             self.evaluate_untrained(candidate=candidate)
         schedule = recipe.training.schedule.build(steps=self.pace.planned)
         loop = training_steps(
@@ -299,12 +300,11 @@ class Session:
         """A row for step 0, and where it is a `candidate` for the best, a checkpoint."""
         result = self.measured()
         row = {"event": "validation", "step": 0, **result.as_dict(), "best": candidate}
-        if candidate:
-            self.progress.best_loss = result.loss
         self.write_row({**row, "seconds": 0.0})
         what = "as it starts" if self.recipe.training.start_from else "untrained"
         self.console.say(f"step 0/{self.steps}  {what}  validation {result}")
-        if candidate and follow(self.folder.best) is None:
+        if candidate:
+            self.progress.best_loss = result.loss
             self.save()
 
     def sample(self, info: StepInfo) -> None:

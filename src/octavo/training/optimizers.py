@@ -25,7 +25,6 @@ from octavo.training.sharding import held, part_of, whole
 # Newton–Schulz coefficients of Jordan et al. 2024: steep at zero, so five rounds bring all singular values near 1.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 
-
 MOST_GATE_DECAY = 5.0
 """Beyond this a gate forgets within a few steps what it learns."""
 
@@ -176,6 +175,9 @@ class OptimizerConfig(PartConfig):
     gate_rate: float = Field(0.003, gt=0, le=LARGEST)
     """Step size of the gate that mixes counts with the network, where the model has one."""
 
+    gate_decay: float = Field(12_000.0, ge=0, le=LARGEST)
+    """Pull of the gate's matrices toward zero, divided by the tokens that it learns from: fewer tell it less."""
+
     def build(self, model: nn.Module) -> list[Optimizer]:
         """The optimizers; the first is the main one."""
         tables, gates = trained(sparse_parameters(model)), trained(gate_parameters(model))
@@ -183,9 +185,6 @@ class OptimizerConfig(PartConfig):
         decay = min(MOST_GATE_DECAY, self.gate_decay / max(1, gate_tokens(model)))
         mixing = AdamSettings(learning_rate=self.gate_rate, weight_decay=decay)
         return with_base_rates([*self.dense(model), *rows, *([mixing.over(gates)] if gates else [])])
-
-    gate_decay: float = Field(12_000.0, ge=0, le=LARGEST)
-    """Pull of the gate's matrices toward zero, divided by the tokens that it learns from: fewer tell it less."""
 
     @abstractmethod
     def dense(self, model: nn.Module) -> list[Optimizer]:

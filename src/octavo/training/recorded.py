@@ -17,18 +17,12 @@ from octavo.dataset.batch import Batch
 from octavo.model.native import native_wanted
 from octavo.model.tables import gate_parameters, sparse_parameters
 from octavo.training.objective import Objective
-from octavo.training.sharding import held
-from octavo.training.work import (
-    LOSS,
-    TAKE_TENSORS,
-    StepOptions,
-    Work,
-    gradient_norm,
-    summed,
-)
+from octavo.training.work import LOSS, TAKE_TENSORS, StepOptions, Work, gradient_norm, summed
 from octavo.training.world import World
 
 MOST = 8  # shapes of batches that are recorded; each keeps the memory of a step's activations
+
+UNTIL_REPLAYED = 3  # steps, where batches are alike
 
 Shape = tuple[tuple[str, tuple[int, ...], str], ...]
 
@@ -60,8 +54,11 @@ class Recorded(Work):
         self.updated = False
         self.names: list[str] = []
         self.pool = torch.cuda.graph_pool_handle()
-        for parameter in self.parameters:
-            parameter.grad = torch.zeros_like(parameter)  # they stay where they are
+        self.gradients = [
+            torch.zeros_like(parameter) for parameter in self.parameters
+        ]  # they stay where they are
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            parameter.grad = gradient
         for group in self.groups:
             if "capturable" in group:
                 group["capturable"] = True
@@ -97,8 +94,8 @@ class Recorded(Work):
 
     def watched(self, known: _Pass, part: Batch[Tensor], step: int) -> Tensor:
         """The same op by op, with a look whether the GPU has to wait for the processor; then it is done again."""
-        drawn, gradients = torch.cuda.get_rng_state(self.device), [p.grad for p in self.parameters]
-        before = [each.clone() for each in gradients if each is not None]
+        drawn = torch.cuda.get_rng_state(self.device)
+        before = [each.clone() for each in self.gradients]
         torch.cuda.synchronize(self.device)
         torch.cuda.set_sync_debug_mode("error")
         try:
@@ -109,7 +106,7 @@ class Recorded(Work):
         finally:
             torch.cuda.set_sync_debug_mode("default")
         known.waits = True
-        torch._foreach_copy_([each for each in gradients if each is not None], before)
+        torch._foreach_copy_(self.gradients, before)
         torch.cuda.set_rng_state(drawn, self.device)
         return self.said(part, step)
 
@@ -136,17 +133,16 @@ class Recorded(Work):
 
     def forget(self) -> None:
         """See the base class."""
-        torch._foreach_zero_([held(each.grad) for each in self.parameters if each.grad is not None])
+        torch._foreach_zero_(self.gradients)
         self.passes.clear()
 
     def move(self) -> None:
         """Update the weights by the gradients; these are zero then."""
-        here = [held(parameter.grad) for parameter in self.parameters if parameter.grad is not None]
         if self.options.clip is not None:
-            torch._foreach_mul_(here, (self.options.clip / self.norm).clamp(max=1.0))
+            torch._foreach_mul_(self.gradients, (self.options.clip / self.norm).clamp(max=1.0))
         for optimizer in self.optimizers:
             optimizer.step()
-        torch._foreach_zero_(here)
+        torch._foreach_zero_(self.gradients)
 
 
 class _Pass:
