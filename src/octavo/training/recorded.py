@@ -139,7 +139,9 @@ class Recorded(Work):
     def move(self) -> None:
         """Update the weights by the gradients; these are zero then."""
         if self.options.clip is not None:
-            torch._foreach_mul_(self.gradients, (self.options.clip / self.norm).clamp(max=1.0))
+            # In double, as the processor divides: a bound that no float32 holds would be rounded before.
+            shorter = (self.options.clip / self.norm.double()).clamp(max=1.0).to(self.norm)
+            torch._foreach_mul_(self.gradients, shorter)
         for optimizer in self.optimizers:
             optimizer.step()
         torch._foreach_zero_(self.gradients)

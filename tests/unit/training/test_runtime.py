@@ -95,6 +95,25 @@ def test_the_cpu_agrees_with_itself_also_under_dropout() -> None:
     assert device_check(model(dropout=0.5), probe(), CPU) is None
 
 
+def test_the_cpu_agrees_with_itself_where_gradients_are_sparse() -> None:
+    recipe = load_recipe({"model": {"layers": 1, "width": 16, "heads": 2, "ngrams": "hashed"}})
+    assert device_check(build_model(recipe.model, vocab_size=11, seed=3), probe(), CPU) is None
+
+
+def test_the_cpu_agrees_with_itself_on_numbers() -> None:
+    recipe = load_recipe("forecast-demo")
+    rows = torch.randn(2, 17, 2, generator=torch.Generator().manual_seed(1))
+    targets = torch.zeros(2, 16, dtype=torch.long)
+    numbers = Batch(rows[:, :-1].contiguous(), targets, values=rows[:, 1:].contiguous())
+    forecasts = build_model(recipe.model, vocab_size=2, seed=3)
+    assert device_check(forecasts, numbers, CPU, objective=recipe.objective.build()) is None
+    found = device_check(
+        forecasts, numbers, CPU, objective=recipe.objective.build(), transform=with_a_wrong_gradient
+    )
+    assert found is not None
+    assert "gradient of" in found
+
+
 @pytest.mark.parametrize(
     ("fault", "complaint"),
     [
