@@ -1,6 +1,6 @@
 """The runs that the law of `octavo train --minutes` is fitted on, and the fit.
 
-    python benchmarks/law.py run --texts FOLDER --out runs.jsonl [--plan short] [--only NAME]
+    python benchmarks/law.py run --texts FOLDER --out runs.jsonl [--plan short] [--only NAME] [--device cuda]
     python benchmarks/law.py fit --runs runs.jsonl
 
 `run` trains the family's sizes on the beginnings of each text in FOLDER for as many steps as a plan says, in one
@@ -45,6 +45,14 @@ PLANS = {
     "long": {0: (5000,), 1: (3000,), 2: (1500,), 3: (300, 1000)},
     "first": {2: (1500,), 0: (5000,), 3: (1000,)},
     "large": {3: (3000,), 4: (300, 1000)},
+    "all": {
+        0: (300, 1200, 5000),
+        1: (200, 800, 3000),
+        2: (150, 600, 2400),
+        3: (300, 1200, 5000),
+        4: (300, 1200, 4000),
+        5: (300, 1200, 3500),
+    },
 }
 """Of each plan, how many steps of which sizes."""
 QUIET = Console(quiet=True)
@@ -76,7 +84,14 @@ def ngram(dataset: Any) -> float:
 
 
 def one(
-    part: Path, dataset: Any, size: Size, *, steps: int, seed: int = 1, dropout: float | None = None
+    part: Path,
+    dataset: Any,
+    size: Size,
+    *,
+    steps: int,
+    device: str = "cpu",
+    seed: int = 1,
+    dropout: float | None = None,
 ) -> Row:
     """A run."""
     passes = steps * size.step_tokens / len(dataset.train.tokens)
@@ -86,7 +101,8 @@ def one(
     recipe = check(tree | {"corpus": {"kind": "files", "paths": [str(part)]}, "seed": seed})
     held_out = held_out_of(recipe, dataset)
     batches = build_batches(recipe, dataset, QUIET, held_out)
-    model = fresh_model(recipe, dataset, held_out)
+    runtime = Runtime(torch.device(device), "float32", 1)
+    model = fresh_model(recipe, dataset, held_out).to(runtime.device)
     batches = with_rows_held_out(batches, held_out, recipe, dataset)
     loop = training_steps(
         model,
@@ -101,7 +117,6 @@ def one(
     began = time.process_time()
     losses = [info.loss for info in loop]
     seconds = time.process_time() - began
-    runtime = Runtime(torch.device("cpu"), "float32", 1)
     recipe = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": None})})
     found = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime)
     return {
@@ -144,7 +159,7 @@ def run(given: argparse.Namespace) -> None:
                 part, dataset = dataset_of(path, length, Path(folder))
                 best = ngram(dataset)
                 for size, steps in wanted:
-                    row = one(part, dataset, size, steps=steps, seed=given.seed)
+                    row = one(part, dataset, size, steps=steps, device=given.device, seed=given.seed)
                     row = {"text": path.stem, "length": length, "ngram": best, **row}
                     with given.out.open("a") as file:
                         file.write(json.dumps(row) + "\n")
@@ -261,6 +276,7 @@ def main() -> None:
     runs.add_argument("--only", nargs="*")
     runs.add_argument("--lengths", type=int, nargs="*")
     runs.add_argument("--seed", type=int, default=1)
+    runs.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     fits = verbs.add_parser("fit")
     fits.add_argument("--runs", type=Path, nargs="+", required=True)
     fits.add_argument("--law", type=Path, default=Path("src/octavo/auto/law.json"))

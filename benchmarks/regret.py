@@ -1,11 +1,13 @@
 """What the one dial leaves on the table: its choice, beside the best of ten settings made by hand, in the same time.
 
     python benchmarks/regret.py --texts FOLDER --out runs.jsonl --minutes 0.5 2 [--only NAME] [--speeds]
+    python benchmarks/regret.py --texts FOLDER --out runs.jsonl --minutes 0.5 2 --device cuda
     python benchmarks/regret.py --out runs.jsonl --table results/regret.md
 
 Minutes are steps: of each setting the seconds of a step are taken once, on a machine that does nothing else, and kept
 in the file (`--speeds` takes those alone); then it trains as many steps as go into the time, less what reading and
-judging take. So other work does not spoil the figures, only the waiting. What is there already is not done again.
+judging take. So other work does not spoil the figures, only the waiting, and the steps of a machine's minutes may be
+taken on another that is faster (`--device`). What is there already is not done again.
 
 All are judged on the same test split, of which nothing was chosen, by the checkpoint that was best on the validation
 split; among the settings made by hand the best is taken by the test split itself, so the regret is not flattered.
@@ -57,13 +59,14 @@ def by_hand() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"counts, width {size.width}", recipe_of(size, steps=1)
 
 
-def prepared(tree: dict[str, Any], steps: int) -> dict[str, Any]:
+def prepared(tree: dict[str, Any], steps: int, device: str = "cpu") -> dict[str, Any]:
     """The settings with so many steps, on the split that all share; the tokenizer's characters are those of all."""
     tree = copy.deepcopy(tree) | ALIKE
     training = tree["training"]
     for name in ("passes", "minutes", "patience"):
         training.pop(name, None)
     training |= {"steps": steps, "checkpoint_every": 0.1, "precision": "float32", "keep": 1}
+    training |= {"device": device, "threads": 1 if device == "cuda" else None}
     tree["evaluation"] |= {"every": 0.1}
     if tree["tokenizer"] == "char" or tree["tokenizer"].get("kind") == "char":
         tree["tokenizer"] = {"kind": "byte", "characters": 2000}
@@ -103,8 +106,17 @@ def judged(tree: dict[str, Any], text: Path) -> dict[str, float]:
     }
 
 
-def one_text(path: Path, minutes: list[float], out: Path, rows: list[Row], *, speeds: bool) -> None:
-    """All that is missing of a text."""
+def one_text(
+    path: Path,
+    minutes: list[float],
+    out: Path,
+    rows: list[Row],
+    *,
+    speeds: bool,
+    device: str,
+    settings: list[str] | None,
+) -> None:
+    """All that is missing of a text, or of some settings of it."""
     facts = survey([path], (), QUIET)
     hand = dict(by_hand())
     sizes = {f"counts, width {size.width}": size for size in SIZES}
@@ -129,10 +141,10 @@ def one_text(path: Path, minutes: list[float], out: Path, rows: list[Row], *, sp
             if steps >= 20:
                 wanted[name] = (with_dropout(tree, name, sizes, steps, facts), steps, {})
         for name, (tree, steps, told) in wanted.items():
-            if (path.stem, each, name) in there:
+            if (path.stem, each, name) in there or (settings and name not in settings):
                 continue
             row = {"kind": "run", "text": path.stem, "minutes": each, "setting": name, "steps": steps, **told}
-            add(row | judged(prepared(tree, steps), path), rows, out)
+            add(row | judged(prepared(tree, steps, device), path), rows, out)
 
 
 def with_dropout(
@@ -182,7 +194,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, nargs="+", default=[0.5, 2.0, 10.0])
     parser.add_argument("--only", nargs="+")
+    parser.add_argument("--settings", nargs="+", help="by name; the dial's is: the dial")
     parser.add_argument("--speeds", action="store_true", help="take the seconds of steps alone")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="that takes the steps")
     parser.add_argument("--table", type=Path, help="write the page of what is there")
     given = parser.parse_args()
     lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
@@ -190,7 +204,15 @@ def main() -> None:
     if given.texts:
         for path in sorted(given.texts.iterdir()):
             if not given.only or path.stem in given.only:
-                one_text(path, given.minutes, given.out, rows, speeds=given.speeds)
+                one_text(
+                    path,
+                    given.minutes,
+                    given.out,
+                    rows,
+                    speeds=given.speeds,
+                    device=given.device,
+                    settings=given.settings,
+                )
     lines = table(rows)
     if lines:
         print_table(lines)
