@@ -1,6 +1,6 @@
 """The runs that the law of `octavo train --minutes` is fitted on, and the fit.
 
-    python benchmarks/law.py run --texts FOLDER --out runs.jsonl [--plan short] [--only NAME] [--device cuda]
+    python benchmarks/law.py run --texts FOLDER --out runs.jsonl [--plan small] [--only NAME] [--device cuda]
     python benchmarks/law.py fit --runs runs.jsonl
 
 `run` trains the family's sizes on the beginnings of each text in FOLDER for as many steps as a plan says, in one
@@ -41,18 +41,8 @@ LENGTHS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 JUDGED = 100_000
 """Bytes of the validation split."""
 PLANS = {
-    "short": {0: (300, 1200), 1: (200, 800), 2: (150, 500)},
-    "long": {0: (5000,), 1: (3000,), 2: (1500,), 3: (300, 1000)},
-    "first": {2: (1500,), 0: (5000,), 3: (1000,)},
-    "large": {3: (3000,), 4: (300, 1000)},
-    "all": {
-        0: (300, 1200, 5000),
-        1: (200, 800, 3000),
-        2: (150, 600, 2400),
-        3: (300, 1200, 5000),
-        4: (300, 1200, 4000),
-        5: (300, 1200, 3500),
-    },
+    "small": {0: (300, 1200, 5000), 1: (200, 800, 3000), 2: (150, 600, 2400)},
+    "wide": {3: (300, 1200, 5000), 4: (300, 1200, 4000), 5: (300, 1200, 3500)},
 }
 """Of each plan, how many steps of which sizes."""
 QUIET = Console(quiet=True)
@@ -272,7 +262,7 @@ def main() -> None:
     runs = verbs.add_parser("run")
     runs.add_argument("--texts", type=Path, required=True)
     runs.add_argument("--out", type=Path, required=True)
-    runs.add_argument("--plan", choices=PLANS, default="short")
+    runs.add_argument("--plan", choices=PLANS, default="small")
     runs.add_argument("--only", nargs="*")
     runs.add_argument("--lengths", type=int, nargs="*")
     runs.add_argument("--seed", type=int, default=1)
