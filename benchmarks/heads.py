@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import torch
 from torch import Tensor
 
 import octavo
-from common import finish, machine, mean, print_table
+from common import finish, is_override, machine, mean, print_table
 from octavo.config.parts import parts
 from octavo.ground.console import Console
 from octavo.model.heads import VectorOutputConfig
@@ -150,7 +151,10 @@ def main() -> None:
         "folder", type=Path, nargs="?", help="of the runs; without it, what families can reach"
     )
     parser.add_argument("--seeds", type=int, default=3)
-    options, overrides = parser.parse_known_args()
+    parser.add_argument("--worlds", nargs="*", choices=WORLDS, default=WORLDS)
+    parser.add_argument("--heads", nargs="*", choices=heads(), default=heads())
+    overrides = [word for word in sys.argv[1:] if is_override(word)]
+    options = parser.parse_args([word for word in sys.argv[1:] if not is_override(word)])
     costs = {kind: round(2 * family_cost(kind), 4) for kind in heads()}
     print_table([{"head": kind, "nats lost on two normal channels": cost} for kind, cost in costs.items()])
     best = limits()
@@ -162,8 +166,8 @@ def main() -> None:
                 evaluated(world, head, seed, options.folder, overrides)
                 for seed in range(1, options.seeds + 1)
             ]
-            for world in WORLDS
-            for head in heads()
+            for world in options.worlds
+            for head in options.heads
         }
         rows = [row_of(*key, each) for key, each in found.items()]
         print_table(rows)

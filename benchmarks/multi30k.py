@@ -37,7 +37,8 @@ from octavo.translation.average import average
 from octavo.translation.systems import texts, word_for_word
 
 AVERAGED = (1, 2, 4, 8)
-BEAMS = (1, 5)
+GREEDY, BEAM = "greedy", "beam 5"
+SEARCHES = {GREEDY: Search(1), BEAM: Search(5), "beam 5, length penalty 1": Search(5, 1.0)}
 CHECKPOINTS = 40
 """Of a run; that many stay, so that BLEU can be told by the time that training had."""
 
@@ -87,13 +88,13 @@ def trained(out: Path, data: Path, seed: int, overrides: Sequence[str], kept: Ke
     kept.put("cpu_hours", before + (time.process_time() - began) / 3600)
 
 
-def written(out: Path, text: Text, *, averaged: int, beams: int, checkpoint: str = "last") -> list[str]:
+def written(out: Path, text: Text, *, averaged: int, search: str, checkpoint: str = "last") -> list[str]:
     """What a run writes with the mean of its last checkpoints."""
     run = Run.open(out, checkpoint=checkpoint)
     if averaged > 1:
         average(run, averaged)
     run.model.to(accelerator() or "cpu")
-    return texts(run, text.sources, Search(beams))
+    return texts(run, text.sources, SEARCHES[search])
 
 
 def bleu(lines: Sequence[str], text: Text) -> float:
@@ -109,41 +110,46 @@ def by_hours(out: Path, val: Text, kept: Kept) -> list[dict[str, Any]]:
     for step in chosen:
         score = kept(
             f"val at {step}",
-            lambda step=step: bleu(written(out, val, averaged=1, beams=1, checkpoint=str(step)), val),
+            lambda step=step: bleu(written(out, val, averaged=1, search=GREEDY, checkpoint=str(step)), val),
         )
         minutes = 60 * kept.found["cpu_hours"] * step / steps[-1]
         found.append({"step": step, "CPU minutes": round(minutes, 1), "greedy BLEU on val": round(score, 2)})
     return found
 
 
+def named(way: tuple[int, str]) -> str:
+    """Of how many checkpoints the mean, and how it is searched."""
+    return f"{way[0]}, {way[1]}"
+
+
 def measured(out: Path, val: Text, test: Text, kept: Kept) -> dict[str, Any]:
     """What the run reaches: every way on val, the best of them on test, and what its parts are worth there."""
     count = len(list_checkpoints(out / "checkpoints"))
-    ways = [(number, beams) for number in AVERAGED if number <= count for beams in BEAMS]
+    ways = [(number, search) for number in AVERAGED if number <= count for search in SEARCHES]
     on_val = {
-        f"{number} {beams}": kept(
-            f"val {number} {beams}",
-            lambda way=(number, beams): bleu(written(out, val, averaged=way[0], beams=way[1]), val),
+        named(way): kept(
+            f"val {named(way)}",
+            lambda way=way: bleu(written(out, val, averaged=way[0], search=way[1]), val),
         )
-        for number, beams in ways
+        for way in ways
     }
-    best = max(ways, key=lambda way: on_val[f"{way[0]} {way[1]}"])
-    asked = {best, (1, best[1]), (best[0], 1), (best[0], 5), (1, 1)}
+    best = max(ways, key=lambda way: on_val[named(way)])
+    asked = {best, (1, best[1]), (best[0], GREEDY), (best[0], BEAM), (1, GREEDY)}
     lines = {
         way: kept(
-            f"test {way[0]} {way[1]}",
-            lambda way=way: written(out, test, averaged=way[0], beams=way[1]),
+            f"test {named(way)}",
+            lambda way=way: written(out, test, averaged=way[0], search=way[1]),
         )
         for way in sorted(asked)
     }
     against = {
         "averaged against the last checkpoint": (best, (1, best[1])),
-        "beam 5 against greedy": ((best[0], 5), (best[0], 1)),
+        "beam 5 against greedy": ((best[0], BEAM), (best[0], GREEDY)),
     }
     return {
         "val": on_val,
-        "chosen": {"averaged": best[0], "beams": best[1]},
-        "test": {f"{way[0]} {way[1]}": judged(found, test.references) for way, found in lines.items()},
+        "chosen": named(best),
+        "test": {named(way): judged(found, test.references) for way, found in lines.items()},
         "differences": {
             name: kept(name, lambda pair=pair: bootstrap(*(lines[way] for way in pair), test.references))
             for name, pair in against.items()
@@ -163,7 +169,7 @@ def row(system: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def shown(found: dict[int, dict[str, Any]], baselines: dict[str, dict[str, Any]]) -> None:
     """The tables."""
-    chosen = {seed: one["test"]["{averaged} {beams}".format(**one["chosen"])] for seed, one in found.items()}
+    chosen = {seed: one["test"][one["chosen"]] for seed, one in found.items()}
     rows = [row(f"the model, {len(found)} seeds", list(chosen.values()))]
     rows += [row(name, [one]) for name, one in baselines.items()]
     print_table(rows)
@@ -171,7 +177,9 @@ def shown(found: dict[int, dict[str, Any]], baselines: dict[str, dict[str, Any]]
         print(f"{name}: {next(iter(chosen.values()))[name]['signature']}")
     for seed, one in found.items():
         print(f"\nseed {seed}, {one['cpu_hours']:.2f} CPU hours, chosen on val: {one['chosen']}\n")
-        print_table([{"averaged and beams": way, "BLEU on val": score} for way, score in one["val"].items()])
+        print_table(
+            [{"checkpoints and search": way, "BLEU on val": score} for way, score in one["val"].items()]
+        )
         for name, difference in one["differences"].items():
             low, high = difference["interval"]
             print(

@@ -14,6 +14,8 @@ from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
 from octavo.dataset.batches import BatchesConfig
 from octavo.errors import CorpusError
+from octavo.tokenizers.base import Tokenizer
+from octavo.tokenizers.bpe import BPE
 
 KINDS = [
     ("pairs", {}),
@@ -140,3 +142,55 @@ def test_evaluation_scores_every_target_once(
 def test_a_tokenizer_that_has_no_line_break_is_refused() -> None:
     with pytest.raises(CorpusError, match="no token for the line break"):
         config_of("pairs", {}).build(**arguments(LENGTHS, seed=1, line_id=None))
+
+
+WORDS = ["the bird flies", "a small bird", "the nest", "birds fly high", "nests stand higher", "small nests"]
+PAIRS = [f"{source}\n{target}" for source in WORDS for target in reversed(WORDS)]
+
+
+@pytest.fixture(scope="module")
+def merged() -> Tokenizer:
+    return BPE(size=290).build(lambda: iter(["\n".join(PAIRS)]), documents=True)
+
+
+def merged_arguments(tokenizer: Tokenizer, **changed: Any) -> dict[str, Any]:
+    ids = [tokenizer.encode_document(pair) for pair in PAIRS]
+    starts = np.cumsum([0, *map(len, ids[:-1])]).astype(np.uint64)
+    shape = {"context": 64, "batch": 2, **tokenizer.marks}
+    return {"tokens": np.concatenate(ids).astype(np.uint16), "starts": starts, **shape, **changed}
+
+
+def texts(batch: Batch[np.ndarray], tokenizer: Tokenizer) -> list[str]:
+    """The pairs of a batch; joined ones that learn the source have all in their targets."""
+    sides = [batch.targets] if batch.source is None else [batch.source, batch.targets]
+    return ["\n".join(tokenizer.decode(row[row >= 0]) for row in rows) for rows in zip(*sides, strict=True)]
+
+
+@pytest.mark.parametrize(("kind", "options"), [("pairs", {}), ("joined-pairs", {"source_loss": True})])
+def test_merges_are_left_out_by_seed_and_step_and_texts_stay(
+    kind: str, options: dict[str, Any], merged: Tokenizer
+) -> None:
+    given = merged_arguments(merged)
+    plain = config_of(kind, options).build(**given, seed=7)
+    config = config_of(kind, {**options, "merge_dropout": 0.4})
+    one, other, different = (config.build(**given, seed=seed) for seed in (7, 7, 8))
+    steps = range(2 * plain.steps_per_epoch)
+    for step in reversed(steps):
+        for (name, found), (_, again) in zip(one.batch(step).items(), other.batch(step).items(), strict=True):
+            assert np.array_equal(found, again), name
+        assert texts(one.batch(step), merged) == texts(plain.batch(step), merged)
+        assert one.batch(step).inputs.shape[1] > plain.batch(step).inputs.shape[1]
+    epochs = [one.batch(0).targets.tolist(), one.batch(plain.steps_per_epoch).targets.tolist()]
+    assert epochs[0] != epochs[1] and different.batch(0).targets.tolist() not in epochs
+    scored = [list(each.evaluation(**given)) for each in (config, config_of(kind, options))]
+    for a, b in zip(*scored, strict=True):
+        assert np.array_equal(a.targets, b.targets) and np.array_equal(a.inputs, b.inputs)
+
+
+def test_a_pair_that_would_not_fit_keeps_its_merges(merged: Tokenizer) -> None:
+    longest = max(len(merged.encode(word)) + 1 for word in WORDS)
+    given = merged_arguments(merged, context=longest)
+    batches = config_of("pairs", {"merge_dropout": 0.9}).build(**given, seed=7)
+    found = [batches.batch(step) for step in range(batches.steps_per_epoch)]
+    assert max(batch.targets.shape[1] for batch in found) <= longest
+    assert sorted(text for batch in found for text in texts(batch, merged)) == sorted(PAIRS)

@@ -157,6 +157,7 @@ def test_what_is_refused(octavo: Octavo, runs: dict[str, Path], finished: Path) 
         ("plan", *COMMON, *FORMS["separate"], "model.shared_embedding=true"): "model.shared_embedding=false",
         ("plan", *COMMON, *FORMS["separate"], "split=contiguous"): "take split=documents",
         ("train", "recipe.yaml", "--text", "text.txt", "tokenizer=separate"): "it goes with corpus=pairs",
+        ("plan", *COMMON, *FORMS["encoder"], "batches.merge_dropout=0.1"): "take tokenizer=bpe",
     }
     for words, sentence in refused.items():
         done = octavo(*words)

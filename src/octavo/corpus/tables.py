@@ -138,13 +138,18 @@ def _text(path: Path) -> Table:
 
 
 def _cells(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
-    """The cells of each line, parted by what the first line is parted by."""
+    """The cells of each line, parted by what the first line is parted by. No cell goes on in the next line."""
     first = lines[0][1]
     marks = "\t,;" if path.suffix.lower() != ".tsv" else "\t"
     mark = max(marks, key=first.count)
-    if not first.count(mark):
-        return (line.split() for _, line in lines)
-    return csv.reader((line for _, line in lines), delimiter=mark)
+    for number, line in lines:
+        try:
+            yield next(csv.reader([line], delimiter=mark, strict=True)) if first.count(mark) else line.split()
+        except csv.Error as error:
+            raise CorpusError(
+                f"{path}, line {number} has cells that cannot be told apart: {error}.",
+                remedy="check the quotation marks there; a cell ends in its own line",
+            ) from error
 
 
 def _parquet(path: Path) -> Table:

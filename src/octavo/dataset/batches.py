@@ -53,6 +53,7 @@ class Stream:
         line_id: its token for a line break, None if it has none.
         channels: of rows of numbers, how many columns are predicted; None: all.
         special: the ids of all its special tokens, by name.
+        halves: gives the two tokens that each was merged from (see `Tokenizer.halves`).
     """
 
     tokens: np.ndarray
@@ -64,6 +65,7 @@ class Stream:
     line_id: int | None = None
     channels: int | None = None
     special: Mapping[str, int] = field(default_factory=dict)
+    halves: Callable[[], np.ndarray | None] | None = None
 
     @property
     def array(self) -> np.ndarray:

@@ -6,16 +6,19 @@ these are is a function of (seed, step). B rows, T positions (the context), N pa
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import Field
 
 from octavo.config.parts import register
 from octavo.dataset.batch import NO_ROW, Batch
 from octavo.dataset.batches import Batches, BatchesConfig, Stream
+from octavo.dataset.merges import MergeDropout, spans
 from octavo.dataset.permutation import Order
 from octavo.errors import CorpusError
 
@@ -90,8 +93,17 @@ def find_pairs(stream: Stream, *, joined: bool) -> Pairs:
 class PairBatches(Batches):
     """Batches of pairs alike in length; each epoch all of them once, in an order of its own."""
 
-    def __init__(self, stream: Stream, rows: Rows, *, seed: int, accumulation: int, shuffle: bool) -> None:
-        self.rows, self.seed, self.accumulation = rows, seed, accumulation
+    def __init__(
+        self,
+        stream: Stream,
+        rows: Rows,
+        *,
+        seed: int,
+        accumulation: int,
+        shuffle: bool,
+        merges: MergeDropout | None = None,
+    ) -> None:
+        self.rows, self.seed, self.accumulation, self.merges = rows, seed, accumulation, merges
         pairs = rows.pairs
         self.size, self.notes = int(pairs.targets.sum()), pairs.notes
         self.first, self.second = rows.lengths
@@ -111,7 +123,10 @@ class PairBatches(Batches):
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
         number = int(self.order(step, micro)[0])
         epoch = (step * self.accumulation + micro) // (len(self.edges) - 1)
-        return self.rows(self.sorted(epoch)[self.edges[number] : self.edges[number + 1]])
+        chosen = self.sorted(epoch)[self.edges[number] : self.edges[number + 1]]
+        if self.merges is None:
+            return self.rows(chosen)
+        return self.rows.unmerged(chosen, self.merges, step, micro)(np.arange(len(chosen)))
 
 
 def _edges(longest: list[int], most: int) -> list[int]:
@@ -150,6 +165,25 @@ class Rows:
         inputs[:, 0] = end if self.stream.start_id is None else self.stream.start_id
         inputs[:, 1:] = np.maximum(targets[:, :-1], 0)
         return Batch(inputs, targets, source=source, places=where if places else None)
+
+    def unmerged(self, chosen: np.ndarray, merges: MergeDropout, step: int, micro: int) -> Self:
+        """Some of the pairs, and no others, with merges left out; one that would not fit any more is as it was."""
+        pairs = self.pairs
+        begins, lengths = pairs.begins[chosen], (pairs.stops - pairs.begins)[chosen]
+        tokens = self.tokens[spans(begins, lengths)]
+        first = np.cumsum(lengths) - lengths
+        middles = first + pairs.middles[chosen] - begins
+
+        def taken(whole: np.ndarray | None) -> Self:
+            pieces, counts = merges(tokens, step, micro, whole=whole)
+            at = np.append(0, np.cumsum(counts))
+            taken = copy.copy(self)
+            taken.tokens, taken.pairs = pieces, Pairs(at[first], at[middles], at[first + lengths], 0, 0)
+            return taken
+
+        rows = taken(None)
+        long = np.maximum(*rows.lengths) > self.stream.context
+        return taken(np.repeat(long, lengths)) if long.any() else rows
 
     def filled(self, begins: np.ndarray, stops: np.ndarray, nothing: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens between two places, (rows, longest), and these places; −1 or `nothing` after them."""
@@ -205,6 +239,9 @@ class PairsConfig(BatchesConfig):
     kind: Literal["pairs"] = "pairs"
     shuffle: bool = True
     """Each epoch in another order."""
+    merge_dropout: float = Field(0.0, ge=0, lt=1)
+    """In training, leave out this share of a byte-pair encoding's merges, others at each step, so that words are read
+    in many ways (BPE dropout, Provilkov et al. 2020). For `tokenizer=bpe`."""
 
     pairs: ClassVar[bool] = True
 
@@ -219,8 +256,15 @@ class PairsConfig(BatchesConfig):
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PairBatches:
         """See the base class."""
+        merges = None
+        if self.merge_dropout:
+            halves = None if stream.halves is None else stream.halves()
+            assert halves is not None, "the recipe's check lets no other tokenizer through"
+            merges = MergeDropout(halves, rate=self.merge_dropout, seed=seed)
         rows = self.rows(stream)
-        return PairBatches(stream, rows, seed=seed, accumulation=accumulation, shuffle=self.shuffle)
+        return PairBatches(
+            stream, rows, seed=seed, accumulation=accumulation, shuffle=self.shuffle, merges=merges
+        )
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """See the base class: every token and end of every target is predicted once, and no source."""

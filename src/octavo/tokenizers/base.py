@@ -127,6 +127,7 @@ class Tokenizer(ABC):
             "end_id": self.end,
             "line_id": self.line,
             "special": self.special,
+            "halves": self.halves,
         }
 
     @abstractmethod
@@ -136,6 +137,11 @@ class Tokenizer(ABC):
     def encode_source(self, text: str) -> np.ndarray:
         """Ids of the source of a pair, which may have a tokenizer of its own."""
         return self.encode(text)
+
+    def halves(self) -> np.ndarray | None:
+        """The two ids that each token was merged from, (V, 2), smaller than its own; −1 where it was not. None where
+        no merges are known."""
+        return None
 
     @abstractmethod
     def decoder(self) -> StreamDecoder:
@@ -280,6 +286,8 @@ class TokenizerConfig(PartConfig):
     tokenizer: ClassVar[type[Tokenizer]]
     trains_on: ClassVar[Literal["corpus", "train"] | None] = None
     """Which text `build` reads: all of it, the training split, or none."""
+    merges: ClassVar[bool] = False
+    """Whether its tokens are known as merges of others (`Tokenizer.halves`)."""
 
     @property
     def sides(self) -> tuple[TokenizerConfig, TokenizerConfig]:
@@ -288,6 +296,8 @@ class TokenizerConfig(PartConfig):
 
     def unfit(self, *, corpus: Any, batches: Any, model: Any, split: str, cleaned: bool) -> str | None:
         """Why a recipe with these parts cannot have it, if it cannot."""
+        if getattr(batches, "merge_dropout", 0) and not any(side.merges for side in self.sides):
+            return "it has no merges that batches.merge_dropout could leave out; take tokenizer=bpe"
         return None
 
     @property

@@ -78,6 +78,15 @@ class BPETokenizer(ByteLevelTokenizer):
             parts += (self._by_words if ascii else self._by_library)(alike)
         return np.concatenate(parts)
 
+    def halves(self) -> np.ndarray | None:
+        """See the base class."""
+        model = loads(self._encoder.to_str())["model"]
+        ids, found = model["vocab"], np.full((self.vocab_size, 2), -1)
+        for pair in reversed(model["merges"]):  # of two ways to a token, the first made it
+            left, right = pair.split(" ") if isinstance(pair, str) else pair
+            found[ids[left + right]] = ids[left], ids[right]
+        return found
+
     def _by_library(self, pieces: Iterator[str]) -> Iterator[np.ndarray]:
         while batch := list(islice(pieces, _BATCH)):
             for encoding in self._encoder.encode_batch_fast(batch, add_special_tokens=False):
@@ -136,6 +145,7 @@ class BPE(TokenizerConfig):
 
     tokenizer: ClassVar[type[Tokenizer]] = BPETokenizer
     trains_on: ClassVar[Literal["corpus", "train"] | None] = "train"
+    merges: ClassVar[bool] = True
 
     def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> BPETokenizer:
         """Learn the merges from the text. Raises MissingExtra without the package `tokenizers`."""

@@ -66,6 +66,20 @@ class SeparateTokenizer(Tokenizer):
         """See the base class."""
         return self.source.encode(text) + np.int32(self.first)
 
+    def halves(self) -> np.ndarray | None:
+        """See the base class."""
+        sides = [(self.target, 0), (self.source, self.first)]
+        found = [(side.halves(), side.vocab_size, first) for side, first in sides]
+        if all(halves is None for halves, _, _ in found):
+            return None
+        none = np.array([[-1, -1]])
+        return np.concatenate(
+            [
+                none.repeat(size, 0) if halves is None else np.where(halves < 0, -1, halves + first)
+                for halves, size, first in found
+            ]
+        )
+
     def decoder(self) -> StreamDecoder:
         return _Decoder(self)
 
@@ -170,7 +184,7 @@ class Separate(TokenizerConfig):
                 "source and target have vocabularies of their own, so they cannot share a table of embeddings "
                 "(three-way tying); set model.shared_embedding=false. model.tied may stay: it is the target's table"
             )
-        return None
+        return super().unfit(corpus=corpus, batches=batches, model=model, split=split, cleaned=cleaned)
 
 
 def every_second_line(pieces: Iterator[str], turn: int) -> Iterator[str]:

@@ -46,6 +46,11 @@ class Extended(Tokenizer):
         """See the base class."""
         return self.inner.encode_source(text)
 
+    def halves(self) -> np.ndarray | None:
+        """See the base class."""
+        known = self.inner.halves()
+        return None if known is None else np.pad(known, ((0, len(self.added)), (0, 0)), constant_values=-1)
+
     def decode(self, ids: Iterable[int]) -> str:
         array = self._checked(ids)
         return self.inner.decode(array[array < self.inner.vocab_size])

@@ -99,6 +99,8 @@ def test_gaps_in_time_become_missing_rows(tmp_path: Path) -> None:
         ("x,y\n1,2\n\n3,inf\n", {}, r"a\.csv, line 4: column 'y' is infinite"),
         ("x,y\n1,2\n3,1e300\n", {}, r"line 3: column 'y' is infinite, or too large"),
         ("x,y\n1,2\n3\n", {}, r"line 3: 1 cell, where the first line has 2"),
+        ('x,y\n1,2\n3,"4\n5,6\n', {}, r"a\.csv, line 3 has cells that cannot be told apart"),
+        ("x,y\n1,2\n3," + "4" * 140_000 + "\n", {}, r"a\.csv, line 3 .* larger than field limit"),
         ("x,x\n1,2\n", {}, r"line 1: two columns are called 'x'"),
         ("x,y\n", {}, "nothing under it"),
         ("", {}, "is empty"),

@@ -145,3 +145,12 @@ def test_missing_package_names_the_extra(monkeypatch, tmp_path):
     for use in (build, lambda: load_tokenizer(tmp_path)):
         with pytest.raises(MissingExtra, match=r"octavo\[bpe\]"):
             use()
+
+
+def test_each_merge_is_of_two_tokens_that_were_there_before():
+    halves = LEARNED.halves()
+    merged = np.flatnonzero(halves[:, 0] >= 0)
+    assert merged.tolist() == list(range(257, 290)) and (halves[:257] == -1).all()
+    for id in merged.tolist():
+        assert (halves[id] < id).all()
+        assert LEARNED._bytes[id] == b"".join(LEARNED._bytes[half] for half in halves[id])

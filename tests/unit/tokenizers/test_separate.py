@@ -82,3 +82,15 @@ def test_a_vocabulary_stays_one_wherever_it_goes() -> None:
     ):
         assert of_sides(found) == (4, 5) and found == 9
     assert of_sides(7) == (7, 7) and np.int64(Vocabulary(9, source=4)) == 9
+
+
+def test_merges_of_each_side_are_among_its_own_ids() -> None:
+    sides = {"source": {"kind": "bpe", "size": 260}, "target": {"kind": "bpe", "size": 262}}
+    tokenizer = built({**sides, "special": ["<|user|>"]}, 3 * TEXT)
+    halves, first = tokenizer.halves(), tokenizer.first
+    assert halves is not None and len(halves) == tokenizer.vocab_size
+    assert halves[:first].max() < first and (halves[first:][halves[first:] >= 0] >= first).all()
+    assert (halves[first:] >= 0).any() and (halves[:first] >= 0).any()
+    mixed = built({"source": {"kind": "word"}, "target": sides["target"]}).halves()
+    assert mixed is not None and (mixed[262:] == -1).all()
+    assert built(WORDS).halves() is None
