@@ -50,6 +50,8 @@ def read_idx(path: Path) -> Images:
                 if len(content) < rows * columns:
                     raise CorpusError(f"{path} ends within image {at:,} of {number:,}: it is cut off.")
                 yield f"{path}, image {at:,}", np.frombuffer(content, np.uint8).reshape(rows, columns)
+            if file.read(1):  # to the end, where a packed file has its checksum
+                raise CorpusError(f"{path} goes on after the {number:,} images that it says it has.")
         except (EOFError, OSError, zlib.error) as error:
             raise CorpusError(f"{path} cannot be unpacked: {error}.") from error
 
@@ -143,7 +145,11 @@ class ImageRecords(Source):
 
     def _images(self) -> Images:
         for path in self._files():
-            yield from READERS.get(path.suffix.lower(), read_idx)(path)
+            found = None
+            for found in READERS.get(path.suffix.lower(), read_idx)(path):
+                yield found
+            if found is None:
+                raise CorpusError(f"{path} holds no images.")
 
     def raster(self) -> Raster:
         """How the records are images. Raises CorpusError where that takes a file that cannot be read."""

@@ -109,6 +109,12 @@ class PairDocuments(Source):
             yield Document(pair.place, iter([f"{source}\n{target}"]))
         if self.left_out:
             reasons = ", ".join(f"{count:,} {why}" for why, count in sorted(self.left_out.items()))
+            if not kept:
+                names = " and ".join(file.name for file in self._files())
+                raise CorpusError(
+                    f"No pair of {names} can be taken: {reasons}.",
+                    remedy="see corpus.longest and corpus.ratio, and that each side has text",
+                )
             self._say(f"{kept:,} pairs read, {sum(self.left_out.values()):,} left out: {reasons}")
 
     def _files(self) -> list[FoundFile]:

@@ -114,7 +114,9 @@ def _text(path: Path) -> Table:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{path} is no text in UTF-8 (byte {error.start:,}).") from error
+        raise CorpusError(
+            f"{path} is no text in UTF-8 (byte {error.start:,}).", remedy="save the table as UTF-8"
+        ) from error
     kept = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#"]
     if not kept:
         raise CorpusError(f"{path} is empty.")

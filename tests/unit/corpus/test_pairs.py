@@ -73,6 +73,7 @@ def test_wrong_files_are_named_with_their_line(tmp_path: Path) -> None:
     assert "line 2 is not JSON" in refused(tmp_path, "a.jsonl", '{"source": "a", "target": "b"}\n{"source"\n')
     assert "has no field 'target'" in refused(tmp_path, "b.jsonl", '{"source": "a", "goal": "b"}\n')
     assert "holds no text but int" in refused(tmp_path, "c.jsonl", '{"source": "a", "target": 1}\n')
+    assert "d.tsv can be taken: 2 with an empty side." in refused(tmp_path, "d.tsv", "\ta\nb\t \n")
     assert "neither a table nor JSON lines" in refused(tmp_path, "a.csv", "a;b\n")
     with pytest.raises(CorpusError, match="No pairs were given"):
         read()
