@@ -99,6 +99,7 @@ def test_lines_in_lines_out(octavo: Octavo, runs: dict[str, Path], name: str) ->
     done = octavo("translate", runs[name], "--text", "new.txt")
     lines = done.out.split("\n")
     assert done.code == 0 and len(lines) == 4 and lines[1] == "" and lines[0] and lines[2], done.err
+    assert octavo("translate", runs[name], stdin=b"a b\n\nc d\n").out == done.out
     done = octavo("translate", runs[name], "--text", "new.txt", "--best", "2", "--json")
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [row["source"] for row in rows] == ["a b", "", "c d"]

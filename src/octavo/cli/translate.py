@@ -90,7 +90,7 @@ def translate_command(
 
     For example:
 
-    octavo translate runs/translate-demo --prompt "ha you see my kite?"
+    octavo translate runs/translate-demo --prompt "ha you will see kite?"
 
     octavo translate runs/de --text new.en --beams 5 --average 5
 

@@ -37,13 +37,17 @@ class Attended:
         self.layers = len(model.writer.blocks)
 
     @torch.no_grad()
-    def weights(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Mean over the heads, (layers, T + 1, S), at the start and at each target token."""
+    def of_heads(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """(layers, heads, T + 1, S), at the start and at each target token."""
         names = [f"writer.blocks.{layer}.cross.attend.weights" for layer in range(self.layers)]
         inputs = torch.tensor([[self.start, *target.tolist()]])
         with capture(self.model, names) as captured:
             self.model(inputs, source=torch.from_numpy(source.astype(np.int64))[None])
-        return np.stack([captured[name][0].mean(dim=0).numpy() for name in names])
+        return np.stack([captured[name][0].numpy() for name in names])
+
+    def weights(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """The same, the mean over the heads: (layers, T + 1, S)."""
+        return self.of_heads(source, target).mean(axis=1)
 
     def align(self, sides: Sides, look: Look) -> list[int]:
         """For each target token the place that is looked at most."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import pytest
 
+import octavo
+from octavo.cli import translate
 from octavo.errors import InputError
 from octavo.synthesis.bilingual import (
     ENGLISH,
@@ -83,6 +87,17 @@ def test_alignment_by_hand() -> None:
     assert found.possible - found.sure == {(2, 0), (7, english["a"]), (9, 9)}
     # articles 2³, `by` or `near`, not or n't, the time first or last
     assert found.log_probability == pytest.approx(-math.log(2**3 * 2 * 2 * 2 * 2))
+
+
+def test_sentences_in_the_manual_are_pidgin() -> None:
+    """One of them had a word that the demo does not know."""
+    pages = [Path(octavo.__file__).parents[2] / "docs" / "translate.md", Path(translate.__file__)]
+    found = [
+        re.findall(r'translate-demo --prompt "(.*)"', page.read_text(encoding="utf-8")) for page in pages
+    ]
+    for sentence in (*found[0], *found[1]):
+        assert explained(sentence, most_probable(sentence))
+    assert all(found)
 
 
 def test_what_is_no_translation() -> None:
