@@ -35,6 +35,9 @@ MOST_TICKS = 7
 LINE_HEIGHT = 0.052
 """Least distance between two labels, in heights of the loss plot."""
 
+LABEL_SIZE = 9
+"""Of the text, in points."""
+
 FAR = 2.5
 """A baseline this many times as far from the lowest loss as the next one is left out of the plot."""
 
@@ -50,13 +53,17 @@ class Label(NamedTuple):
 def loss_plot(data: ReportData, *, width: float = 7.6) -> Plot:
     """Training and validation loss over the steps, among the baselines; `width` in inches."""
     figure = new_figure(width, 4.0)
-    # Labels stand to the right of the axes, in a column of the same width however wide the plot is.
     axes = figure.add_axes((0.5 / width, 0.115, 1 - 2.22 / width, 0.805))
     labels = _curves(axes, data) + _references(axes, data)
     _limits(axes, data)
     axes.set_xlabel("step")
     axes.set_ylabel(data.unit)
     tidy(axes)
+    # Labels stand to the right of the axes, in a column that holds the longest, however wide the plot is.
+    ticks = axes.yaxis.get_major_formatter().format_ticks(axes.get_yticks().tolist())
+    left = max(0.5, 0.33 + _inches(ticks))
+    right = max(1.72, 0.25 + _inches([label.text for label in labels]))
+    axes.set_position((left / width, 0.115, 1 - (left + right) / width, 0.805))
     place(axes, labels)
     return figure
 
@@ -220,7 +227,7 @@ def place(axes: Axes, labels: list[Label]) -> None:
             xycoords="axes fraction",
             textcoords=_beside(axes),
             va="center",
-            fontsize=9,
+            fontsize=LABEL_SIZE,
             color=label.colour,
             arrowprops={
                 "arrowstyle": "-",
@@ -231,6 +238,14 @@ def place(axes: Axes, labels: list[Label]) -> None:
                 "shrinkB": 1,
             },
         )
+
+
+def _inches(texts: Sequence[str]) -> float:
+    """How wide the longest is."""
+    from matplotlib.textpath import TextPath
+
+    widths = [TextPath((0, 0), text, size=LABEL_SIZE).get_extents().width for text in texts]
+    return max(widths, default=0.0) / 72
 
 
 def _beside(axes: Axes) -> Any:  # matplotlib has no public name for it

@@ -9,6 +9,7 @@ import pytest
 
 from octavo.report import plots
 from octavo.report.corpus_plots import coverage_plot, growth_plot, kept_plot
+from octavo.report.data import ReportData
 from octavo.report.figure import Plot
 
 
@@ -24,6 +25,23 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Plot]:
 
     monkeypatch.setattr(plots, "new_figure", kept)
     return found
+
+
+@pytest.mark.parametrize("width", [7.6, 4.6])
+def test_nothing_beside_a_plot_of_losses_is_cut_off(width: float) -> None:
+    rows = [{"event": "train", "step": step, "loss": 0.2 / step} for step in (1, 2, 3)]
+    rows += [{"event": "validation", "step": 3, "loss": 0.07}]
+    names = {"factorised": 0.0712, "gzip_symbols": 0.0733}
+    baselines = {name: {"loss": loss, "bits_per_byte": None} for name, loss in names.items()}
+    figure = plots.loss_plot(
+        ReportData(title="run", metrics=rows, evaluation={"baselines": baselines}), width=width
+    )
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    for text in (*axes.texts, axes.yaxis.label):
+        box = text.get_window_extent()
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width, text.get_text()
+    assert any("each place on its own" in text.get_text() for text in axes.texts)
 
 
 def check(axis: Any) -> None:
