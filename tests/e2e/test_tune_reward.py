@@ -113,3 +113,27 @@ def test_what_is_no_reward_is_refused(octavo: Octavo, finished: Path, tmp_path: 
     refused(tune(octavo, finished, out, f"tokenizer.special={names}"), "must be the last token")
     refused(octavo("tune", "rl", finished, "--reward", "{kind: model}"), "run")
     assert not out.exists()
+
+
+def test_comparisons_of_its_own_texts_teach_it(octavo: Octavo, tmp_path: Path) -> None:
+    lines = (
+        "corpus.documents=lines",
+        "split=documents",
+        "batches=documents",
+        "model.context=48",
+        "tokenizer=word",
+    )
+    base = tmp_path / "base"
+    words, text = ("a", "fox", "cat", "who"), tmp_path / "text.txt"
+    text.write_text("".join(f"{a} {b} {c}.\n" for a in words for b in words for c in words))
+    assert octavo("train", "recipe.yaml", "--text", text, "--out", base, *lines).code == 0
+    made = f"corpus={{kind: comparisons, run: {base}, reward: {{kind: words, must: [a]}}, pairs: 8}}"
+    found = []
+    for out in (tmp_path / "one", tmp_path / "two"):
+        done = octavo("tune", "reward", base, "--out", out, *QUICK, made, "split=documents")
+        assert done.code == 0 and "held-out pairs" in done.err, done.err
+        found.append(json.loads((out / "manifest.json").read_text())["data"])
+    assert found[0] == found[1]
+    alike = made.replace("must: [a]", "never: [nobody-says-this]").replace("pairs: 8", "pairs: 1")
+    said = octavo("tune", "reward", base, "--out", tmp_path / "none", alike)
+    refused(said, "0 differ by the reward 'words'; 1 are asked for", "fewer pairs")

@@ -36,6 +36,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
         "octavo.synthesis.sums",
         "octavo.synthesis.ball",
         "octavo.synthesis.dynamics",
+        "octavo.tuning.comparisons",
     ),
     "reader": "octavo.corpus.readers",
     "record": "octavo.corpus.records",

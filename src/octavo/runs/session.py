@@ -211,7 +211,9 @@ class Session:
             set_threads(self.crew.threads)
         self._clock = time.monotonic()
         over = self.own.over(info.step - 1) if self.own is not None else None
-        self.console.say(f"step {info.step}: {over}") if over else None
+        remark = self.own.remark(info.step - 1) if self.own is not None else None
+        for sentence in filter(None, (remark, over)):
+            self.console.say(f"step {info.step}: {sentence}")
         if self.clock is not None and self.clock.keep(progress):
             self.console.expect(self.steps)
         progress.finished = info.step >= self.steps or over is not None

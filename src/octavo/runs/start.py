@@ -112,6 +112,15 @@ def with_start(tree: Mapping[str, Any], earlier: Recipe | None = None) -> dict[s
         if _complete(tree):  # as a run or a study keeps it: it can be read when the other run is gone
             return dict(tree)
         raise
+    return with_model_of(tree, known, path if earlier is None else None)
+
+
+def with_model_of(tree: Mapping[str, Any], known: Recipe, path: Path | None) -> dict[str, Any]:
+    """A recipe's plain data with the model and tokenizer of a run of the recipe `known`, where it leaves them open.
+
+    `path` is how messages name that run; None: it was asked for before, and everything is stated. Raises ConfigError
+    where the recipe states what cannot differ.
+    """
     full = dict(tree)
     for part in ("model", "tokenizer"):
         before = getattr(known, part).model_dump(mode="json")
@@ -119,7 +128,7 @@ def with_start(tree: Mapping[str, Any], earlier: Recipe | None = None) -> dict[s
     special = full["tokenizer"].get("special") if isinstance(full["tokenizer"], dict) else None
     if isinstance(special, list):
         full["tokenizer"]["special"] = list(dict.fromkeys([*known.tokenizer.special, *special]))
-    if earlier is None:
+    if path is not None:
         resolved = check(full)
         refuse_other_model(resolved, known, path)
         if resolved.training.adapters.kind != "none" and "dropout" in full["model"]:

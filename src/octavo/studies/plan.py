@@ -12,7 +12,7 @@ from typing import Any
 
 from octavo.config import Recipe, apply_value, check
 from octavo.dataset import Dataset
-from octavo.errors import OctavoError
+from octavo.errors import InputError, OctavoError
 from octavo.generation import Engine
 from octavo.ground.console import Console
 from octavo.ground.memory import available_memory
@@ -57,13 +57,20 @@ def plan_study(
     `known` is what stands in the study's folder already: measured lengths are taken from it. Raises ConfigError with
     everything that is wrong with any variant, before anything runs.
     """
+    if study.before and study.folder is None:
+        names = ", ".join(one.name for one in study.before)
+        raise InputError(
+            f"The runs of {study.name} start from others that it makes first ({names}); what they cost is not known "
+            "before those are there.",
+            remedy=f"octavo study run {study.name}; it can be stopped, and the same command goes on",
+        )
     study = pinned(study)
     problems: list[str] = []
     facts: dict[str, Facts] = {}
     datasets: dict[str, Dataset] = {}
     for variant in study.variants:
         try:
-            facts[variant.slug] = _facts(variant_recipe(study, variant), datasets, console)
+            facts[variant.slug] = _facts(variant_recipe(study, variant, study.seeds[0]), datasets, console)
         except OctavoError as error:
             whose = "the baseline" if variant.slug == BASELINE else variant.name
             problems.append(f"{whose}: {error.what}")
@@ -163,7 +170,7 @@ def _bytes_of_baseline(study: Study, facts: dict[str, Facts], console: Console) 
 
 def run_recipe(study: Study, variant: Change, seed: int) -> Recipe:
     """The recipe of one run: a pure function of the planned study."""
-    tree = variant_tree(study, variant)
+    tree = variant_tree(study, variant, seed)
     steps = study.steps[variant.slug]
     tokens = study.steps[BASELINE] * step_tokens(variant_recipe(study, Change(BASELINE, BASELINE)))
     apply_value(tree, "seed", seed)

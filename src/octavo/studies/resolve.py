@@ -5,18 +5,19 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import octavo
-from octavo.config import Recipe, apply_value, check, flatten, recipe_names, recipe_tree
+from octavo.config import Recipe, apply_value, check, flatten
 from octavo.errors import ConfigError, InputError
 from octavo.runs.data import Paths, absolute, corpus_of
-from octavo.runs.start import with_start
+from octavo.studies.before import known_by_name, placed, read_before, started, tree_of
 from octavo.studies.measures import unfit, usual_metric
 from octavo.studies.spec import (
     BASELINE,
+    Before,
     Change,
     Study,
     StudyFile,
@@ -56,9 +57,9 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
     """A study from its file. Raises ConfigError with every problem, those that were found before too."""
     given = absolute(text) if text is not None else listed(file.text, beside)
     if "-" in (given or []):
-        problems.append("text: a study reads its text many times, and standard input comes once; give a file")
-    tree = baseline_tree(file, beside, given, problems)
-    baseline = _checked(tree, "the baseline", problems)
+        problems.append("text: a study reads its text many times, standard input comes once; give a file")
+    first = read_before(file.before, beside, given, problems)
+    baseline = _checked(tree := baseline_tree(file, beside, given, problems, first), "the baseline", problems)
     changes = [
         Change(
             one.name,
@@ -74,7 +75,7 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
     if baseline is not None:
         changes += grid_changes(file.grid, baseline)
     _check_names(changes, problems)
-    seeds = seeds_of(file, baseline.seed if baseline else 0, len(changes), problems)
+    seeds, further = seeds_of(file, baseline.seed if baseline else 0, len(changes), problems)
     budget = file.budget.model_dump(exclude_none=True) if file.budget else {}
     before = file.resolved.model_dump() if file.resolved else {}
     unit = baseline.objective.build().unit if baseline else TEXT
@@ -85,8 +86,8 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
         baseline=file.baseline if isinstance(file.baseline, str) else before.get("baseline", BASELINE),
         recipe=tree,
         settings=file.set,
-        seeds=seeds[0],
-        noise_seeds=seeds[1],
+        seeds=seeds,
+        noise_seeds=further,
         metric=file.metric or usual_metric(unit),
         judge=file.judge,
         budget=budget,
@@ -94,6 +95,7 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
         text=tuple(given) if given else None,
         stop_hopeless=file.stop_hopeless,
         smallest_interesting=file.smallest_interesting,
+        before=first,
         steps=before.get("steps", {}) if before.get("budget", {}) == budget else {},
         data=before.get("data", {}),
         octavo=octavo.__version__,
@@ -129,19 +131,18 @@ def tuple_of(text: list[str] | str | None, beside: Path) -> tuple[str, ...] | No
 
 
 def baseline_tree(
-    file: StudyFile, beside: Path, text: list[str] | None, problems: list[str]
+    file: StudyFile,
+    beside: Path,
+    text: list[str] | None,
+    problems: list[str],
+    before: Sequence[Before] = (),
 ) -> dict[str, Any]:
     """The baseline's plain data, with the study's text and settings in it."""
     try:
-        tree: Any = file.baseline
-        if isinstance(tree, str):
-            own = beside / tree
-            named = own if tree not in recipe_names() and own.is_file() else tree
-            tree = recipe_tree(named)
+        tree = tree_of(file.baseline, beside)
     except ConfigError as error:
         problems.append(f"baseline: {error.what}")
         return {}
-    tree = copy.deepcopy(tree)
     if text is not None:
         put_text(tree, text)
     for key, value in file.set.items():
@@ -149,7 +150,7 @@ def baseline_tree(
             problems.append(f"set.{key}: the study gives every run its {key}; see seeds")
         apply_value(tree, key, copy.deepcopy(value))
     try:
-        return with_start(tree)
+        return started(tree, known_by_name(before))
     except InputError as error:
         problems.append(f"baseline: {error.what}")
         return {}
@@ -204,19 +205,22 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def variant_tree(study: Study, change: Change) -> dict[str, Any]:
-    """A variant's plain data: the baseline's, the change on top."""
+def variant_tree(study: Study, change: Change, seed: int | None = None) -> dict[str, Any]:
+    """A variant's plain data: the baseline's, the change on top; with the runs that a seed made first, if one is
+    given."""
     tree = copy.deepcopy(dict(study.recipe))
     if change.text is not None:
         put_text(tree, change.text)
     for key, value in change.settings.items():
         apply_value(tree, key, copy.deepcopy(value))
-    return with_start(tree)
+    if seed is not None:
+        tree = placed(tree, study, seed)
+    return started(tree, known_by_name(study.before))
 
 
-def variant_recipe(study: Study, change: Change) -> Recipe:
+def variant_recipe(study: Study, change: Change, seed: int | None = None) -> Recipe:
     """A variant's recipe, without what the budget and the seed decide. Raises ConfigError."""
-    return check(variant_tree(study, change))
+    return check(variant_tree(study, change, seed))
 
 
 def _checked(tree: dict[str, Any], whose: str, problems: list[str]) -> Recipe | None:
@@ -232,8 +236,11 @@ def _checked(tree: dict[str, Any], whose: str, problems: list[str]) -> Recipe | 
 def _problems_of_measure(study: Study, baseline: Recipe) -> Iterator[str]:
     """What of a study does not go with its objective."""
     objective = baseline.objective.build()
-    if not objective.learns_texts:
-        yield f"objective={baseline.objective.kind} is after something else than a lower loss, which a study compares"
+    if not objective.learns_texts and study.metric != "valid":
+        yield (
+            f"objective={baseline.objective.kind} is after something else than a lower loss, which a study compares; "
+            "take metric=valid, the share of good texts"
+        )
     elif wrong := unfit(study.metric, objective.unit, [metric.name for metric in objective.metrics]):
         yield wrong
     elif study.metric == "nats_per_record" and not getattr(baseline.batches, "alone", False):
@@ -249,7 +256,7 @@ def _problems_of_measure(study: Study, baseline: Recipe) -> Iterator[str]:
 
 def checks_texts(recipe: Recipe) -> bool:
     """Whether what a run of a recipe writes is checked one by one."""
-    return recipe.corpus.kind == "storyteller" or recipe.validator.kind != "none"
+    return recipe.corpus.kind in ("storyteller", "wishes") or recipe.validator.kind != "none"
 
 
 def _without_text(recipes: Mapping[str, Recipe]) -> Iterator[str]:

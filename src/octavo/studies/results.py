@@ -132,6 +132,7 @@ def study_tree(study: Study) -> dict[str, Any]:
         "budget": dict(study.budget) or None,
         "changes": [_entry(change) for change in study.changes],
         "text": list(study.text) if study.text else None,
+        "before": [{"name": one.name, "recipe": dict(one.tree)} for one in study.before] or None,
         "stop_hopeless": settings.model_dump() if settings else None,
         "smallest_interesting": study.smallest_interesting,
         "resolved": {

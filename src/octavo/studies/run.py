@@ -14,7 +14,8 @@ from octavo.ground.files import storage_errors
 from octavo.ground.made import refuse_no_folder
 from octavo.runs.data import Paths
 from octavo.runs.folder import RunFolder
-from octavo.studies.job import Job, settled
+from octavo.studies.before import first_jobs, standing
+from octavo.studies.job import Job, outcome_of, settled
 from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
 from octavo.studies.resolve import load_study
 from octavo.studies.results import StudyResults, collect, is_study, study_of, write_results, write_study
@@ -54,6 +55,10 @@ def run_resolved(
     check_jobs(jobs)
     refuse_strangers(folder, "a study", is_study)
     known = study_of(folder) if is_study(folder) else None
+    if found.before:
+        if cluster is not None:
+            raise InputError("A study that makes runs first, for its own to start from, runs on one machine.")
+        found = made_first(found, folder, jobs=jobs, console=console)
     planned, facts = plan_study(found, console, known=known)
     wanted = jobs_of(planned, folder.absolute())
     refuse_other_runs(planned, known, wanted, folder)
@@ -84,6 +89,37 @@ def run_resolved(
         results = collect(folder)
         write_results(results)
     return results
+
+
+def made_first(found: Study, folder: Path, *, jobs: int | None, console: Console) -> Study:
+    """The study with the runs that come first in its folder; those that are not there yet are made. Raises InputError
+    where one fails, ConfigError where other ones stand there."""
+    found = standing(found, folder)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with RunFolder(folder).lock():
+        console.keep_log(folder / "log.txt")
+        for before in found.before:
+            wanted = first_jobs(found, before)
+            refuse_other_settings(wanted, folder)
+            open_jobs = [job for job in wanted if settled(job) is None]
+            if open_jobs and not is_study(folder):
+                write_study(found, folder)
+            if open_jobs:
+                threads = max(job.recipe["training"]["threads"] for job in open_jobs)
+                count = jobs or max(1, len(available_cores()) // threads)
+                console.say(f"first, {before.name}: {len(open_jobs)} of {len(wanted)} runs to do")
+                Pool(count, threads=threads, logs=folder / "workers").perform(
+                    open_jobs, console, lambda job, outcome: None
+                )
+            for job in wanted:
+                ended = outcome_of(Path(job.folder)) or {}
+                if ended.get("status") != "done":
+                    raise InputError(
+                        f"{job.folder}, which others start from, failed: {ended.get('reason')}",
+                        remedy="the same command tries again",
+                    )
+    return found
 
 
 def price_study(
@@ -131,11 +167,17 @@ def refuse_other_runs(planned: Study, known: Study | None, jobs: list[Job], fold
     """Raise ConfigError if runs that stand in the folder were made with other settings or another text."""
     if known is None:
         return
-    problems = []
-    for variant in planned.variants:
-        before = known.data.get(variant.slug)
-        if before is not None and before != planned.data[variant.slug]:
-            problems.append(f"{variant.name}: its text has changed")
+    changed = [
+        f"{variant.name}: its text has changed"
+        for variant in planned.variants
+        if known.data.get(variant.slug) not in (None, planned.data[variant.slug])
+    ]
+    refuse_other_settings(jobs, folder, changed)
+
+
+def refuse_other_settings(jobs: list[Job], folder: Path, problems: Iterable[str] = ()) -> None:
+    """Raise ConfigError for `problems`, and for runs that stand in the folder with other settings."""
+    problems = list(problems)
     for job in jobs:
         config = RunFolder(Path(job.folder)).config
         if not config.is_file():

@@ -85,6 +85,17 @@ class Ladder(Strict):
         return self
 
 
+class BeforeEntry(Strict):
+    """A run that is made before those that are compared, once for each seed."""
+
+    name: str = Field(min_length=1)
+    """What the others call it: before/NAME, wherever a run can be named."""
+    recipe: str | dict[str, Any]
+    """A recipe's name or file."""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """`key: value` on top of it."""
+
+
 class ChangeEntry(Strict):
     """One change as the file states it."""
 
@@ -143,6 +154,9 @@ class StudyFile(Strict):
     """`key: [values]`; every combination is a change, except the baseline's own."""
     text: list[str] | str | None = None
     """Files or folders, if none are given on the command line."""
+    before: list[BeforeEntry] = Field(default_factory=list)
+    """Runs that each seed makes first, in this order, such as a model to start from (training.start_from:
+    before/NAME) or a learned reward."""
     stop_hopeless: StopHopeless | None = None
     """Stop hopeless runs early; off unless given."""
     smallest_interesting: float | None = Field(None, gt=0)
@@ -151,6 +165,21 @@ class StudyFile(Strict):
     """Repeat the comparison at several sizes and lengths: `octavo study ladder`."""
     resolved: Resolved | None = None
     """What a finished study adds to its own file, so that a repetition has the same number of steps."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """A run that each seed makes first: its plain data, in which earlier ones stand as before/NAME, and the same as a
+    recipe."""
+
+    name: str
+    tree: Mapping[str, Any]
+    recipe: Recipe
+
+    @property
+    def slug(self) -> str:
+        """Its folder."""
+        return slug_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -175,6 +204,7 @@ class Study:
         recipe: its tree, with the text and the study's own `settings` in it.
         budget: one entry of Budget, or empty.
         sources: what code it was run by; several where it was resumed by other code.
+        folder: where the runs of `before` stand; None: they are not made yet.
         steps, data: by slug, how many steps its runs have and the SHA-256 of its text; filled in by planning.
     """
 
@@ -193,6 +223,8 @@ class Study:
     text: tuple[str, ...] | None = None
     stop_hopeless: StopHopeless | None = None
     smallest_interesting: float | None = None
+    before: tuple[Before, ...] = ()
+    folder: Path | None = None
     steps: Mapping[str, int] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     octavo: str = ""
@@ -265,8 +297,8 @@ def problems_error(problems: list[str]) -> ConfigError:
 def apply_study_override(tree: dict[str, Any], override: str) -> None:
     """Set one `key=value` of a study's plain data, in place.
 
-    Keys are the file's own (`seeds`, `budget.steps`, `set.training.batch`), and `changes.NAME.…` with a change's
-    name or number, from 1.
+    Keys are the file's own (`seeds`, `budget.steps`, `set.training.batch`), and `changes.NAME.…` or `before.NAME.…`
+    with an entry's name or number, from 1.
     """
     key, equals, text = override.partition("=")
     first, _, rest = key.strip().partition(".")
@@ -279,14 +311,14 @@ def apply_study_override(tree: dict[str, Any], override: str) -> None:
         tree[first] = value
     elif first == "budget":
         tree[first] = {rest: value}  # another budget takes the place of the file's
-    elif first == "changes":
-        _set_in_change(tree, rest, value)
+    elif first in ("changes", "before"):
+        _set_in_entry(tree, first, rest, value)
     else:
         tree[first] = {**(tree.get(first) or {}), rest: value}
 
 
-def _set_in_change(tree: dict[str, Any], rest: str, value: Any) -> None:
-    entries = tree.get("changes") if isinstance(tree.get("changes"), list) else []
+def _set_in_entry(tree: dict[str, Any], key: str, rest: str, value: Any) -> None:
+    entries = tree[key] if isinstance(tree.get(key), list) else []
     which, _, inner = rest.partition(".")
     names = {slug_of(str(entry.get("name"))): entry for entry in entries if isinstance(entry, dict)}
     found = names.get(slug_of(which))
@@ -294,8 +326,8 @@ def _set_in_change(tree: dict[str, Any], rest: str, value: Any) -> None:
         found = entries[int(which) - 1]
     if found is None or not inner:
         raise ConfigError(
-            f"changes.{rest} names no change of the study.",
-            remedy=f"changes.NAME.KEY=VALUE, where NAME is one of: {', '.join(names) or 'none'}",
+            f"{key}.{rest} names no entry of the study's {key}.",
+            remedy=f"{key}.NAME.KEY=VALUE, where NAME is one of: {', '.join(names) or 'none'}",
         )
     outer, _, setting = inner.partition(".")
     if setting:
@@ -327,6 +359,7 @@ def _sentence(problem: dict[str, Any]) -> str:
     if problem["type"] == "extra_forbidden":
         holders = {
             "changes": ChangeEntry,
+            "before": BeforeEntry,
             "budget": Budget,
             "stop_hopeless": StopHopeless,
             "ladder": Ladder,

@@ -114,6 +114,10 @@ class OwnBatches(Batches):
     def over(self, step: int) -> str | None:
         """Why nothing more is to be learned after a step, as a sentence; None where it goes on."""
 
+    def remark(self, step: int) -> str | None:
+        """What the user should hear of a step, as a sentence; None where nothing is odd."""
+        return None
+
     @abstractmethod
     def tensors(self, step: int) -> dict[str, Tensor]:
         """What must be kept for the step to come, by names without a dot."""

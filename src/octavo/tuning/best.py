@@ -6,6 +6,7 @@ P prompts, M answers to each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,11 @@ from octavo.ground.console import Console
 from octavo.runs.asked import judges_only
 from octavo.runs.data import build_dataset
 from octavo.runs.run import Run
-from octavo.tokenizers.chat import ChatTemplate, has_chat
+from octavo.tokenizers import with_special
+from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate, has_chat
 from octavo.tuning.measured import judged_by_prompt, written
-from octavo.tuning.questions import Question, fitting, questions_in_conversations, questions_in_file
-from octavo.tuning.rewards.base import RewardConfig
+from octavo.tuning.questions import START, Question, fitting, questions_in_conversations, questions_in_file
+from octavo.tuning.rewards.base import Reward, RewardConfig
 from octavo.tuning.rollouts import room_for
 
 
@@ -63,6 +65,11 @@ def prompts_for(run: Run, file: Path | None) -> Sequence[Question]:
     return fitting(asked, run.model.context, None)
 
 
+def asked_of(run: Run) -> Sequence[Question]:
+    """What a run is asked by itself: the prompts of its training conversations, or the start of a document."""
+    return prompts_for(run, None) if run.config.form != "text" else (START,)
+
+
 def best_answers(
     run: Run,
     config: RewardConfig,
@@ -78,7 +85,31 @@ def best_answers(
 
     Raises InputError where nothing is left to learn from.
     """
-    template = ChatTemplate(run.tokenizer)
+    found = _chosen(run, config.build(), asked, samples=samples, pairs=pairs, seed=seed, console=console)
+    if not found.records:
+        raise InputError(
+            f"Of {len(asked):,} prompts none has {'two answers of different worth' if pairs else 'a whole answer'}.",
+            remedy="more answers to each (--samples), or another reward",
+        )
+    return found
+
+
+def pairs_of(run: Run, reward: Reward, asked: Sequence[Question], *, seed: int) -> Sequence[dict[str, Any]]:
+    """Two texts of a run after each prompt, the better one chosen, as preferences; none of those that tie."""
+    return _chosen(run, reward, asked, samples=2, pairs=True, seed=seed).records
+
+
+def _chosen(
+    run: Run,
+    reward: Reward,
+    asked: Sequence[Question],
+    *,
+    samples: int,
+    pairs: bool,
+    seed: int,
+    console: Console | None = None,
+) -> Chosen:
+    template = ChatTemplate(with_special(run.tokenizer, CHAT_TOKENS))  # what a training would read them with
     tokens = room_for(asked, run.model, run.tokenizer, None)
     texts = written(
         run.model,
@@ -90,7 +121,7 @@ def best_answers(
         seed=seed,
         console=console,
     )
-    judged = judged_by_prompt(config.build(), asked, texts)
+    judged = judged_by_prompt(reward, asked, texts)
     usable = np.array(
         [[sample.finish == "end" and _kept(template, sample) for sample in row] for row in texts]
     )
@@ -100,21 +131,17 @@ def best_answers(
         if not np.isfinite(worth).any():
             continue
         top, low = int(np.nanargmax(worth)), int(np.nanargmin(worth))
-        assert not isinstance(one.prompt, str), "a run that answers is asked in ids"
-        messages = [message.as_dict() for message in template.parse(one.prompt)[:-1]]
+        turns = [] if isinstance(one.prompt, str) else template.parse(one.prompt)[:-1]
+        said = [message.as_dict() for message in turns]
         if not pairs:
-            records.append({"messages": [*messages, {"role": "assistant", "content": row[top].text}]})
+            records.append({"messages": [*said, {"role": "assistant", "content": row[top].text}]})
         elif worth[top] > worth[low]:
-            records.append({"messages": messages, "chosen": row[top].text, "rejected": row[low].text})
+            records.append({"messages": said, "chosen": row[top].text, "rejected": row[low].text})
         else:
             continue
         best.append(worth[top])
-    if not records:
-        raise InputError(
-            f"Of {len(asked):,} prompts none has {'two answers of different worth' if pairs else 'a whole answer'}.",
-            remedy="more answers to each (--samples), or another reward",
-        )
-    return Chosen(records, len(asked), float(np.nanmean(judged.rewards)), float(np.mean(best)), judged.failed)
+    best_mean = float(np.mean(best)) if best else math.nan
+    return Chosen(records, len(asked), float(np.nanmean(judged.rewards)), best_mean, judged.failed)
 
 
 def _kept(template: ChatTemplate, sample: Sample) -> bool:

@@ -140,6 +140,9 @@ class PolicyGradient(Objective):
                 base = at_least_float32(logits_of(self.base, batch)).log_softmax(dim=-1)
             kl = (logs.exp() * (logs - base)).sum(dim=-1)  # (B, T)
             total = total + config.beta * torch.where(scored, kl, 0.0).sum()
+        if config.entropy:
+            entropy = -(logs.exp() * logs).sum(dim=-1)  # (B, T)
+            total = total - config.entropy * torch.where(scored, entropy, 0.0).sum()
         return Loss(total, metrics)
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
@@ -192,6 +195,9 @@ class PolicyGradientConfig(ObjectiveConfig):
     kl_in: Literal["loss", "reward"] = "loss"
     """Where that cost stands. loss: exact over the vocabulary, differentiated, with what it brings on later. reward: by
     the tokens drawn; the same gradient on average, with more noise."""
+    entropy: float = Field(0.0, ge=-LARGEST, le=LARGEST)
+    """Reward for a nat of entropy of each token's distribution, differentiated where it is written: above 0 the texts
+    stay varied, below 0 what is improbable becomes more so."""
     kl_budget: float | None = Field(None, gt=0, le=LARGEST)
     """Stop when a text is so many nats from the base, on average. Empty: never."""
     tokens: int | None = Field(None, ge=1, le=MOST)

@@ -49,18 +49,19 @@ def question(said: str | Sequence[Message], tokenizer: Tokenizer) -> Question:
 
 
 def questions_in_file(path: Path, tokenizer: Tokenizer, *, answers: bool) -> tuple[Question, ...]:
-    """Those of a file, each once: see `read_prompts`; for a model that answers, the records of a .jsonl file too: a
-    `prompt`, `messages` that end with the user, or an `instruction`.
+    """Those of a file, each once: see `read_prompts`; of a .jsonl file its records: a `prompt`, `messages` that end
+    with the user, or an `instruction`. A model that does not answer goes on from what the user says last.
 
     Raises InputError, CorpusError or TokenizerError.
     """
-    if not answers:
-        return tuple(Question(text, text) for text in read_prompts(path))
-    if path.suffix.lower() != ".jsonl":
-        return tuple(question(text, tokenizer) for text in read_prompts(path))
-    documents = FilesSource(paths=(str(path),), records=PromptRecord()).build().documents()
-    said = (Turns.of("".join(document.pieces)).messages for document in documents)
-    return tuple(dict.fromkeys(question(messages, tokenizer) for messages in said))
+    if path.suffix.lower() == ".jsonl":
+        documents = FilesSource(paths=(str(path),), records=PromptRecord()).build().documents()
+        said = [Turns.of("".join(document.pieces)).messages for document in documents]
+    else:
+        said = [(Message("user", text),) for text in read_prompts(path)]
+    if answers:
+        return tuple(dict.fromkeys(question(messages, tokenizer) for messages in said))
+    return tuple(dict.fromkeys(Question(turns[-1].content, turns[-1].content) for turns in said))
 
 
 def questions_in_text(split: Split, tokenizer: Tokenizer, end: str) -> tuple[Question, ...]:

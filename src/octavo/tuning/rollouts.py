@@ -73,6 +73,7 @@ class Rollouts(OwnBatches):
             verb = "prompt leaves" if left_out == 1 else "prompts leave"
             self.notes = (f"{left_out:,} {verb} too little of the context for an answer; not asked",)
         self.failures: dict[str, int] = {}
+        self._said_flat = False
         self._kept: dict[tuple[int, int], Rollout] = {}
 
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
@@ -94,6 +95,13 @@ class Rollouts(OwnBatches):
         if budget is None or kl <= budget:
             return None
         return f"the model is {kl:.2f} nats from its base, beyond the budget of {budget:g}: it stops here"
+
+    def remark(self, step: int) -> str | None:
+        """See the base class: once, where no group has anything to teach."""
+        if self._said_flat or self.told(step).get("flat_groups", 0.0) < 1:
+            return None
+        self._said_flat = True
+        return "all texts of each group are worth the same, so the reward taught nothing"
 
     def tensors(self, step: int) -> dict[str, Tensor]:
         """See the base class: the texts that are still to be learned from."""

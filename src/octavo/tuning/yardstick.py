@@ -290,6 +290,8 @@ def sentences(figures: dict[str, Any]) -> list[str]:
         f"Reward {tuned['mean']:.3f} ({tuned['low']:.3f} to {tuned['high']:.3f}), where it started from "
         f"{base['mean']:.3f} ({base['low']:.3f} to {base['high']:.3f}), at {kl:.2f} nats a text."
     ]
+    if base["low"] == base["high"] == tuned["low"] == tuned["high"]:
+        said.append("All texts of both are worth the same: this reward tells nothing of them.")
     said += proxy_said(figures)
     if far["kl_needed"] is not None:
         said.append(

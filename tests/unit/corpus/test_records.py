@@ -166,3 +166,14 @@ def test_real_ones(test_data: Path) -> None:
     pairs = [Turns.of(text) for text in source("preferences", folder / "preference_1100.json", said=said)]
     assert len(pairs) == 1094 and all(len(pair.conversations) == 2 for pair in pairs)
     assert any("record 123: its two answers are equal" in one for one in said)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+def test_where_all_are_left_out_the_reason_is_said(tmp_path: Path, ending: str) -> None:
+    equal = [{**PAIR, "chosen": "Hi.", "rejected": "Hi."}] * 2
+    path = tmp_path / f"pairs.{ending}"
+    path.write_text(json.dumps(equal) if ending == "json" else "".join(json.dumps(e) + "\n" for e in equal))
+    with pytest.raises(
+        CorpusError, match=r"Every record is left out; the first: .* 1: its two answers are equal"
+    ):
+        source("preferences", path)

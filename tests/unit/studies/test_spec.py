@@ -82,9 +82,9 @@ def test_overrides(override: str, path: tuple[Any, ...], value: Any) -> None:
         ("sedes=5", "did you mean seeds?"),
         ("training.batch=8", "set.training.batch"),
         ("seed=3", "did you mean seeds?"),
-        ("changes.three.set.model.layers=3", "names no change"),
-        ("changes.2.text=a", "names no change"),
-        ("changes.1=a", "names no change"),
+        ("changes.three.set.model.layers=3", "names no entry of the study's changes"),
+        ("changes.2.text=a", "names no entry of the study's changes"),
+        ("changes.1=a", "names no entry of the study's changes"),
     ],
 )
 def test_overrides_that_are_refused(override: str, words: str) -> None:

@@ -155,6 +155,18 @@ def test_further_updates_follow_the_clipped_surrogate(
     agree(found, toy.gradient(exact, policy))
 
 
+def test_entropy_is_paid_at_each_token_that_was_written(
+    models: tuple[LanguageModel, LanguageModel, LanguageModel],
+) -> None:
+    policy, base, _ = models
+    batch = toy.rollouts(policy, base, rows=64, seed=1).batch(0)
+    without, paid = (objective(base, entropy=each).loss(policy, batch.to("cpu")).total for each in (0.0, 0.3))
+    entropy = compared(policy, base, batch)["entropy"]
+    assert (without - paid).item() == pytest.approx(0.3 * float(entropy.sum()), rel=1e-5)
+    less = objective(base, entropy=-0.3).loss(policy, batch.to("cpu")).total
+    assert (less - without).item() == pytest.approx((without - paid).item(), rel=1e-5)
+
+
 def test_clipping_changes_something(models: tuple[LanguageModel, LanguageModel, LanguageModel]) -> None:
     policy, base, before = models
     batch = toy.rollouts(before, base, rows=256, seed=3).batch(0).to("cpu")
@@ -240,6 +252,21 @@ def test_texts_that_are_learned_from_again_are_kept(
         assert (dict(again.batch(4).items())[name] == array).all(), name
     assert again.told(4) == made.told(4)
     assert (again.batch(6).inputs != first.inputs).any()
+
+
+def test_texts_that_are_all_worth_the_same_are_said_once(
+    models: tuple[LanguageModel, LanguageModel, LanguageModel],
+) -> None:
+    class Same(toy.Likes):
+        def of(self, prompt: str, text: str) -> float:
+            return 0.5
+
+    for reward, said in ((Same(), True), (toy.Likes(), False)):
+        made = toy.rollouts(models[0], models[1], rows=16, seed=3, reward=reward)
+        made.batch(0)
+        assert ("taught nothing" in (made.remark(0) or "")) == said
+        made.batch(1)
+        assert made.remark(1) is None
 
 
 def test_the_budget_stops_it(models: tuple[LanguageModel, LanguageModel, LanguageModel]) -> None:

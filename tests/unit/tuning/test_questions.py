@@ -79,6 +79,7 @@ def test_a_file_of_prompts_and_messages(tmp_path: Path) -> None:
     assert questions_in_file(lines, CHAT, answers=True) == tuple(
         question(one, CHAT) for one in ("who?", "are you?")
     )
+    assert [one.prompt for one in questions_in_file(records, CHAT, answers=False)] == ["who?", "are you?"]
     found = questions_in_file(records, CHAT, answers=True)
     assert found == (question("who?", CHAT), question(messages, CHAT)) and found[1].text == "are you?"
 

@@ -13,6 +13,7 @@ from octavo.config.parts import registered, restore
 from octavo.errors import ConfigError, InputError
 from octavo.ground.processes import TOLD
 from octavo.synthesis.checker import first_fault
+from octavo.synthesis.grammar import TOKEN
 from octavo.synthesis.storyteller import Storyteller
 from octavo.synthesis.wishes import Wish
 from octavo.tuning.rewards.base import Reward, RewardHolder, judge
@@ -73,6 +74,7 @@ def test_the_storyteller_writes_good_pidgin() -> None:
         ({"kind": "words", "must": ["a"], "never": ["A"]}, "stands in"),
         ({"kind": "length", "least": 9, "most": 3}, "no number of words"),
         ({"kind": "sum", "of": []}, "at least 1"),
+        ({"kind": "product", "of": [{"reward": "question"}]}, "at least 2"),
         ("kindness", "arithmetic, ends-happily"),
         ("{", "not valid YAML"),
         (3, "is no reward"),
@@ -81,6 +83,33 @@ def test_the_storyteller_writes_good_pidgin() -> None:
 def test_what_is_no_reward_is_said(options: object, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         named_reward(str(options))
+
+
+BOTH = [{"reward": "question"}, {"reward": {"kind": "words", "must": ["snail", "kite"]}}]
+
+
+@pytest.mark.parametrize(("text", "value"), [("ha snail?", 0.5), ("ha snail kite?", 1), ("snail kite.", 0)])
+def test_of_a_product_one_factor_of_0_is_all(text: str, value: float) -> None:
+    reward = made({"kind": "product", "of": BOTH})
+    assert reward.of("", text) == value
+    automaton = reward.automaton()
+    assert automaton is not None
+    state = automaton.start
+    for word in TOKEN.findall(text):
+        state = automaton.step(state, automaton.sign(word))
+    assert automaton.value(state) == value
+
+
+def test_a_product_is_known_early_where_each_factor_is() -> None:
+    wish, story = "tell of snail. end glad.", "snail run. snail ed. snail glad. the end."
+    of = [{"reward": "wishes"}, {"reward": "pidgin"}]
+    sizes = [0, 10, 19, len(story)]
+    each = [made(one["reward"]).along(wish, story, sizes) for one in of]
+    assert made({"kind": "product", "of": of}).along(wish, story, sizes) == [
+        a * b for a, b in zip(*each, strict=True)
+    ]
+    assert made({"kind": "product", "of": of}).early and made({"kind": "sum", "of": [*of, *BOTH]}).early
+    assert not made({"kind": "product", "of": [*of, *BOTH]}).early
 
 
 class Moody(Reward):

@@ -10,8 +10,8 @@ from typing import BinaryIO, ClassVar, Literal
 from octavo.config.parts import register
 from octavo.corpus.documents import Document, Report
 from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
-from octavo.corpus.readers.jsonl import JsonLines, file_in
-from octavo.corpus.records.base import LeftOut, RecordConfig
+from octavo.corpus.readers.jsonl import JsonLines, documents_of
+from octavo.corpus.records.base import RecordConfig
 from octavo.errors import CorpusError
 
 LARGEST = 256 << 20  # bytes; such a file is read whole
@@ -47,15 +47,8 @@ class JsonList(Reader):
                 f"{name} is not JSON: {error}.", remedy="Check the file at that place."
             ) from error
         records = found if isinstance(found, list) else [found]
-        for number, record in enumerate(records, start=1):
-            place = f"{name}, record {number}"
-            try:
-                text = self._records.text(record, place, self._field)
-            except LeftOut as error:
-                self._report(f"left out: {error.what}")
-                continue
-            if text:
-                yield Document(place, iter([text]), file_in(record, place))
+        places = ((f"{name}, record {number}", record) for number, record in enumerate(records, start=1))
+        yield from documents_of(places, self._records, field=self._field, report=self._report)
 
     def _lines(self, file: BinaryIO, name: str) -> Iterator[Document] | None:
         """The file as JSON lines, if its first line is an object and there is another one."""

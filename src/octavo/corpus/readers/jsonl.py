@@ -26,16 +26,9 @@ class JsonLines(Reader):
 
     def read(self, file: BinaryIO, name: str) -> Iterator[Document]:
         lines = _lines(decoded(file, name, self._encoding, self._report))
-        for number, line in enumerate(lines, start=1):
-            if line and not line.isspace():
-                place = f"{name}, line {number}"
-                record = self._record(line, place)
-                try:
-                    text = self._records.text(record, place, self._field)
-                except LeftOut as error:
-                    self._report(f"left out: {error.what}")
-                    continue
-                yield Document(place, iter([text]), file_in(record, place))
+        places = ((f"{name}, line {number}", line) for number, line in enumerate(lines, start=1))
+        found = ((place, self._record(line, place)) for place, line in places if line and not line.isspace())
+        yield from documents_of(found, self._records, field=self._field, report=self._report)
 
     def _record(self, line: str, place: str) -> object:
         try:
@@ -44,6 +37,27 @@ class JsonLines(Reader):
             raise CorpusError(
                 f"{place} is not JSON: {error}.", remedy="Each line must be one JSON object."
             ) from error
+
+
+def documents_of(
+    found: Iterable[tuple[str, object]], config: RecordConfig, *, field: str, report: Report
+) -> Iterator[Document]:
+    """Records, each with its place, as documents. Raises CorpusError where all are left out."""
+    kept, first = 0, None
+    for place, record in found:
+        try:
+            text = config.text(record, place, field)
+        except LeftOut as error:
+            report(f"left out: {error.what}")
+            first = first or error.what
+            continue
+        kept += 1
+        if text:
+            yield Document(place, iter([text]), file_in(record, place))
+    if first and not kept:
+        raise CorpusError(
+            f"Every record is left out; the first: {first}", remedy=f"For example {config.sample}"
+        )
 
 
 def file_in(record: object, place: str) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
 from octavo.config.parts import LARGEST, MOST, PartConfig, PartOf, Strict, register
 from octavo.synthesis.checker import FEWEST_WORDS, MOST_WORDS, check, first_fault
 from octavo.synthesis.counting import Automaton, Sign, State
-from octavo.tuning.rewards.base import Reward, RewardConfig
+from octavo.tuning.rewards.base import Reward, RewardConfig, RewardHolder
 
 _SUM = re.compile(r"(?:.*[^\d.])?(\d+)\s*([-+*])\s*(\d+)\s*=\s*", re.DOTALL)
 _NUMBER = re.compile(r"\s*(-?\d+)(?![\d.]*\d)")
@@ -50,54 +50,57 @@ class Arithmetic(Reward):
         return float(answer is not None and int(answer[1]) == right)
 
 
-class Summed(Reward):
-    """A weighted sum."""
+Combine = Callable[[Sequence[float]], float]
+"""What several rewards of a text are worth together."""
 
-    def __init__(self, rewards: Sequence[tuple[float, Reward]]) -> None:
-        self._rewards = rewards
-        self.early = any(reward.early for _, reward in rewards)
+
+class Combined(Reward):
+    """Several rewards as one; `early`: whether it can judge what is not whole yet."""
+
+    def __init__(self, rewards: Sequence[Reward], combine: Combine, *, early: bool) -> None:
+        self._rewards, self._combine, self.early = rewards, combine, early
 
     def of(self, prompt: str, text: str) -> float:
         """See the base class."""
-        return sum(weight * reward.of(prompt, text) for weight, reward in self._rewards)
+        return self._combine([reward.of(prompt, text) for reward in self._rewards])
 
     def prepare(self, texts: Sequence[tuple[str, str]]) -> None:
         """See the base class."""
-        for _, reward in self._rewards:
+        for reward in self._rewards:
             reward.prepare(texts)
 
     def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
         """See the base class."""
-        parts = [weight * np.array(reward.along(prompt, text, sizes)) for weight, reward in self._rewards]
-        return np.sum(parts, axis=0).tolist()
+        parts = [reward.along(prompt, text, sizes) for reward in self._rewards]
+        return [self._combine(values) for values in zip(*parts, strict=True)]
 
     def automaton(self) -> Automaton | None:
         """See the base class: all parts read the text at once."""
-        found = [(weight, reward.automaton()) for weight, reward in self._rewards]
-        read = [(weight, automaton) for weight, automaton in found if automaton is not None]
-        return Several(read) if len(read) == len(found) else None
+        found = [reward.automaton() for reward in self._rewards]
+        read = [automaton for automaton in found if automaton is not None]
+        return Several(read, self._combine) if len(read) == len(found) else None
 
 
 class Several(Automaton):
-    """Automata that read side by side; the value is a weighted sum of theirs."""
+    """Automata that read side by side, and what their values are worth together."""
 
-    def __init__(self, parts: Sequence[tuple[float, Automaton]]) -> None:
-        self._parts = parts
-        self.start: State = tuple(part.start for _, part in parts)
+    def __init__(self, parts: Sequence[Automaton], combine: Combine) -> None:
+        self._parts, self._combine = parts, combine
+        self.start: State = tuple(part.start for part in parts)
 
     def sign(self, word: str) -> Sign:
         """What each sees."""
-        return tuple(part.sign(word) for _, part in self._parts)
+        return tuple(part.sign(word) for part in self._parts)
 
     def step(self, state: State, sign: Sign) -> State:
         """Each a step."""
         assert isinstance(state, tuple) and isinstance(sign, tuple)
-        return tuple(part.step(s, seen) for (_, part), s, seen in zip(self._parts, state, sign, strict=True))
+        return tuple(part.step(s, seen) for part, s, seen in zip(self._parts, state, sign, strict=True))
 
     def value(self, state: State) -> float:
-        """The weighted sum."""
+        """Of all."""
         assert isinstance(state, tuple)
-        return sum(weight * part.value(s) for (weight, part), s in zip(self._parts, state, strict=True))
+        return self._combine([part.value(s) for part, s in zip(self._parts, state, strict=True)])
 
 
 @register("reward")
@@ -145,4 +148,23 @@ class SumConfig(RewardConfig):
 
     def build(self) -> Reward:
         """See the base class."""
-        return Summed([(one.weight, one.reward.build()) for one in self.of])
+        weights, rewards = [one.weight for one in self.of], [one.reward.build() for one in self.of]
+
+        def weighted(values: Sequence[float]) -> float:
+            return sum(weight * value for weight, value in zip(weights, values, strict=True))
+
+        return Combined(rewards, weighted, early=any(reward.early for reward in rewards))
+
+
+@register("reward")
+class ProductConfig(RewardConfig):
+    """Several rewards, multiplied: where one of them is 0, the others count for nothing."""
+
+    kind: Literal["product"] = "product"
+    of: tuple[RewardHolder, ...] = Field(min_length=2)
+    """The rewards: a list of {reward: …}."""
+
+    def build(self) -> Reward:
+        """See the base class."""
+        rewards = [one.reward.build() for one in self.of]
+        return Combined(rewards, math.prod, early=all(reward.early for reward in rewards))
