@@ -169,6 +169,13 @@ def test_an_unknown_suffix_is_read_when_named_and_said(folder: Path) -> None:
     assert "INT. ROOM" not in Read(folder).texts
 
 
+def test_tunes_are_text_in_a_folder_too(tmp_path: Path) -> None:
+    (tmp_path / "jigs.abc").write_text("X:1\nK:C\nCDE|\n\nX:2\nK:G\nGAB|\n")
+    read = Read(tmp_path, documents="blank_lines")
+    assert read.texts == ["X:1\nK:C\nCDE|", "X:2\nK:G\nGAB|"]
+    assert not any("not known" in said for said in read.said)
+
+
 def test_a_converted_file_is_said(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes("Un café, très bon à Orléans.".encode("cp1252"))

@@ -1,4 +1,4 @@
-"""Plain text and Markdown; Markdown stays as it is written."""
+"""Plain text, Markdown and ABC notation, which stay as they are written."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class PlainText(Reader):
 
 @register("reader")
 class TextConfig(ReaderConfig):
-    """Plain text and Markdown."""
+    """Plain text, Markdown, and tunes in ABC notation."""
 
     kind: Literal["text"] = "text"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".markdown")
+    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".markdown", ".abc")
     label: ClassVar[str] = "plain text"
 
     def build(self, options: ReaderOptions, report: Report) -> PlainText:
