@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -297,3 +298,28 @@ def test_a_gate_is_pulled_back_the_more_the_less_it_learns_from() -> None:
         found[length] = [(group["weight_decay"], group["params"][0].ndim) for group in gate.param_groups]
     pulls = {length: pull for length, ((pull, ndim), plain) in found.items() if (ndim, *plain) == (2, 0.0, 1)}
     assert pulls == {20: 5.0, 200: 2.5, 2000: 0.25}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (lambda p: optimizers.AdamW(p, fused=True), lambda p: torch.optim.AdamW(p, fused=True)),
+        (lambda p: optimizers.SGD(p, momentum=0.9), lambda p: torch.optim.SGD(p, momentum=0.9)),
+    ],
+)
+def test_without_what_is_for_the_compiler_it_moves_as_torchs_own(ours: Any, theirs: Any) -> None:
+    found = []
+    for make in (ours, theirs):
+        weight = nn.Parameter(torch.ones(3, 4))
+        optimizer = make([weight])
+        for step in range(4):
+            weight.grad = torch.linspace(-1, 1 + step, 12).view(3, 4)
+            optimizer.step()
+            optimizer.zero_grad()
+        state = {name: value for name, value in optimizer.state[weight].items() if value is not None}
+        found.append((weight.detach(), state))
+        assert weight.grad is None
+        assert not next(iter(state.values())).requires_grad
+    assert torch.equal(found[0][0], found[1][0])
+    assert found[0][1].keys() == found[1][1].keys()
+    assert all(torch.equal(found[0][1][name], found[1][1][name]) for name in found[0][1])

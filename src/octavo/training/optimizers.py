@@ -6,6 +6,7 @@ keeps its full rate in `base_lr`, which the loop multiplies by the schedule.
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -13,8 +14,7 @@ from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
-from torch.optim import SGD, AdamW, Optimizer
+from torch import Tensor, nn, optim
 
 from octavo.config.parts import LARGEST, PartConfig, Strict, register
 from octavo.model.kind import block_matrices, trained
@@ -43,6 +43,28 @@ def orthogonalize(matrices: Tensor, *, rounds: int = 5) -> Tensor:
         gram = x @ x.mT
         x = _A * x + torch.baddbmm(_B * gram, gram, gram, alpha=_C) @ x
     return (x.mT if tall else x).to(matrices.dtype)
+
+
+class Optimizer(optim.Optimizer):
+    """torch's own, without what it does for torch.compile: the import of its compiler alone takes a second, which is a
+    fourth of a short run."""
+
+    add_param_group = inspect.unwrap(optim.Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(optim.Optimizer.zero_grad)
+    state_dict = inspect.unwrap(optim.Optimizer.state_dict)
+    load_state_dict = inspect.unwrap(optim.Optimizer.load_state_dict)
+
+
+class AdamW(Optimizer, optim.AdamW):
+    """The same of torch's AdamW."""
+
+    step = torch.no_grad()(inspect.unwrap(optim.AdamW.step))
+
+
+class SGD(Optimizer, optim.SGD):
+    """The same of torch's gradient descent."""
+
+    step = torch.no_grad()(inspect.unwrap(optim.SGD.step))
 
 
 class Muon(Optimizer):
