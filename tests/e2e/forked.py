@@ -159,7 +159,7 @@ def serve() -> None:
     import jinja2  # noqa: F401 - imported once here, not in every child
     import matplotlib.backends.backend_svg  # noqa: F401
     import matplotlib.figure  # noqa: F401
-    import torch._dynamo  # noqa: F401 - what building an optimizer imports
+    import torch  # noqa: F401
 
     from octavo.config import parts
     from octavo.config.parts import ROOMS

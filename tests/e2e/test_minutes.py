@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
-from e2e.forked import Octavo
+from e2e.forked import Octavo, until
 from octavo.runs.folder import RunFolder
 from octavo.training.checkpoint_folder import follow
 from octavo.training.pace import Pace
@@ -66,10 +67,26 @@ def test_the_best_model_in_the_time_that_there_is(octavo: Octavo, tmp_path: Path
     run = RunFolder(out)
     manifest = json.loads(run.manifest.read_text())
     assert manifest["recipe"] == "minutes" and len(manifest["test_looks"]) == 1
-    assert set(manifest["auto"]) == {"promise", "reasons"}
+    assert manifest["auto"]["own"] == ["model.counts.orders"]
+    assert "it knows nothing of your model.counts.orders" in done.err
     assert "What was promised" in (run.report / "index.html").read_text()
     config = run.config.read_text()
     assert "minutes: 0.75" in config and "orders: 5" in config
+    assert not (octavo.cache / "promises.jsonl").exists(), "with other settings it says nothing of the law"
+
+
+@pytest.mark.slow
+def test_a_promise_is_kept_account_of_also_after_a_stop(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = ("train", "--text", "text.txt", "--minutes", "0.75", "--out", out)
+    begun = octavo.start(*command)
+    until(lambda: RunFolder(out).metrics.is_file() and any(RunFolder(out).rows()))
+    begun.signal(signal.SIGKILL)
+    assert begun.wait().code == -signal.SIGKILL
+    assert not json.loads(RunFolder(out).manifest.read_text()).get("test_looks")
+    done = octavo("train", "--out", out, "--resume")
+    assert done.code == 0, done.err
+    assert "on the test split" in done.err
     kept = [json.loads(line) for line in (octavo.cache / "promises.jsonl").read_text().splitlines()]
     assert len(kept) == 1 and set(kept[0]) == {"missed"}
 

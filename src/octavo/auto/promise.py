@@ -25,13 +25,19 @@ FURTHEST = 4.0
 
 @dataclass(frozen=True)
 class Promise:
-    """Bits per byte on held-out text: the middle, and how far to both sides 80 of 100 promises hold."""
+    """Bits per byte on held-out text: the middle, and how far to both sides 80 of 100 promises hold.
+
+    Attributes:
+        law_bits, law_error: what the law says alone, before earlier promises, and the standard deviation of that.
+    """
 
     minutes: float
     bits: float
     within: float
     parameters: int
     steps: int
+    law_bits: float
+    law_error: float
 
     def holds(self, bits: float) -> bool:
         """Whether what came out is in the interval."""
@@ -60,6 +66,8 @@ def promise(minutes: float, choice: Choice, earlier: Sequence[float] = ()) -> Pr
         within=LIKELY * scale * choice.error,
         parameters=choice.parameters,
         steps=choice.steps,
+        law_bits=choice.bits,
+        law_error=choice.error,
     )
 
 
@@ -84,10 +92,10 @@ def earlier_promises() -> list[float]:
     return [max(-FURTHEST, min(FURTHEST, row["missed"])) for row in rows]
 
 
-def keep(choice: Choice, came_out: float) -> None:
-    """Note how far a promise was off, for the next ones."""
+def keep(*, law_bits: float, law_error: float, came_out: float) -> None:
+    """Note how far a promise was off, for the next ones. Raises StorageError."""
     path = promises_file()
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"missed": round((came_out - choice.bits) / choice.error, 3)}) + "\n")
+            file.write(json.dumps({"missed": round((came_out - law_bits) / law_error, 3)}) + "\n")

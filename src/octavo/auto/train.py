@@ -9,21 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from octavo.auto.audit import audited, own_settings
 from octavo.auto.choose import LEAST_STEPS, STEPS_MEASURED, Choice, choices, reasons, step_times
 from octavo.auto.facts import TextFacts, survey
 from octavo.auto.family import Size, recipe_of
 from octavo.auto.law import Law, shipped_law
-from octavo.auto.promise import Promise, earlier_promises, keep, promise
+from octavo.auto.promise import Promise, earlier_promises, promise
 from octavo.config import check
 from octavo.errors import InputError
 from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
-from octavo.report.promised import audit
 from octavo.runs.clock import FINISH
 from octavo.runs.data import Paths
 from octavo.runs.plan import timed
 from octavo.runs.run import Run
-from octavo.runs.tested import look
 from octavo.runs.train import train
 
 LEAST, MOST = 20 / 60, 12 * 60
@@ -37,12 +36,14 @@ QUIET = Console(quiet=True)
 
 @dataclass(frozen=True)
 class Chosen:
-    """What was found out, and what follows from it. `choices`: the best first."""
+    """What was found out, and what follows from it. `choices`: the best first; `own`: settings of the caller's that the
+    promise knows nothing of."""
 
     facts: TextFacts
     choices: list[Choice]
     promise: Promise
     reasons: dict[str, str]
+    own: list[str]
 
     @property
     def best(self) -> Choice:
@@ -57,7 +58,7 @@ class Chosen:
 
     def as_plain(self) -> dict[str, Any]:
         """For the manifest."""
-        return {"promise": self.promise.as_plain(), "reasons": self.reasons}
+        return {"promise": self.promise.as_plain(), "reasons": self.reasons, "own": self.own}
 
 
 def refuse_minutes(minutes: float) -> None:
@@ -104,8 +105,9 @@ def foretell(
         speeds = step_times(measure, vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
     measuring = time.monotonic() - began
     around = [before + read + min(measuring, 2 * MEASURING * 60 * one) for one in minutes]
+    own = own_settings(overrides)
     return [
-        _chosen(facts, speeds, one, each + FINISH * (before + read), law)
+        _chosen(facts, speeds, one, each + FINISH * (before + read), law, own)
         for one, each in zip(minutes, around, strict=True)
     ]
 
@@ -129,7 +131,12 @@ def reading_within(minutes: float, console: Console) -> Iterator[None]:
 
 
 def _chosen(
-    facts: TextFacts, speeds: Mapping[Size, float], minutes: float, around: float, law: Law
+    facts: TextFacts,
+    speeds: Mapping[Size, float],
+    minutes: float,
+    around: float,
+    law: Law,
+    own: list[str],
 ) -> Chosen:
     """What is best in so many minutes, of which `around` seconds are no training."""
     seconds = 60 * minutes - around
@@ -142,7 +149,8 @@ def _chosen(
             remedy=f"--minutes {max(LEAST, least / 60):.1f}, or a part of the text",
         )
     said = reasons(found[0], found[1:], facts, seconds)
-    return Chosen(facts, found, promise(minutes, found[0], earlier_promises()), said)
+    said |= dict.fromkeys(own, "a setting of your own, of which the promise knows nothing.")
+    return Chosen(facts, found, promise(minutes, found[0], earlier_promises()), said, own)
 
 
 def train_for(
@@ -174,21 +182,21 @@ def train_for(
         console=console,
         told={"recipe": "minutes", "auto": found.as_plain()},
     )
-    if run.config.test:
-        came_out = look(run, QUIET)["bits_per_byte"]
-        keep(found.best, came_out)
-        console.say(audit(**found.promise.as_plain(), came_out=came_out))
+    audited(run, console)
     return run
 
 
 def said(found: Chosen) -> list[str]:
     """The choice and the promise, in sentences."""
     best, facts = found.best, found.facts
-    return [
+    lines = [
         f"promise for {in_minutes(found.promise.minutes)}: {found.promise}; counting alone has {facts.ngram:.2f}",
         f"chosen: {best.parameters:,} parameters, {best.steps:,} steps, {best.passes:.2g} passes over "
         f"{facts.train_tokens:,} tokens; why is on the report's page",
     ]
+    if found.own:
+        lines.append(f"the promise is for the choice alone: it knows nothing of your {', '.join(found.own)}")
+    return lines
 
 
 def by_minutes(found: Sequence[Chosen]) -> list[str]:

@@ -71,11 +71,29 @@ def train_command(
         settings = [*settings, with_more_minutes(out, minutes)]
     if dry_run:
         return _settings(recipe, text, settings)
+    return _train(recipe, text, settings, out, resume=resume, overwrite=overwrite, quiet=quiet)
+
+
+def _train(
+    recipe: str | None,
+    text: list[str] | None,
+    settings: list[str],
+    out: Path | None,
+    *,
+    resume: bool,
+    overwrite: bool,
+    quiet: bool,
+) -> int:
+    from octavo.auto.audit import audited
+    from octavo.ground.console import Console
     from octavo.runs.train import train
     from octavo.training.world import is_first
 
-    run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, quiet=quiet)
+    console = Console(quiet=quiet)
+    run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, console=console)
     if is_first():
+        if resume:
+            audited(run, console)
         show_text(f"report: {run.report}")
     return 0
 

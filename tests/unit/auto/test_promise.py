@@ -15,6 +15,10 @@ from unit.auto.test_choose import FACTS, SPEEDS
 BEST = choices(FACTS, SPEEDS, 60, made_up())[0]
 
 
+def note(missed: float) -> None:
+    keep(law_bits=BEST.bits, law_error=BEST.error, came_out=BEST.bits + missed * BEST.error)
+
+
 def test_the_interval_holds_eighty_of_a_hundred() -> None:
     made = promise(1, BEST)
     drawn = random.Random(1)
@@ -37,8 +41,8 @@ def test_promises_that_were_too_sure_widen_the_next_and_kept_ones_narrow_them() 
 def test_what_came_out_is_kept_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     assert earlier_promises() == []
-    keep(BEST, BEST.bits + 2 * BEST.error)
-    keep(BEST, BEST.bits)
+    note(2)
+    note(0)
     assert earlier_promises() == [2.0, 0.0]
     with promises_file().open("a") as file:
         file.write('{"missed": "much"}\n{"missed": NaN}\n{"mis')
@@ -49,6 +53,6 @@ def test_one_text_like_no_other_does_not_spoil_all_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    keep(BEST, BEST.bits + 1000 * BEST.error)
+    note(1000)
     assert earlier_promises() == [4.0]
     assert calibration(earlier_promises())[1] < 2

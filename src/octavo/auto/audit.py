@@ -1,0 +1,69 @@
+"""A promise, and what came out: looked at once, when a run that was promised has ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from octavo.auto.promise import keep
+from octavo.config import override_words
+from octavo.errors import StorageError
+from octavo.ground.console import Console
+from octavo.ground.records import Number, Record, parse_json
+from octavo.report.promised import audit
+from octavo.runs.run import Run
+from octavo.runs.tested import look
+
+KNOWN = (
+    *("corpus", "cleaning", "split", "validation", "test", "seed", "sampling", "logging", "evaluation"),
+    *("training.keep", "training.checkpoint_every", "training.checkpoint_minutes", "training.threads"),
+)
+"""Settings that a promise is made with, or that do not change what a run learns."""
+
+
+class Kept(Record):
+    """A promise in a manifest; one without the law's own figures teaches the next ones nothing."""
+
+    minutes: Number
+    bits: Number
+    within: Number
+    law_bits: Number
+    law_error: Number
+
+
+class Auto(Record):
+    """The part of a manifest that `octavo train --minutes` writes."""
+
+    promise: Kept
+    own: tuple[str, ...] = ()
+
+
+def own_settings(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
+    """The settings among `overrides` that the law behind a promise knows nothing of."""
+    keys = [word.partition("=")[0].strip() for word in override_words(overrides)]
+    return [key for key in keys if not any(f"{key}.".startswith(f"{known}.") for known in KNOWN)]
+
+
+def audited(run: Run, console: Console) -> None:
+    """Say what came out beside what was promised, and note it for the next promises.
+
+    Nothing is done for a run that was not promised, has no test split, was looked at before, or got more minutes than
+    it was promised for. Of one with settings of the user's own nothing is noted.
+    """
+    manifest = run.folder.made_by() if run.folder is not None else None
+    try:
+        found = parse_json(json.dumps((manifest or {}).get("auto")), Auto)
+    except ValueError:
+        return
+    promised, minutes = found["promise"], run.config.training.minutes or 0.0
+    if (manifest or {}).get("test_looks") or not run.config.test or minutes > promised["minutes"]:
+        return
+    came_out = look(run, Console(quiet=True))["bits_per_byte"]
+    console.say(audit(**promised, came_out=came_out))
+    if found.get("own"):
+        return
+    try:
+        keep(law_bits=promised["law_bits"], law_error=promised["law_error"], came_out=came_out)
+    except StorageError as error:
+        console.say(f"What came of this promise could not be noted for the next ones: {error.what}")

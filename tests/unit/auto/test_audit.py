@@ -1,0 +1,114 @@
+"""What came out beside what was promised: when it is looked at, and when it teaches the next promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.auto import audit
+from octavo.auto.audit import audited, own_settings
+from octavo.auto.promise import earlier_promises
+from octavo.config import Recipe, load_recipe
+from octavo.ground.console import Console
+
+PROMISE = {"minutes": 5.0, "bits": 2.2, "within": 0.05, "law_bits": 2.1, "law_error": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "own"),
+    [
+        ((), []),
+        (("seed=3", "sampling.every=0", "evaluation.every=0.5", "split=documents", "training.threads=1"), []),
+        (
+            ("model.width=64", "training.keep=2", "training.optimizer.learning_rate=1"),
+            ["model.width", "training.optimizer.learning_rate"],
+        ),
+        (("tokenizer=bpe", "splitter=1", "training=1"), ["tokenizer", "splitter", "training"]),
+        ({"model.counts": "none", "corpus.kind": "files"}, ["model.counts"]),
+    ],
+)
+def test_which_settings_the_promise_knows_nothing_of(overrides: Any, own: list[str]) -> None:
+    assert own_settings(overrides) == own
+
+
+class Told(Console):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.told: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.told.append(text)
+
+
+class Ended:
+    """As much of a run as an audit asks for."""
+
+    def __init__(self, manifest: dict[str, Any] | None, *, minutes: float = 5.0, test: float = 0.05) -> None:
+        tree = {"training": {"minutes": minutes, "steps": 5}, "test": test}
+        self.config: Recipe = load_recipe(tree)
+        self.folder = self
+        self.manifest = manifest
+
+    def made_by(self) -> dict[str, Any] | None:
+        return self.manifest
+
+
+@pytest.fixture
+def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    found: list[Any] = []
+    monkeypatch.setattr(audit, "look", lambda run, console: found.append(run) or {"bits_per_byte": 2.3})
+    return found
+
+
+def after(run: Ended) -> list[str]:
+    console = Told()
+    audited(run, console)  # pyrefly: ignore  # as much of a run as it needs
+    return console.told
+
+
+def test_what_came_out_is_said_and_noted(looks: list[Any]) -> None:
+    (said,) = after(Ended({"auto": {"promise": PROMISE, "reasons": {}, "own": []}}))
+    assert "2.20 ± 0.05" in said and "2.300 on the test split, not as promised" in said
+    assert earlier_promises() == [pytest.approx(2.0)], (
+        "in deviations of the law, not of the calibrated promise"
+    )
+
+
+def test_settings_of_ones_own_teach_the_next_promises_nothing(looks: list[Any]) -> None:
+    assert len(after(Ended({"auto": {"promise": PROMISE, "own": ["model.width"]}}))) == 1
+    assert earlier_promises() == []
+
+
+@pytest.mark.parametrize(
+    ("manifest", "options"),
+    [
+        (None, {}),
+        ({"recipe": "quick"}, {}),
+        ({"auto": "damaged"}, {}),
+        ({"auto": {"promise": {"minutes": 5.0, "bits": 2.2, "within": 0.05}, "reasons": {}}}, {}),
+        ({"auto": {"promise": PROMISE}, "test_looks": [{"loss": 1.0}]}, {}),
+        ({"auto": {"promise": PROMISE}}, {"minutes": 6.0}),
+        ({"auto": {"promise": PROMISE}}, {"test": 0.0}),
+    ],
+)
+def test_nothing_is_looked_at_where_nothing_was_promised_or_it_was_before(
+    looks: list[Any], manifest: Any, options: dict[str, float]
+) -> None:
+    assert after(Ended(manifest, **options)) == []
+    assert looks == []
+
+
+def test_a_promise_that_cannot_be_noted_spoils_nothing(
+    looks: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "a file"
+    blocked.write_text(json.dumps("no folder"))
+    monkeypatch.setenv("OCTAVO_CACHE", str(blocked / "cache"))
+    said = after(Ended({"auto": {"promise": PROMISE, "own": []}}))
+    assert len(said) == 2 and "could not be noted" in said[1]
