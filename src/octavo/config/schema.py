@@ -21,6 +21,10 @@ def _period(least: int) -> BeforeValidator:
 
     def check(value: Any) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, float) and value == 1:
+            raise ValueError(
+                "1.0 may be every step or the whole run; give 1 for every step, or the number of steps"
+            )
         whole = number and least <= value <= MOST and (isinstance(value, int) or value.is_integer())
         if not (value == "epoch" or whole or (number and 0 < value < 1)):
             raise ValueError(
