@@ -36,6 +36,12 @@ class Family(ABC):
     """A kind of distribution. `size` is P."""
 
     size: int
+    by_likelihood: bool = True
+    """Whether it learns by its log density, as `log_prob` gives it; else by `penalty`."""
+
+    def penalty(self, raw: Tensor, u: Tensor) -> Tensor:
+        """What is learned to be small at u (…)."""
+        return -self.log_prob(raw, u)
 
     @abstractmethod
     def log_prob(self, raw: Tensor, u: Tensor) -> Tensor:
@@ -114,7 +120,13 @@ class Mixture(Family):
 
 
 class Quantiles(Family):
-    """Quantiles of evenly spread levels; straight lines between them, exponential tails beyond."""
+    """Quantiles of evenly spread levels; straight lines between them, exponential tails beyond.
+
+    The density jumps at each quantile, and its slope knows nothing of jumps: by it every gap that a number falls into
+    would shrink, and none would grow. So quantiles learn by the pinball loss, and tails by what falls into them.
+    """
+
+    by_likelihood = False
 
     def __init__(self, *, levels: int, floor: float) -> None:
         self.count, self.floor, self.size = levels, floor, levels + 2
@@ -153,6 +165,12 @@ class Quantiles(Family):
         high = places[..., -1] - tails[..., 1] * (2 * self.count * (1 - level)).clamp(max=1.0).log()
         edge = 0.5 / self.count
         return torch.where(level < edge, low, torch.where(level > 1 - edge, high, inside))
+
+    def penalty(self, raw: Tensor, u: Tensor) -> Tensor:
+        """See the base class."""
+        places, tails = self._parts(raw)
+        beyond = torch.stack([places[..., 0] - u, u - places[..., -1]], dim=-1).detach()
+        return self.pinball(raw, u) + torch.where(beyond > 0, beyond / tails + tails.log(), 0.0).sum(dim=-1)
 
     def pinball(self, raw: Tensor, u: Tensor) -> Tensor:
         """Twice the mean pinball loss over the levels at u (…), an estimate of the CRPS."""

@@ -6,6 +6,7 @@ B sequences, T positions, C width, D columns, P numbers that describe a distribu
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -101,6 +102,16 @@ class VectorHead(nn.Linear, Calibrated):
         zero, where the head has a mass there, the log of that mass."""
         return self._log_prob(raw.unflatten(-1, (self.columns, -1)), self.base(rows), values)
 
+    def penalty(self, raw: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+        """What is learned to be small at each number that follows, (B, T, D): of most families −log_prob, but for a
+        constant."""
+        return -self._found(
+            raw.unflatten(-1, (self.columns, -1)),
+            self.base(rows),
+            values,
+            lambda *at: -self.family.penalty(*at),
+        )
+
     def log_density(self, pieces: Tensor, rows: Tensor, values: Tensor, drawn: Tensor) -> Tensor:
         """The same of one row (B, D) after rows (B, T, D), from what `forward` gave for the last position (B, …). Of
         channels that see one another, each is told of what was `drawn` for those before it."""
@@ -110,9 +121,15 @@ class VectorHead(nn.Linear, Calibrated):
         return self._log_prob(self.chain(pieces, self.told((drawn - base) / self.scale, drawn)), base, values)
 
     def _log_prob(self, numbers: Tensor, base: Tensor, values: Tensor) -> Tensor:
+        return self._found(numbers, base, values, lambda *at: self.family.log_prob(*at) - self.scale.log())
+
+    def _found(
+        self, numbers: Tensor, base: Tensor, values: Tensor, of_density: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """`of_density` of each number that is no mass at zero, and the log of the mass of each that is."""
         missing = values.isnan()
         u = ((values - base) / self.scale).masked_fill(missing, 0.0)
-        found = self.family.log_prob(numbers[..., : self.family.size], u) - self.scale.log()
+        found = of_density(numbers[..., : self.family.size], u)
         if self.zero:
             logit = numbers[..., -1] + NO_ZERO
             found = torch.where(values == 0, F.logsigmoid(logit), F.logsigmoid(-logit) + found)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -46,13 +47,21 @@ class Forecast(Objective):
 
     def each(self, model: Model, batch: Batch[Tensor]) -> Tensor:
         """The loss of each number, (B, T, D)."""
-        head = head_of(model)
-        raw = at_least_float32(logits_of(model, batch))
+        return self.of_raw(head_of(model), at_least_float32(logits_of(model, batch)), batch)
+
+    def of_raw(self, head: VectorHead, raw: Tensor, batch: Batch[Tensor]) -> Tensor:
+        """The same, of what a head gave."""
         return -head.log_prob(raw, batch.inputs, values_of(batch))
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
         """See the base class."""
-        return Loss((self.each(model, batch).sum(dim=-1) * counts(batch)).sum())
+        head = head_of(model)
+        if head.family.by_likelihood:
+            return Loss(summed(self.each(model, batch), batch))
+        raw = at_least_float32(logits_of(model, batch))
+        with torch.no_grad():
+            reported = summed(self.of_raw(head, raw, batch), batch)
+        return Loss(summed(head.penalty(raw, batch.inputs, values_of(batch)), batch), reported=reported)
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
         """See the base class."""
@@ -64,16 +73,19 @@ class Pinball(Forecast):
 
     unit = Unit("pinball", "step", text=False)
 
-    def each(self, model: Model, batch: Batch[Tensor]) -> Tensor:
+    def of_raw(self, head: VectorHead, raw: Tensor, batch: Batch[Tensor]) -> Tensor:
         """See the base class."""
-        head = head_of(model)
         if not isinstance(head.family, Quantiles) or head.zero:
             raise ConfigError(
                 "objective.score=pinball needs a model that predicts quantiles, without a mass at zero.",
                 remedy="model.output=quantiles, or objective.score=likelihood",
             )
-        raw = at_least_float32(logits_of(model, batch))
         return head.pinball(raw, batch.inputs, values_of(batch))
+
+
+def summed(each: Tensor, batch: Batch[Tensor]) -> Tensor:
+    """Of the numbers of all rows, (B, T, D), each row with its weight."""
+    return (each.sum(dim=-1) * counts(batch)).sum()
 
 
 def values_of(batch: Batch[Tensor]) -> Tensor:
@@ -89,7 +101,8 @@ class ForecastConfig(ObjectiveConfig):
     kind: Literal["forecast"] = "forecast"
     takes_vectors: ClassVar[bool] = True
     score: Literal["likelihood", "pinball"] = "likelihood"
-    """likelihood: −ln of the density of what came; pinball: the loss of quantiles, for `model.output=quantiles`."""
+    """What losses are told in. likelihood: −ln of the density of what came; pinball: the loss of quantiles, for
+    `model.output=quantiles`, which learn by it either way."""
 
     horizons: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], Field(min_length=1)] = (1, 8, 32)
     """Steps ahead at which sample paths are judged when the run ends."""
