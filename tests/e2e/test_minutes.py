@@ -127,6 +127,7 @@ def test_minutes_that_are_none(octavo: Octavo, arguments: tuple[str, ...], said:
         (("--minutes", ""), "something else"),
         (("--minutes", "1,0"), "0 minutes cannot be planned"),
         (("quick", "--minutes", "1"), "no recipe"),
+        (("--minutes", "1", "--on", "abacus"), "There is no machine 'abacus'"),
     ],
 )
 def test_minutes_that_cannot_be_planned(octavo: Octavo, arguments: tuple[str, ...], said: str) -> None:

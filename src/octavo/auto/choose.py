@@ -96,13 +96,15 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> C
     )
 
 
-def reasons(best: Choice, others: Sequence[Choice], facts: TextFacts, seconds: float) -> dict[str, str]:
-    """Why each thing was chosen, a sentence each."""
+def reasons(
+    best: Choice, others: Sequence[Choice], facts: TextFacts, seconds: float, *, where: str = "here"
+) -> dict[str, str]:
+    """Why each thing was chosen, a sentence each; `where` a step takes its time."""
     size = best.size
     found = {
         "tokenizer": f"bytes or characters ({facts.vocabulary} of them): what the law was fitted on.",
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
-        f"{best.step_seconds * 1000:.0f} ms a step here, so {duration(seconds)} are {best.most_steps:,} steps.",
+        f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} are {best.most_steps:,} steps.",
         "model.counts": f"a {facts.order}-gram alone has {facts.ngram:.3f} bits per byte; beside it the model need not "
         "learn what counting knows.",
         "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"

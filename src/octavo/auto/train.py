@@ -12,7 +12,7 @@ from typing import Any
 from octavo.auto.audit import audited, own_settings
 from octavo.auto.choose import LEAST_STEPS, STEPS_MEASURED, Choice, choices, reasons, step_times
 from octavo.auto.facts import TextFacts, survey
-from octavo.auto.family import Size, recipe_of
+from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
 from octavo.auto.promise import Promise, earlier_promises, promise
 from octavo.config import check
@@ -21,7 +21,9 @@ from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
 from octavo.runs.clock import FINISH
 from octavo.runs.data import Paths
+from octavo.runs.machines import Machine, find_machine
 from octavo.runs.plan import timed
+from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
 from octavo.runs.train import train
 
@@ -75,13 +77,17 @@ def foretell(
     minutes: Sequence[float],
     *,
     overrides: Iterable[str] | Mapping[str, Any] = (),
+    on: str | None = None,
     console: Console | None = None,
     law: Law | None = None,
 ) -> list[Chosen]:
     """What each number of minutes would bring on this machine; nothing is trained.
 
-    Raises InputError for minutes that cannot be planned or are too few for this text, and what reading the text raises.
+    With the name of another machine (`on`, as in `octavo plan --on`) its steps are predicted, not timed; reading the
+    text counts as it takes here. Raises InputError for minutes that cannot be planned or are too few for this text, for
+    a machine that is not known or has several devices, and what reading the text raises.
     """
+    other = None if on is None else one_device(on)
     for one in minutes:
         refuse_minutes(one)
     console, law = console or QUIET, law or shipped_law()
@@ -100,16 +106,39 @@ def foretell(
         return found["step_seconds"]
 
     began = time.monotonic()
-    with console.working("timing a few steps", None):
-        limit = MEASURING * 60 * max(minutes)
-        speeds = step_times(measure, vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
+    if other is not None:
+        speeds = predicted_times(other, vocabulary=facts.vocabulary)
+    else:
+        with console.working("timing a few steps", None):
+            limit = MEASURING * 60 * max(minutes)
+            speeds = step_times(measure, vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
     measuring = time.monotonic() - began
     around = [before + read + min(measuring, 2 * MEASURING * 60 * one) for one in minutes]
-    own = own_settings(overrides)
+    own, where = own_settings(overrides), "here" if other is None else f"on {other.name}"
     return [
-        _chosen(facts, speeds, one, each + FINISH * (before + read), law, own)
+        _chosen(facts, speeds, one, each + FINISH * (before + read), law, own, where)
         for one, each in zip(minutes, around, strict=True)
     ]
+
+
+def one_device(name: str) -> Machine:
+    """The machine of a name. Raises InputError for an unknown one, and for one of several devices."""
+    machine = find_machine(name)
+    if machine.devices > 1:
+        raise InputError(
+            f"--minutes trains on one device, and {name} has {machine.devices}.",
+            remedy=f"--on {name.rpartition('x')[2]}, or octavo plan RECIPE --on {name}",
+        )
+    return machine
+
+
+def predicted_times(machine: Machine, *, vocabulary: int) -> dict[Size, float]:
+    """Seconds of a step of each size on a machine that is not at hand; of those that its memory holds."""
+    found = {
+        size: predictions(check(recipe_of(size, steps=1)), [machine], vocab_size=vocabulary, steps=None)[0]
+        for size in SIZES
+    }
+    return {size: each["seconds"]["step"] for size, each in found.items() if each["fits"]}
 
 
 @contextmanager
@@ -137,6 +166,7 @@ def _chosen(
     around: float,
     law: Law,
     own: list[str],
+    where: str,
 ) -> Chosen:
     """What is best in so many minutes, of which `around` seconds are no training."""
     seconds = 60 * minutes - around
@@ -148,7 +178,7 @@ def _chosen(
             f"{duration(around)} here.",
             remedy=f"--minutes {max(LEAST, least / 60):.1f}, or a part of the text",
         )
-    said = reasons(found[0], found[1:], facts, seconds)
+    said = reasons(found[0], found[1:], facts, seconds, where=where)
     said |= dict.fromkeys(own, "a setting of your own, of which the promise knows nothing.")
     return Chosen(facts, found, promise(minutes, found[0], earlier_promises()), said, own)
 

@@ -45,9 +45,16 @@ def train_for_minutes(
 
 
 def show_promises(
-    recipe: str | None, text: list[str] | None, settings: list[str], minutes: str, *, json: bool
+    recipe: str | None,
+    text: list[str] | None,
+    settings: list[str],
+    minutes: str,
+    *,
+    on: list[str],
+    json: bool,
 ) -> int:
-    """What `octavo train --minutes` would choose and promise, for each number of minutes."""
+    """What `octavo train --minutes` would choose and promise, for each number of minutes; here, or on each machine of
+    `on`."""
     from octavo.auto.train import by_minutes, foretell
     from octavo.ground.console import Console
 
@@ -56,12 +63,16 @@ def show_promises(
             "--minutes asks for the best model of a text, so it takes --text and no recipe.",
             remedy="octavo plan --text PATH --minutes 1,5,30",
         )
-    found = foretell(text, parsed_minutes(minutes), overrides=settings, console=Console(quiet=json))
+    console, rows = Console(quiet=json), []
+    for machine in on or [None]:
+        found = foretell(text, parsed_minutes(minutes), overrides=settings, on=machine, console=console)
+        rows += [{"on": machine, **one.promise.as_plain(), "reasons": one.reasons} for one in found]
+        for line in by_minutes(found) if not json else ():
+            show(line if machine is None else f"{machine}: {line}")
     if json:
-        print_json([{**one.promise.as_plain(), "reasons": one.reasons} for one in found])
-        return 0
-    for line in by_minutes(found):
-        show(line)
+        print_json(rows)
+    elif on:
+        show("\nSteps were predicted, not timed; docs/planning.md says what is assumed.")
     return 0
 
 

@@ -93,7 +93,7 @@ def plan_command(
     if minutes is not None:
         from octavo.cli.minutes import show_promises
 
-        return show_promises(recipe, text, settings, minutes, json=json)
+        return show_promises(recipe, text, settings, minutes, on=names, json=json)
     found, said = (recipe, None) if recipe is not None else default_recipe(settings)
     if ship:
         return show_targets(found, settings, json=json)

@@ -30,3 +30,17 @@ def test_it_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(InputError, match="too long for 1 minute"):
         foretell([text], [1.0])
     assert octavo.train_for is by_minutes.train_for
+
+
+def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(3000)), encoding="utf-8")
+    monkeypatch.setattr(by_minutes, "timed", lambda *_, **__: pytest.fail("a step was timed here"))
+    (laptop,) = foretell([text], [2.0], on="laptop")
+    (larger,) = foretell([text], [2.0], on="rtx4090")
+    assert "on rtx4090, so" in larger.reasons["model"]
+    assert (
+        larger.best.step_seconds < laptop.best.step_seconds or larger.best.parameters > laptop.best.parameters
+    )
+    with pytest.raises(InputError, match="8xh100 has 8"):
+        foretell([text], [2.0], on="8xh100")
