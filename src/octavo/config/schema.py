@@ -21,11 +21,9 @@ def _period(least: int) -> BeforeValidator:
 
     def check(value: Any) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if isinstance(value, float) and value == 1:
-            raise ValueError(
-                "1.0 may be every step or the whole run; give 1 for every step, or the number of steps"
-            )
-        whole = number and least <= value <= MOST and (isinstance(value, int) or value.is_integer())
+        whole = (
+            number and least <= value <= MOST and float(value).is_integer() and str(value) != "1.0"
+        )  # a share?
         if not (value == "epoch" or whole or (number and 0 < value < 1)):
             raise ValueError(
                 f"give a number of steps ({least} to {MOST}), a share of the run (such as 0.1) or epoch, not {value!r}"

@@ -375,10 +375,7 @@ PERIOD = "give a number of steps ({} to 2147483647), a share of the run (such as
         ("training.checkpoint_every=0", PERIOD.format(1) + "0"),
         ("evaluation.every=often", PERIOD.format(1) + "'often'"),
         ("evaluation.every=1.5", PERIOD.format(1) + "1.5"),
-        (
-            "evaluation.every=1.0",
-            "1.0 may be every step or the whole run; give 1 for every step, or the number of steps",
-        ),
+        ("evaluation.every=1.0", PERIOD.format(1) + "1.0"),
         ("evaluation.every=true", PERIOD.format(1) + "True"),
         ("evaluation.every=.nan", PERIOD.format(1) + "nan"),
         ("evaluation.every=.inf", PERIOD.format(1) + "inf"),
