@@ -17,13 +17,11 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 def _period(least: int) -> BeforeValidator:
-    """Says of anything but the three forms of a period what they are."""
+    """Says of anything but the three forms of a period what they are; 1.0 could be two of them."""
 
     def check(value: Any) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        whole = (
-            number and least <= value <= MOST and float(value).is_integer() and str(value) != "1.0"
-        )  # a share?
+        whole = number and least <= value <= MOST and float(value).is_integer() and str(value) != "1.0"
         if not (value == "epoch" or whole or (number and 0 < value < 1)):
             raise ValueError(
                 f"give a number of steps ({least} to {MOST}), a share of the run (such as 0.1) or epoch, not {value!r}"
