@@ -20,11 +20,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from common import finish, load
+from octavo.generation import Engine, Sampling, TextRequest, in_order
+from octavo.generation.sampling import keep_min_p
+from octavo.model.kind import LanguageModel
+from octavo.runs.asked import wished
 from octavo.runs.run import Run
+from octavo.runs.sampling import sampling_of
 from octavo.studies.chance import student
+from octavo.synthesis.checker import check
+from octavo.synthesis.wishes import Wish
 from octavo.tuning.page import write_page
+from octavo.tuning.questions import Question
 from octavo.tuning.rewards.named import named_reward
+from octavo.tuning.rollouts import ROWS, as_batch, room_for
 from octavo.tuning.yardstick import measure
 
 STEPS = ("demo", "sft", "rl")
@@ -54,6 +65,36 @@ def road(out: Path, seed: int, overrides: Sequence[str]) -> dict[str, float | No
     }
 
 
+COLD = 0.9
+"""A temperature at which both are drawn too; of SFT it is the simplest control."""
+
+
+def drawn(
+    run: Run, sampling: Sampling, base: LanguageModel, *, prompts: int = 64, texts: int = 16
+) -> dict[str, float]:
+    """What a run keeps, how much of it is good pidgin, and its nats from `base` as that predicts, when it is drawn with
+    a temperature or min_p: what these change counts too, exact over the vocabulary at each token."""
+    asked = [Question.of(one) for one in wished(run.tokenizer, prompts, seed=0) for _ in range(texts)]
+    requests = [TextRequest(one.prompt, 0, number) for number, one in enumerate(asked)]
+    tokens = room_for(asked, run.model, run.tokenizer, None)
+    engine = Engine(run.model, run.tokenizer)
+    samples = in_order(
+        one for one, _ in engine.write_each(requests, tokens=tokens, sampling=sampling, within=True)
+    )
+    batch = as_batch([(list(one.prompt), sample.ids) for one, sample in zip(asked, samples, strict=True)])
+    total = 0.0
+    for part in batch.parts(ROWS):
+        with torch.no_grad():
+            logits = run.model(torch.from_numpy(part.inputs)) / sampling.temperature
+            logits = keep_min_p(logits, sampling.min_p) if sampling.min_p else logits
+            own, other = logits.log_softmax(dim=-1), base(torch.from_numpy(part.inputs)).log_softmax(dim=-1)
+        kl = torch.where(own.isfinite(), own.exp() * (own - other), 0.0).sum(dim=-1)  # (B, T)
+        total += float(torch.where(torch.from_numpy(part.targets) >= 0, kl, 0.0).sum())
+    kept = [Wish.of(one.text).kept(sample.text) for one, sample in zip(asked, samples, strict=True)]
+    good = [check(sample.text.strip()).ok for sample in samples]
+    return {"keeps": statistics.mean(kept), "pidgin": statistics.mean(good), "nats": total / len(asked)}
+
+
 def reached(out: Path, seed: int, texts: int) -> dict[str, Any]:
     """What a seed's run keeps, at which distance, and what was possible there."""
     kept = out / f"rl-{seed}.reached.json"
@@ -64,6 +105,8 @@ def reached(out: Path, seed: int, texts: int) -> dict[str, Any]:
     write_page(run, wishes)
     figures, far = wishes.figures, wishes.figures["distance"]
     tuned, cost = figures["tuned"], figures["bits_per_byte"]
+    before = Run.open(out / f"sft-{seed}")
+    assert run.started is not None, "the run keeps what it started from"
     own = json.loads((run.path / "evaluation.json").read_text(encoding="utf-8"))
     found = {
         "seed": seed,
@@ -82,8 +125,12 @@ def reached(out: Path, seed: int, texts: int) -> dict[str, Any]:
         "pidgin, SFT": pidgin.figures["base"]["mean"],
         "pidgin, RL": pidgin.figures["tuned"]["mean"],
         "pidgin with min_p, RL": own["stories"]["passed"] / own["stories"]["written"],
+        "nats with min_p, RL": drawn(run, sampling_of(run.config.sampling), run.started, texts=4)["nats"],
         "bits per byte": None if cost["after"] is None else cost["after"] - cost["before"],
     }
+    for name, one in (("SFT", before), ("RL", run)):
+        cold = drawn(one, Sampling(temperature=COLD), before.model)
+        found |= {f"{figure}, {name} at T={COLD}": value for figure, value in cold.items()}
     kept.write_text(json.dumps(found), encoding="utf-8")
     return found
 
@@ -124,7 +171,9 @@ def page(rows: Sequence[dict[str, Any]], seconds: Sequence[dict[str, float | Non
         "as the model predicts; with min_p, as the recipe samples. Intervals: 90 %, prompts and texts drawn again;",
         "behind a mean 95 %, by the scatter of the seeds (Student's t).",
         "Where the base's texts do not carry the ceiling or best-of-n so far, its last point stands there, which is",
-        "lower. SFT is what RL started from; bits per byte is what RL added on the demo's validation text.",
+        "lower. SFT is what RL started from; bits per byte is what RL added on the demo's validation text. Nats with",
+        "min_p are those from SFT as it predicts, with what min_p leaves out; so are those at a lower temperature, of",
+        "which SFT's is the control.",
         "",
         "| " + " | ".join(["", *(f"seed {row['seed']}" for row in rows), "mean"]) + " |",
         "| " + " | ".join("---" for _ in range(len(rows) + 2)) + " |",

@@ -112,6 +112,8 @@ def test_what_is_no_reward_is_refused(octavo: Octavo, finished: Path, tmp_path: 
     out, names = tmp_path / "run", json.dumps([*CHAT_TOKENS, "<|reward|>", "<|x|>"])
     refused(tune(octavo, finished, out, f"tokenizer.special={names}"), "must be the last token")
     refused(octavo("tune", "rl", finished, "--reward", "{kind: model}"), "run")
+    wrong = f"{{kind: model, run: {finished}}}"
+    refused(octavo("tune", "rl", finished, "--reward", wrong, "--out", out), "has learned no reward")
     assert not out.exists()
 
 

@@ -43,7 +43,7 @@ class Conversations:
         if not fits.any():
             raise CorpusError(
                 f"Every conversation is longer than the context of {stream.context:,} tokens; the shortest has "
-                f"{int(size.min(initial=0)) + 1:,}.",
+                f"{int(size.min()):,}.",
                 remedy="Give shorter ones, or start from a run with a longer context.",
             )
         self.rows: Rows = pack_chains(begin[fits], size[fits], context=stream.context, alone=not packed)

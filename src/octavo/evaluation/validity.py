@@ -44,7 +44,8 @@ def wilson(hits: float, trials: int) -> tuple[float, float]:
     share, square = hits / trials, Z * Z / trials
     middle = (share + square / 2) / (1 + square)
     half = Z * math.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # The share lies within, to the last bit too.
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
 
 
 def judged(validator: Validator, records: Iterable[tuple[Sequence[str], bool]]) -> Validity:

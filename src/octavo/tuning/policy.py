@@ -88,6 +88,7 @@ class PolicyGradient(Objective):
                 "objective.answers is for a model that was tuned on conversations; this one has no chat template.",
                 remedy="octavo tune sft RUN --text chats.jsonl first, or leave it out",
             )
+        config.reward.build()  # a run that is named may have learned none
         questions = config.questions(dataset.train, dataset.tokenizer)
         room_for(fitting(questions, model.context, config.tokens), model, dataset.tokenizer, config.tokens)
 
@@ -197,7 +198,7 @@ class PolicyGradientConfig(ObjectiveConfig):
     the tokens drawn; the same gradient on average, with more noise."""
     entropy: float = Field(0.0, ge=-LARGEST, le=LARGEST)
     """Reward for a nat of entropy of each token's distribution, differentiated where it is written: above 0 the texts
-    stay varied, below 0 what is improbable becomes more so."""
+    stay varied, below 0 the model becomes surer of what it holds probable."""
     kl_budget: float | None = Field(None, gt=0, le=LARGEST)
     """Stop when a text is so many nats from the base, on average. Empty: never."""
     tokens: int | None = Field(None, ge=1, le=MOST)

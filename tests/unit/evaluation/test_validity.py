@@ -30,6 +30,8 @@ def test_wilson() -> None:
     assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)  # Wilson's formula by hand
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
     assert wilson(10, 10)[1] == pytest.approx(1)
+    for trials in range(1, 40):  # 4 of 4 once ended at 1 − 1e-16, below the share, which no plot takes
+        assert wilson(trials, trials)[1] == 1 and wilson(0, trials)[0] == 0
 
 
 def test_what_is_typical_stands_in_the_middle() -> None:
