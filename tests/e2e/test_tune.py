@@ -161,7 +161,10 @@ def test_what_cannot_be_tuned(octavo: Octavo, finished: Path, talk: Path, tmp_pa
         sft(octavo, finished, out, talk, "objective=next-token"),
         "takes text, and the corpus holds conversations",
     )
-    refused(sft(octavo, finished, out, talk, "model.context=3"), "longer than the context of 3 tokens; the shortest has 6")
+    refused(
+        sft(octavo, finished, out, talk, "model.context=3"),
+        "longer than the context of 3 tokens; the shortest has 6",
+    )
     refused(sft(octavo, finished, out, "text.txt"), "no JSON file")
     half = Path(shutil.copytree(finished, tmp_path / "half", symlinks=True))
     for step in sorted((half / "checkpoints").iterdir())[1:]:

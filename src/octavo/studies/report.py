@@ -168,7 +168,7 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
         parts.append("\n".join(f"- {one['name']}: {one['reason']}" for one in failures))
     if "curves" in drawings:
         parts += ["## How they learned", *plot("curves"), *plot("difference")]
-    if not study.unit.density:
+    if "improvement" in drawings:
         parts += ["## Relative improvement", disagreement(rows) if study.unit.text else ""]
         parts += [
             *plot("improvement"),
