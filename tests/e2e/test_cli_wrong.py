@@ -27,6 +27,8 @@ def test_wrong_words(octavo: Octavo) -> None:
     refused(octavo("train", "shakespear-char-cpu"), "Did you mean 'shakespeare-char-cpu'?")
     refused(octavo("recipes", "nothing-like-it"), "no recipe 'nothing-like-it'")
     refused(octavo("train", "recipe.yaml", "nonsense"), "'nonsense' is not an override", "key=value")
+    twice = ("train", "recipe.yaml", "seed=1", "--text", "text.txt", "seed=2")
+    refused(octavo(*twice), "seed is given twice", "give each setting once")
     refused(octavo("train", "--replay", "x", "recipe.yaml"), "--replay repeats a run as it was")
 
 

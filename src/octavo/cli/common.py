@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from octavo.errors import InputError
 from octavo.ground.files import exists
 from octavo.ground.shown import columns_of, put, shown, shown_in_json
 
@@ -47,10 +48,18 @@ def split_recipe(recipe: str | None, overrides: tuple[str, ...]) -> tuple[str | 
 def split_overrides(
     text: Sequence[str] | None, overrides: Sequence[str]
 ) -> tuple[list[str] | None, list[str]]:
-    """Tell key=value words apart from paths that they followed: `--text a.txt training.steps=5`."""
+    """Tell key=value words apart from paths that they followed: `--text a.txt training.steps=5`.
+
+    Raises InputError for a key that stands in both places: which of the two was meant last, nobody can tell here.
+    """
     if text is None:
         return None, list(overrides)
     settings = [word for word in text if "=" in word and not exists(word)]
+    keys, others = ({word.partition("=")[0] for word in words} for words in (settings, overrides))
+    if twice := sorted(keys & others):
+        raise InputError(
+            f"{twice[0]} is given twice, behind --text and in another place.", remedy="give each setting once"
+        )
     return [word for word in text if word not in settings], [*settings, *overrides]
 
 
