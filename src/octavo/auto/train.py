@@ -90,7 +90,7 @@ def foretell(
     other = None if on is None else one_device(on)
     for one in minutes:
         refuse_minutes(one)
-    console, law = console or QUIET, law or shipped_law()
+    console, law = console or Console(quiet=True), law or shipped_law()
     before = time.monotonic() - console.started
     with console.working("looking at the text", None), reading_within(max(minutes), console):
         facts = survey(text, overrides, console)
