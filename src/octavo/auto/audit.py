@@ -51,13 +51,13 @@ def audited(run: Run, console: Console) -> None:
     Nothing is done for a run that was not promised, has no test split, was looked at before, or got more minutes than
     it was promised for. Of one with settings of the user's own nothing is noted.
     """
-    manifest = run.folder.made_by() if run.folder is not None else None
+    manifest = (run.folder.made_by() if run.folder is not None else None) or {}
     try:
-        found = parse_json(json.dumps((manifest or {}).get("auto")), Auto)
+        found = parse_json(json.dumps(manifest.get("auto")), Auto)
     except ValueError:
         return
     promised, minutes = found["promise"], run.config.training.minutes or 0.0
-    if (manifest or {}).get("test_looks") or not run.config.test or minutes > promised["minutes"]:
+    if manifest.get("test_looks") or not run.config.test or minutes > promised["minutes"]:
         return
     came_out = look(run, Console(quiet=True))["bits_per_byte"]
     console.say(audit(**promised, came_out=came_out))

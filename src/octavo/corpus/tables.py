@@ -144,9 +144,10 @@ def _cells(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
     first = lines[0][1]
     marks = "\t,;" if path.suffix.lower() != ".tsv" else "\t"
     mark = max(marks, key=first.count)
+    marked = mark in first
     for number, line in lines:
         try:
-            yield next(csv.reader([line], delimiter=mark, strict=True)) if first.count(mark) else line.split()
+            yield next(csv.reader([line], delimiter=mark, strict=True)) if marked else line.split()
         except csv.Error as error:
             raise CorpusError(
                 f"{path}, line {number} has cells that cannot be told apart: {error}.",
