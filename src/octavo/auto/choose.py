@@ -101,7 +101,10 @@ def reasons(
 ) -> dict[str, str]:
     """Why each thing was chosen, a sentence each; `where` a step takes its time."""
     size = best.size
+    again = f"; {facts.duplicates:,} more stood there before and were left out" if facts.duplicates else ""
     found = {
+        "text": f"{facts.train_bytes / 1000:,.0f} kB to learn from; {facts.documents:,} "
+        f"document{'s' * (facts.documents != 1)} in all{again}.",
         "tokenizer": f"bytes or characters ({facts.vocabulary} of them): what the law was fitted on.",
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} are {best.most_steps:,} steps.",

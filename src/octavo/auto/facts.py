@@ -29,6 +29,7 @@ class TextFacts:
 
     Attributes:
         documents: of all splits.
+        duplicates: documents that stood there before, and were left out.
         train_tokens, vocabulary: of the tokenizer that is taken.
         train_bytes, validation_bytes: UTF-8.
         ngram: bits per byte of the best n-gram on the validation split.
@@ -38,6 +39,7 @@ class TextFacts:
     """
 
     documents: int
+    duplicates: int
     train_tokens: int
     train_bytes: int
     validation_bytes: int
@@ -67,6 +69,7 @@ def facts_of(dataset: Dataset) -> TextFacts:
     splits = (train, validation, *([dataset.test] if dataset.test else []))
     return TextFacts(
         documents=sum(len(split.starts) for split in splits),
+        duplicates=dataset.manifest["duplicates_removed"],
         train_tokens=len(train.tokens),
         train_bytes=train.bytes,
         validation_bytes=validation.bytes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -14,6 +15,7 @@ from unit.auto.laws import made_up
 
 FACTS = TextFacts(
     documents=1,
+    duplicates=0,
     train_tokens=1_000_000,
     train_bytes=1_000_000,
     validation_bytes=50_000,
@@ -34,7 +36,7 @@ def test_more_time_takes_a_larger_model_and_promises_more() -> None:
 
 
 def test_a_short_text_is_not_seen_as_often_as_there_is_time_for() -> None:
-    short = TextFacts(**{**vars(FACTS), "train_tokens": 30_000})
+    short = replace(FACTS, train_tokens=30_000)
     best = choices(short, SPEEDS, 6000, made_up())[0]
     assert best.steps < best.most_steps / 2
     assert best.recipe()["training"]["passes"] == pytest.approx(MORE * best.passes, rel=0.01)
@@ -57,9 +59,25 @@ def test_a_choice_is_a_recipe() -> None:
 def test_every_choice_has_its_reason() -> None:
     first, *others = choices(FACTS, SPEEDS, 60, made_up())
     said = reasons(first, others, FACTS, 60)
-    assert {"tokenizer", "model", "model.counts", "training.steps", "model.dropout", "instead"} == set(said)
+    assert {
+        "text",
+        "tokenizer",
+        "model",
+        "model.counts",
+        "training.steps",
+        "model.dropout",
+        "instead",
+    } == set(said)
+    assert "left out" not in said["text"]
     assert all(sentence.endswith(".") for sentence in said.values())
     assert "2.200" in said["model.counts"]
+
+
+def test_documents_that_were_left_out_are_said() -> None:
+    (first, *_), facts = choices(FACTS, SPEEDS, 60, made_up()), replace(FACTS, documents=40, duplicates=1200)
+    assert reasons(first, [], facts, 60)["text"] == (
+        "1,000 kB to learn from; 40 documents in all; 1,200 more stood there before and were left out."
+    )
 
 
 def test_sizes_are_timed_while_that_is_short_and_reckoned_from_there() -> None:
