@@ -209,6 +209,23 @@ class Stories(Record):
     passed: Count
 
 
+OWN = "this model"
+"""What a model is called among the predictors of its forecasts."""
+
+
+class Horizon(Record):
+    """A predictor's scores so many steps ahead."""
+
+    horizon: Count
+    crps: Number
+
+
+class Forecast(Record):
+    """Scores of forecasts, by predictor."""
+
+    predictors: dict[str, Annotated[tuple[Horizon, ...], Field(min_length=1)]]
+
+
 class Evaluation(Record):
     """evaluation.json; of a run that diverged it holds the diagnostics alone."""
 
@@ -227,6 +244,7 @@ class Evaluation(Record):
     validity: Validity | None = None
     stories: Stories | None = None
     records: Records | None = None
+    forecast: Forecast | None = None
     translations: Translations | None = None
     counted: Counted | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from octavo.evaluation.stored import OWN
 from octavo.ground.output import Output
 from octavo.report.plots import BASELINE, INK, SOURCE, TRAIN, VALIDATION, new_figure, tidy
 
@@ -75,7 +76,7 @@ def example_plot(found: Mapping[str, Any], *, width: float = 7.6) -> Plot:
 
 def honesty_plot(found: Mapping[str, Any], *, width: float = 7.6) -> Plot:
     """Where what came stood among the draws, in tenths, for each horizon: even bars, if the distributions are right."""
-    own = found["predictors"]["this model"]
+    own = found["predictors"][OWN]
     figure = new_figure(width, 1.9)
     panels = np.atleast_1d(figure.subplots(1, len(own), sharey=True))
     for axes, each in zip(panels, own, strict=True):
@@ -101,7 +102,7 @@ def tables(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         rows = [
             {
                 "name": name,
-                "kind": "model" if name == "this model" else "baseline",
+                "kind": "model" if name == OWN else "baseline",
                 "cells": [f"{row[key]:.3f}" for key, _ in COLUMNS]
                 + [f"{100 * row['coverage'][level]:.0f} %" for level in ("50", "80", "95")],
             }

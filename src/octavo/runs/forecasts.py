@@ -20,6 +20,7 @@ from octavo.dataset.series import prepare_new, series_in
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.forecast_baselines import Baselines, filled, histories
 from octavo.evaluation.forecast_scores import mean_density, quantiles, scores
+from octavo.evaluation.stored import OWN
 from octavo.generation.paths import sample_paths
 from octavo.ground.console import Console
 from octavo.model.gpt import GPT
@@ -117,7 +118,7 @@ def judged(
         paths=objective.paths,
         seed=recipe.seed,
     )
-    found = {"this model": {h: (drawn[:, :, h - 1].swapaxes(0, 1), densities[h]) for h in horizons}}
+    found = {OWN: {h: (drawn[:, :, h - 1].swapaxes(0, 1), densities[h]) for h in horizons}}
     before = np.stack(
         [histories(filled(rows[begin:at, :count]), np.array([at - begin]), reach)[0] for begin, at in places]
     )

@@ -80,7 +80,7 @@ def arm(results: StudyResults, runs: Sequence[RunResult], *, steady: bool) -> Ar
     values = np.array([run.metric for run in runs], float)
     seeds, metric = tuple(run.seed for run in runs), results.study.metric
     units = {len(run.nats) for run in runs}
-    if metric in ("accuracy", "valid") or len(units) != 1 or min(units) < 2:
+    if metric in ("accuracy", "valid", "crps") or len(units) != 1 or min(units) < 2:
         return Arm(values, steady, seeds=seeds)
     sizes = [run.bytes if metric == "bits_per_byte" else run.tokens_scored for run in runs]
     nats = np.array([run.nats for run in runs], float)

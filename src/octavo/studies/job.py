@@ -13,12 +13,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
 
 from octavo.errors import CheckpointError, DivergedError, Interrupted, OctavoError, RunFolderError
-from octavo.evaluation.stored import Evaluation, Manifest
+from octavo.evaluation.stored import OWN, Evaluation, Manifest
 from octavo.evaluation.units import UnitScores, unit_scores
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
@@ -148,11 +149,20 @@ def _trained_and_evaluated(job: Job, folder: Path, on_step: OnStep) -> dict[str,
     return evaluated(folder, job.judge)
 
 
-def valid_share(folder: Path, step: int) -> float | None:
-    """How many of the texts that a run's weights wrote its checker let pass; None where none did, or other weights."""
+def of_page(folder: Path, step: int) -> dict[str, Any]:
+    """What a run's own evaluation says of the weights of a step; nothing where it is of others."""
     found = read_record(RunFolder(folder).evaluation, Evaluation, of="the run")
-    if found.get("step") != step:
-        return None
+    return found if found.get("step") == step else {}
+
+
+def crps_of(found: Mapping[str, Any]) -> float | None:
+    """The mean of all horizons; None for what forecasts nothing."""
+    own = (found.get("forecast") or {"predictors": {}})["predictors"].get(OWN)
+    return fmean(each["crps"] for each in own) if own else None
+
+
+def valid_share(found: Mapping[str, Any]) -> float | None:
+    """How many of the texts that a run wrote its checker let pass; None where none did."""
     if stories := found.get("stories"):
         return stories["passed"] / stories["written"]
     one = (found.get("validity") or {}).get("generated")
@@ -208,6 +218,7 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
     per_position = recipe.model.training_flops(vocab_size=vocab_size)
     positions = recipe.training.batch * recipe.training.accumulation * recipe.model.context  # of a step
     last = Progress.of(Run.open(folder, checkpoint="last").checkpoint)
+    page = of_page(folder, run.step)
     outcome = {
         "status": "done",
         "reason": None,
@@ -217,7 +228,8 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         "accuracy": total.metrics.get("accuracy"),
         "perplexity": total.perplexity,
         "nats_per_record": total.total / dataset.validation.documents if alone and total.of_text else None,
-        "valid": valid_share(folder, run.step),
+        "valid": valid_share(page),
+        "crps": crps_of(page),
         "unit": None if total.of_text else str(total.unit),
         "initial_loss": initial,
         "step": run.step,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from octavo.training.objective import TEXT, Unit
 
 Metric = Literal[
-    "bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement", "nats_per_record", "valid"
+    "bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement", "nats_per_record", "valid", "crps"
 ]
 
 OF_TEXT = ("bits_per_byte", "perplexity", "nats_per_record")
@@ -38,6 +38,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "valid": (
         "points of good texts",
         "share of the texts that the model wrote which its corpus' rules let pass, in percent; higher is better",
+    ),
+    "crps": (
+        "CRPS",
+        "how far the drawn paths are from what came, mean of all horizons, in the numbers' own units; lower is better",
     ),
     "improvement": (
         "points of relative improvement",

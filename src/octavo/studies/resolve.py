@@ -250,6 +250,8 @@ def _problems_of_measure(study: Study, baseline: Recipe) -> Iterator[str]:
             "metric=valid needs judge=best, whose texts are checked, and a corpus that has rules: a storyteller's, or "
             "one with a validator"
         )
+    if study.metric == "crps" and (study.judge != "best" or baseline.objective.kind != "forecast"):
+        yield "metric=crps needs judge=best, whose forecasts are drawn, and objective=forecast"
     if study.stop_hopeless and objective.unit.density:
         yield "stop_hopeless: no share of the log of a density means anything; leave it out"
 

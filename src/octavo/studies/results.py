@@ -60,6 +60,7 @@ class RunResult:
     perplexity: float | None = None
     nats_per_record: float | None = None
     valid: float | None = None
+    crps: float | None = None
     initial_loss: float | None = None
     step: int | None = None
     tokens: int | None = None
@@ -205,6 +206,7 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         "perplexity",
         "nats_per_record",
         "valid",
+        "crps",
         "initial_loss",
     )
     counts = ("step", "tokens", "flops", "parameters", "seconds")

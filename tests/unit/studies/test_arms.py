@@ -24,7 +24,7 @@ def test_texts_drawn_again_scatter_about_the_metric(tmp_path: Path, metric: str)
         assert found.resampled.mean(axis=0) == pytest.approx(found.values, rel=0.01)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "valid"])
+@pytest.mark.parametrize("metric", ["accuracy", "valid", "crps"])
 def test_shares_have_no_parts(tmp_path: Path, metric: str) -> None:
     results = make(tmp_path / "study", {"change": Truth()}, metric="accuracy")
     judged = replace(results, study=replace(results.study, metric=metric))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def tables(folder: Path) -> Path:
             "val_loss",
             "nats per step",
         ),
-        ("forecast-zero-cpu", [], "val_loss", "nats per step"),
+        ("forecast-zero-cpu", [], "crps", "CRPS"),
         ("translate-models-cpu", ["set.corpus.pairs=200"], "val_loss", "nats per target token"),
         ("pixel-order-cpu", [], "nats_per_record", "nats per record"),
     ],
@@ -138,3 +139,25 @@ def test_good_texts_need_rules_and_the_weights_that_wrote_them(wrong: dict[str, 
     with pytest.raises(ConfigError) as error:
         load_study({**tree, **wrong})
     assert "metric=valid needs judge=best" in " ".join(error.value.problems)
+
+
+def test_paths_need_a_forecast_of_the_best_weights() -> None:
+    for wrong in (
+        {"judge": "last"},
+        {"baseline": "minute", "set": {}, "judge": "best", "change": {"seed": 3}},
+    ):
+        with pytest.raises(ConfigError) as error:
+            load_study(series(**{"metric": "crps", **wrong}))
+        assert "metric=crps needs judge=best" in " ".join(error.value.problems)
+
+
+@pytest.mark.slow
+def test_a_study_can_be_judged_by_paths(tmp_path: Path) -> None:
+    results = run_study(series(metric="crps", judge="best"), out=tmp_path / "study", jobs=1, quiet=True)
+    for run in results.runs:
+        page = json.loads((results.folder / run.folder / "evaluation.json").read_text("utf-8"))
+        own = [each["crps"] for each in page["forecast"]["predictors"]["this model"]]
+        assert len(own) > 1 and run.metric == run.crps == pytest.approx(np.mean(own))
+    write_study_report(results.folder)
+    told = (results.folder / "report" / "report.md").read_text("utf-8")
+    assert "CRPS" in told and "Relative improvement" not in told
