@@ -25,6 +25,7 @@ from octavo.synthesis.universe import UNIVERSE
 
 WHO = frozenset(UNIVERSE["critter"] + UNIVERSE["hero_kind"] + UNIVERSE["friend_kind"])
 CRITTERS = frozenset(UNIVERSE["critter"])
+FRIENDS = frozenset(UNIVERSE["friend_kind"])
 WHERE = frozenset(UNIVERSE["place"])
 HOW = frozenset(UNIVERSE["glad"])
 LAST = 3
@@ -35,6 +36,10 @@ _SHARE = 10  # of so many combinations one is held out
 _COMMON = 1 / 3
 """Share of the wishes for neither a critter nor an end that are asked for. Both are rare in stories, and what is seldom
 asked for is learned too late: so two wishes in five name an end, and one in four a critter."""
+
+_FRIENDS = 4
+"""How many times as often as a hero a friend is asked for. Friends are named late in a story, and to look back so far
+is learned late: asked for as often as heroes, some seeds never learn it."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,13 @@ def features(story: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]
 
 def wish_of(story: str, random: Random) -> Wish:
     """A wish that a story keeps: one, two or three things that are true of it. Of those who are in it, a critter if
-    there is one: the others are in every story. Of the places it is where the story goes first: else nothing tells at
+    there is one: the others are in every story. Else it is more often the friend than the hero, who is named at once.
+    Of the places it is where the story goes first: else nothing tells at
     which of its places a story is to name the one that was wished for."""
     those, _, how = map(sorted, features(story))
-    who = [one for one in those if one in CRITTERS] or those
-    true = [who, [word for word in TOKEN.findall(story) if word in WHERE][:1], how]
+    critters = [one for one in those if one in CRITTERS]
+    others = [one for one in those for _ in range(_FRIENDS if one in FRIENDS else 1)]
+    true = [critters or others, [word for word in TOKEN.findall(story) if word in WHERE][:1], how]
     chosen = [random.choice(words) if words and random.random() < 0.75 else None for words in true]
     if not any(chosen):
         at = random.choice([at for at, words in enumerate(true) if words])

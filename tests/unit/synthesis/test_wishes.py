@@ -12,10 +12,11 @@ from octavo.errors import InputError
 from octavo.synthesis.grammar import TOKEN
 from octavo.synthesis.storyteller import Storyteller
 from octavo.synthesis.vocabulary import vocabulary
-from octavo.synthesis.wishes import CRITTERS, Wish, WishesSource, wish_of
+from octavo.synthesis.wishes import CRITTERS, FRIENDS, WHO, Wish, WishesSource, wish_of
 from octavo.tokenizers.chat import CHAT_TOKENS
 from octavo.tuning.rewards.wishes import WishesConfig
 
+HEROES = WHO - CRITTERS - FRIENDS
 STORY = "in spring, shy cat pip like to rest near river. pip ed see snail. now pip feel happy. they rest. the end."
 
 
@@ -35,7 +36,9 @@ def test_what_is_rare_in_stories_is_asked_for_often() -> None:
     wishes = [wish for wish, _ in WishesSource(stories=400, seed=5).build().pairs()]
     ends = sum(wish.how is not None for wish in wishes)
     critters = sum(wish.who in CRITTERS for wish in wishes)
+    friends, heroes = (sum(wish.who in kind for wish in wishes) for kind in (FRIENDS, HEROES))
     assert 140 < ends < 200 and 70 < critters < 120
+    assert 3 * heroes < friends < 6 * heroes
 
 
 def test_a_place_that_is_wished_for_is_the_first_of_the_story() -> None:
