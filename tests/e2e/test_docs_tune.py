@@ -44,4 +44,5 @@ def test_the_road_from_the_demo_to_a_chat_that_keeps_wishes(octavo: Octavo) -> N
     found = json.loads((folder / "evaluation.json").read_text())
     assert found["wishes"]["asked"] == 16 and "cost" in found
     figures = json.loads((folder / "tuning.json").read_text())
+    assert figures["prompts"] * figures["texts_a_prompt"] == 64
     assert figures["prompts_held_out"] and figures["reward"]["kind"] == "wishes"

@@ -44,9 +44,9 @@ def answers(octavo: Octavo, finished: Path) -> Path:
     return out
 
 
-def tune(octavo: Octavo, base: Path, out: Path, *more: object, **options: object) -> Result:
+def tune(octavo: Octavo, base: Path, out: Path, *more: object, texts: int = 16, **options: object) -> Result:
     return octavo(
-        "tune", "rl", base, "--recipe", "rl-chat.yaml", "--out", out, "--texts", "16", *more, **options
+        "tune", "rl", base, "--recipe", "rl-chat.yaml", "--out", out, "--texts", texts, *more, **options
     )
 
 
@@ -140,7 +140,7 @@ def test_prompts_of_ones_own_and_what_does_not_fit(octavo: Octavo, answers: Path
     mine = chats(
         tmp_path / "mine.jsonl", [{"prompt": "ox?"}, {"prompt": "who saw the"}, {"prompt": "a dog?"}]
     )
-    done = tune(octavo, answers, tmp_path / "run", "--prompts", mine, "training.steps=2")
+    done = tune(octavo, answers, tmp_path / "run", "--prompts", mine, "training.steps=2", texts=32)
     assert done.code == 0, done.err
     assert "1 prompt leaves too little" in done.err
     figures = json.loads((tmp_path / "run" / "tuning.json").read_text())

@@ -32,6 +32,8 @@ from octavo.tuning.rollouts import as_batch, compared, distinct, room_for
 MOST_PROMPTS = 64
 TEXTS = 1024
 """Of each model, over all prompts."""
+LEAST = 16
+"""After each prompt; for fewer texts there are fewer prompts."""
 SHOWN = 3
 """Pairs of texts on the page."""
 
@@ -90,7 +92,7 @@ def measure(
     config = gold or objective.reward
     assert isinstance(config, RewardConfig)
     prompts, held_out = asked or judging_questions([run], gold, seed=seed)
-    each = max(16, texts // len(prompts))
+    prompts, each = within(texts, prompts)
     how: dict[str, Any] = {
         "samples": each,
         "tokens": room_for(prompts, run.model, run.tokenizer, objective.tokens),
@@ -140,6 +142,12 @@ def side_by_side(
         for p, m in places
         if p < len(prompts) and m < each
     ]
+
+
+def within(texts: int, prompts: Sequence[Question]) -> tuple[list[Question], int]:
+    """Prompts, and how many texts after each, for so many texts in all; of too many prompts some, evenly spread."""
+    count = max(1, min(len(prompts), texts // LEAST))
+    return [prompts[number * len(prompts) // count] for number in range(count)], max(LEAST, texts // count)
 
 
 def asking(run: Run, gold: RewardConfig | None) -> PolicyGradientConfig:

@@ -10,11 +10,22 @@ import pytest
 from octavo.generation import Sample
 from octavo.tuning.measured import ceiling_of
 from octavo.tuning.plots import Reached
+from octavo.tuning.questions import Question
 from octavo.tuning.rewards.base import Judged
 from octavo.tuning.rewards.checked import PidginConfig
-from octavo.tuning.yardstick import distance, sentences, style
+from octavo.tuning.yardstick import distance, sentences, style, within
 
 JUDGED = Judged(np.random.default_rng(0).integers(0, 2, (1, 400)).astype(float), {})
+
+
+@pytest.mark.parametrize(
+    ("texts", "asked", "each"), [(1024, 10, 102), (160, 10, 16), (64, 4, 16), (20, 1, 20), (16, 1, 16)]
+)
+def test_no_more_texts_than_were_asked_for(texts: int, asked: int, each: int) -> None:
+    prompts = [Question("", str(number)) for number in range(10)]
+    found, after_each = within(texts, prompts)
+    assert (len(found), after_each) == (asked, each) and len(set(found)) == asked
+    assert asked * each <= texts
 
 
 def said(reward: float, kl: float, *, held_out: bool = True, kind: str = "pidgin", **more: Any) -> str:
