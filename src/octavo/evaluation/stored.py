@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, model_validator
 
 from octavo.evaluation.stored_counted import Counted
+from octavo.evaluation.stored_forecasts import Forecast
 from octavo.evaluation.stored_translations import Scores, Translations
 from octavo.ground.records import Count, Number, Record, Shape
 
@@ -207,23 +208,6 @@ class Stories(Record):
 
     written: Annotated[Count, Field(ge=1)]
     passed: Count
-
-
-OWN = "this model"
-"""What a model is called among the predictors of its forecasts."""
-
-
-class Horizon(Record):
-    """A predictor's scores so many steps ahead."""
-
-    horizon: Count
-    crps: Number
-
-
-class Forecast(Record):
-    """Scores of forecasts, by predictor."""
-
-    predictors: dict[str, Annotated[tuple[Horizon, ...], Field(min_length=1)]]
 
 
 class Evaluation(Record):

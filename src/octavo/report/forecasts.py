@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from octavo.evaluation.stored import OWN
+from octavo.evaluation.stored_forecasts import OWN
 from octavo.ground.output import Output
 from octavo.report.plots import BASELINE, INK, SOURCE, TRAIN, VALIDATION, new_figure, tidy
 

@@ -20,7 +20,7 @@ from octavo.dataset.series import prepare_new, series_in
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.forecast_baselines import Baselines, filled, histories
 from octavo.evaluation.forecast_scores import mean_density, quantiles, scores
-from octavo.evaluation.stored import OWN
+from octavo.evaluation.stored_forecasts import OWN
 from octavo.generation.paths import sample_paths
 from octavo.ground.console import Console
 from octavo.model.gpt import GPT

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from octavo.evaluation.stored import Evaluation
+from octavo.evaluation.stored_forecasts import crps_by_predictor
 from octavo.ground.records import read_record
 from octavo.studies.documents import resample
 from octavo.studies.spec import BASELINE
@@ -58,6 +59,11 @@ def counted(results: StudyResults, run: RunResult) -> dict[str, dict[str, float 
 def floor_of(results: StudyResults, run: RunResult) -> float | None:
     """The least loss that is possible on the run's validation text, where its evaluation knows it."""
     return _evaluation(results, run).get("source_entropy")
+
+
+def crps_of(results: StudyResults, run: RunResult) -> dict[str, float]:
+    """Of each predictor whose paths the run's evaluation judges, the mean of all horizons."""
+    return crps_by_predictor(_evaluation(results, run))
 
 
 def _evaluation(results: StudyResults, run: RunResult) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from octavo.studies.arms import counted, floor_of
-from octavo.studies.measures import usual
-from octavo.studies.spec import BASELINE
+from octavo.studies.arms import counted, crps_of, floor_of
+from octavo.studies.measures import Measure, measure, usual
+from octavo.studies.spec import BASELINE, Study
 
 if TYPE_CHECKING:
     from octavo.studies.results import RunResult, StudyResults
@@ -27,7 +27,15 @@ class Control(NamedTuple):
     name: str
     reached: float
     """As `measures.usual` has it."""
-    val_loss: float | None
+    other: float | None
+    """As `other_measure` has it."""
+
+
+def other_measure(study: Study) -> Measure | None:
+    """What stands beside the usual measure of a study: a text's loss, or how good drawn paths are, if they decide."""
+    if study.unit.text:
+        return measure("val_loss", study.unit)
+    return measure("crps") if study.metric == "crps" else None
 
 
 def controls(results: StudyResults) -> list[Control]:
@@ -37,7 +45,10 @@ def controls(results: StudyResults) -> list[Control]:
     if not results.study.unit.text:
         losses = {name: one.get("loss") for name, one in found.items() if name != "start"}
         losses[FLOOR] = None if run is None else floor_of(results, run)
-        return [Control(name, name, loss, loss) for name, loss in losses.items() if loss is not None]
+        paths = {} if run is None else crps_of(results, run)
+        return [
+            Control(name, name, loss, paths.get(name)) for name, loss in losses.items() if loss is not None
+        ]
     shown = []
     for key, name in SHOWN.items():
         one = found.get(key) or {}

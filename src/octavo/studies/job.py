@@ -13,13 +13,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
 
 from octavo.errors import CheckpointError, DivergedError, Interrupted, OctavoError, RunFolderError
-from octavo.evaluation.stored import OWN, Evaluation, Manifest
+from octavo.evaluation.stored import Evaluation, Manifest
+from octavo.evaluation.stored_forecasts import OWN, crps_by_predictor
 from octavo.evaluation.units import UnitScores, unit_scores
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
@@ -155,12 +155,6 @@ def of_page(folder: Path, step: int) -> dict[str, Any]:
     return found if found.get("step") == step else {}
 
 
-def crps_of(found: Mapping[str, Any]) -> float | None:
-    """The mean of all horizons; None for what forecasts nothing."""
-    own = (found.get("forecast") or {"predictors": {}})["predictors"].get(OWN)
-    return fmean(each["crps"] for each in own) if own else None
-
-
 def valid_share(found: Mapping[str, Any]) -> float | None:
     """How many of the texts that a run wrote its checker let pass; None where none did."""
     if stories := found.get("stories"):
@@ -229,7 +223,7 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         "perplexity": total.perplexity,
         "nats_per_record": total.total / dataset.validation.documents if alone and total.of_text else None,
         "valid": valid_share(page),
-        "crps": crps_of(page),
+        "crps": crps_by_predictor(page).get(OWN),
         "unit": None if total.of_text else str(total.unit),
         "initial_loss": initial,
         "step": run.step,

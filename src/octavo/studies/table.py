@@ -12,7 +12,7 @@ import numpy as np
 
 from octavo.ground.records import read_record
 from octavo.ground.shown import exact_duration
-from octavo.studies.controls import controls
+from octavo.studies.controls import controls, other_measure
 from octavo.studies.measures import usual
 from octavo.studies.sources import code_words
 from octavo.studies.spec import BASELINE
@@ -138,21 +138,19 @@ def control_table(results: StudyResults) -> list[list[str]]:
     """Head and rows: what counting and packing reach on the same text, next to the baseline; no rows where the runs do
     not say.
     """
-    unit = results.study.unit
-    shown = usual(unit)
-    found = [(one.name, one.reached, one.val_loss) for one in controls(results)]
-    level, nats = (
-        _mean(value(run) for run in results.of(BASELINE)) for value in (shown.of, lambda run: run.val_loss)
+    study = results.study
+    shown, other = usual(study.unit), other_measure(study)
+    found = [(one.name, one.reached, one.other) for one in controls(results)]
+    level, beside = (
+        None if each is None else _mean(map(each.of, results.of(BASELINE))) for each in (shown, other)
     )
-    if not found or level is None or nats is None:
+    if not found or level is None:
         return []
-    ranked = sorted([*found, (BASELINE, level, nats)], key=lambda row: -row[1])
-    columns = 3 if unit.text else 2  # of a loss that is none of text, both are the same
-    table = [["on the same text" if unit.text else "on the same data", shown.unit, str(unit)]]
-    table += [
-        [name, f"{reached:.3f}", NONE if loss is None else f"{loss:.3f}"] for name, reached, loss in ranked
-    ]
-    return [row[:columns] for row in table]
+    ranked = sorted([*found, (BASELINE, level, beside)], key=lambda row: -row[1])
+    head = ["on the same text" if study.unit.text else "on the same data", shown.unit]
+    table = [[*head, "" if other is None else other.unit]]
+    table += [[name, *(NONE if value is None else f"{value:.3f}" for value in row)] for name, *row in ranked]
+    return table if other is not None else [row[:2] for row in table]
 
 
 def cost_table(rows: Sequence[Row], unit: Unit) -> list[list[str]]:

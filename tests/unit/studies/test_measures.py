@@ -160,4 +160,7 @@ def test_a_study_can_be_judged_by_paths(tmp_path: Path) -> None:
         assert len(own) > 1 and run.metric == run.crps == pytest.approx(np.mean(own))
     write_study_report(results.folder)
     told = (results.folder / "report" / "report.md").read_text("utf-8")
-    assert "CRPS" in told and "Relative improvement" not in told
+    assert "Relative improvement" not in told
+    (head,) = [line for line in told.splitlines() if line.startswith("| on the same data")]
+    assert [cell.strip() for cell in head.split("|")[2:4]] == ["nats per step", "CRPS"]
+    assert "| AR(" in told.partition(head)[2]
