@@ -1,21 +1,26 @@
 """The page of results from finished studies: what each asked, what came out, and what differs from the report.
 
     python benchmarks/studies.py STUDY_FOLDER … --out docs/results.md
-    python benchmarks/studies.py --anew FOLDER --text PATH --out docs/results.md
+    python benchmarks/studies.py --anew FOLDER --text PATH --play PATH --prose PATH --numbers PATH --out docs/results.md
     python benchmarks/studies.py --mark --out docs/results.md
 
 The first makes the page from studies that were run (`octavo study run NAME --text PATH --out FOLDER`). The second runs
-those first that were not run by today's code; the same command resumes it. The third only says in the page which
+those first that were not run by today's code; the same command resumes it. A study whose files are not named is
+passed over. The third only says in the page which
 studies are of other code than today's.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from claims import table
 from common import finish, machine
+from octavo.errors import ConfigError, MissingExtra
+from octavo.studies.resolve import load_study
 from octavo.studies.results import collect
 from octavo.studies.run import run_study
 from octavo.studies.shipped import study_names
@@ -46,12 +51,43 @@ A study answers for the size and length that it names. “Not measured” is wha
 """
 
 
-def anew(folder: Path, text: list[Path]) -> list[Path]:
+PLAYS = ("overfit-and-cure-cpu", "short-script-cpu")
+SERIES = ("forecast-zero-cpu",)
+
+
+def reads(name: str, given: argparse.Namespace) -> tuple[list[Path] | None, dict[str, list[str]]] | None:
+    """The text of a study, and settings that name further ones; no text where it makes its own. None where its files
+    are not named."""
+    further = {}
+    if name == "three-texts-cpu":
+        others = {"other prose": given.prose, "a short script": given.play}
+        further = {f"changes.{change}.text": [str(path)] for change, path in others.items() if path}
+    if name in PLAYS:
+        files = [given.play] if given.play else None
+    elif name in SERIES:
+        files = [given.numbers] if given.numbers else None
+    else:
+        with suppress(ConfigError):
+            load_study(name)
+            return None, further
+        files = given.text
+    return None if files is None else (files, further)
+
+
+def anew(given: argparse.Namespace) -> list[Path]:
     """The small studies as run by today's code, each in a folder that says by which; what is there already is kept."""
-    there = folder / deciding_sha256()[:12]
+    there = given.anew / deciding_sha256()[:12]
     for name in study_names():
-        if name.endswith("-cpu"):
-            run_study(name, text, there / name)
+        if not name.endswith("-cpu"):
+            continue
+        if (found := reads(name, given)) is None:
+            print(f"passed over, for its files are not named: {name}", file=sys.stderr)
+            continue
+        text, further = found
+        try:
+            run_study(name, text, there / name, overrides=further)
+        except MissingExtra as error:
+            print(f"passed over: {name}. {error.what}", file=sys.stderr)
     return sorted(there.iterdir())
 
 
@@ -63,7 +99,10 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--anew", type=Path, help="run what today's code has not run yet, in this folder")
-    parser.add_argument("--text", nargs="+", type=Path, help="with --anew: what the studies read")
+    parser.add_argument("--text", nargs="+", type=Path, help="with --anew: what most studies read")
+    parser.add_argument("--play", type=Path, help="with --anew: a short script")
+    parser.add_argument("--prose", type=Path, help="with --anew: the third of three texts")
+    parser.add_argument("--numbers", type=Path, help="with --anew: recordings of running people")
     parser.add_argument("--mark", action="store_true", help="only say in the page which studies are stale")
     given = parser.parse_args()
     if given.mark:
@@ -71,7 +110,7 @@ def main() -> None:
         given.out.write_text(page, encoding="utf-8")
         print(f"{stale(page)} studies of the page are of other code than today's")
         return
-    folders = [*given.folders, *(anew(given.anew, given.text) if given.anew else [])]
+    folders = [*given.folders, *(anew(given) if given.anew else [])]
     if not folders:
         parser.error("name the studies' folders, or --anew FOLDER")
     folders, here = sorted(folders, key=lambda folder: folder.name), machine()
