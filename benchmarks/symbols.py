@@ -31,8 +31,23 @@ def evaluated(recipe: str, seed: int, folder: Path, text: str | None) -> dict[st
     return json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
 
 
+def rows_of_text(recipe: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same of records that are text: nats per token and bits per byte."""
+    units = {"nats per token": "loss", "bits per byte": "bits_per_byte"}
+    own = [{**one, "loss": one["val_loss"]} for one in found]
+    model = {head: mean([one[key] for one in own], 3) for head, key in units.items()}
+    simpler = sorted(found[0]["baselines"].items(), key=lambda item: item[1]["bits_per_byte"])
+    rows = [(f"model, {len(found)} seeds", model)]
+    for name, one in simpler:
+        cells = {head: "–" if one.get(key) is None else f"{one[key]:.3f}" for head, key in units.items()}
+        rows.append((name, cells))
+    return [{"recipe": recipe, "by": name, **cells} for name, cells in rows]
+
+
 def rows_of(recipe: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The model, then what simpler means reach, from best to worst; in nats per record and bits per symbol."""
+    if not found[0].get("records"):
+        return rows_of_text(recipe, found)
     records = found[0]["records"]
     tokens = records["symbols"] + 1
     bits = records["nats"] / records["bits_per_symbol"]  # nats per record for a bit per symbol
