@@ -64,12 +64,12 @@ def prepared(folder: Path) -> Octavo:
 def folders(folder: Path, count: int, seed: int) -> Iterator[Case]:
     """Kind, what is wrong, and the command."""
     # Commands that run meanwhile build and clear datasets in the cache itself.
-    shutil.copytree(folder / "cache", folder / "whole" / "cache", symlinks=True)
+    shutil.copytree(folder / "cache", folder / "whole-cache", symlinks=True)
     for number in range(count):
         source = ("run", "run", "run", "taught", "study", "cache")[number % 6]
         target = folder / f"damaged-{number}"
-        whole = folder / "whole" / source if source == "cache" else folder / source
-        wrong = mutations.damaged(whole, target, number, seed)
+        whole = "whole-cache" if source == "cache" else source
+        wrong = mutations.damaged(folder / whole, target, number, seed)
         at = str(target)
         train = ["train", "recipe.yaml", "--text", "text.txt"]
         if source == "study":

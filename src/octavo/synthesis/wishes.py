@@ -96,8 +96,8 @@ def features(story: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]
 def wish_of(story: str, random: Random) -> Wish:
     """A wish that a story keeps: one, two or three things that are true of it. Of those who are in it, a critter if
     there is one: the others are in every story. Else it is more often the friend than the hero, who is named at once.
-    Of the places it is where the story goes first: else nothing tells at
-    which of its places a story is to name the one that was wished for."""
+    Of the places it is where the story goes first: else nothing tells at which of its places a story is to name the one
+    that was wished for."""
     those, _, how = map(sorted, features(story))
     critters = [one for one in those if one in CRITTERS]
     others = [one for one in those for _ in range(_FRIENDS if one in FRIENDS else 1)]

@@ -92,7 +92,7 @@ def measure(
     config = gold or objective.reward
     assert isinstance(config, RewardConfig)
     prompts, held_out = asked or judging_questions([run], gold, seed=seed)
-    prompts, each = within(texts, prompts)
+    prompts, each = shared_out(texts, prompts)
     how: dict[str, Any] = {
         "samples": each,
         "tokens": room_for(prompts, run.model, run.tokenizer, objective.tokens),
@@ -144,7 +144,7 @@ def side_by_side(
     ]
 
 
-def within(texts: int, prompts: Sequence[Question]) -> tuple[list[Question], int]:
+def shared_out(texts: int, prompts: Sequence[Question]) -> tuple[list[Question], int]:
     """Prompts, and how many texts after each, for so many texts in all; of too many prompts some, evenly spread."""
     count = max(1, min(len(prompts), texts // LEAST))
     return [prompts[number * len(prompts) // count] for number in range(count)], max(LEAST, texts // count)

@@ -13,7 +13,7 @@ from octavo.tuning.plots import Reached
 from octavo.tuning.questions import Question
 from octavo.tuning.rewards.base import Judged
 from octavo.tuning.rewards.checked import PidginConfig
-from octavo.tuning.yardstick import distance, sentences, style, within
+from octavo.tuning.yardstick import distance, sentences, shared_out, style
 
 JUDGED = Judged(np.random.default_rng(0).integers(0, 2, (1, 400)).astype(float), {})
 
@@ -23,7 +23,7 @@ JUDGED = Judged(np.random.default_rng(0).integers(0, 2, (1, 400)).astype(float),
 )
 def test_no_more_texts_than_were_asked_for(texts: int, asked: int, each: int) -> None:
     prompts = [Question("", str(number)) for number in range(10)]
-    found, after_each = within(texts, prompts)
+    found, after_each = shared_out(texts, prompts)
     assert (len(found), after_each) == (asked, each) and len(set(found)) == asked
     assert asked * each <= texts
 
