@@ -22,6 +22,13 @@ NOTHING_LEARNED = 0.99
 """A run whose loss is above this share of the untrained model's, or of the unigram's, has not learned."""
 
 
+WITHOUT = {
+    "crps": "it has no forecasts: the series held out are too short for the furthest horizon",
+    "valid": "none of its texts was judged",
+}
+"""Why a run that has a loss may have none of these metrics."""
+
+
 def finished(run: RunResult) -> bool:
     """Whether it has a metric to compare."""
     return run.status == "done" and run.metric is not None and math.isfinite(run.metric)
@@ -34,7 +41,9 @@ def failure(results: StudyResults, run: RunResult, *, learned: bool = True) -> s
     if run.status == "stopped":
         return None
     if not finished(run):
-        return "its loss is not a finite number"
+        return WITHOUT.get(
+            results.study.metric if run.metric is None else "", "its loss is not a finite number"
+        )
     if not learned:
         return None
     unit = results.study.unit

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from octavo.studies.arms import arm, too_many
+from octavo.studies.arms import arm, failure, too_many
 from octavo.studies.spec import BASELINE
 from unit.studies.synthetic import Truth, make
 
@@ -44,3 +44,11 @@ def test_runs_that_read_the_same_text_see_the_same_draws(tmp_path: Path) -> None
 def test_too_many_are_more_than_half(tmp_path: Path, failed: int, runs: int, wrong: bool) -> None:
     some = make(tmp_path / "study", {"change": Truth()}).runs
     assert too_many(some[:failed], some[:runs]) is wrong
+
+
+def test_a_run_without_forecasts_is_not_said_to_have_no_finite_loss(tmp_path: Path) -> None:
+    results = make(tmp_path / "study", {"change": Truth()})
+    run = replace(results.runs[0], metric=None)
+    judged = replace(results, study=replace(results.study, metric="crps"))
+    assert "too short for the furthest horizon" in str(failure(judged, run))
+    assert "not a finite number" in str(failure(judged, replace(run, metric=float("nan"))))
