@@ -98,11 +98,11 @@ def judged(tree: dict[str, Any], text: Path) -> dict[str, float]:
         run = train(tree, text, Path(folder) / "run", quiet=True)
         found = look(run, QUIET)
         kept = json.loads((Path(folder) / "run" / "evaluation.json").read_text(encoding="utf-8"))
-    baselines = {name: each for name, each in found["baselines"].items() if "gram" in name}
+    ngrams = [each["bits_per_byte"] for name, each in found["baselines"].items() if "gram" in name]
     return {
         "bits": found["bits_per_byte"],
         "validation_bits": kept["bits_per_byte"],
-        "ngram": min(baselines.values()) * found["bits_per_byte"] / found["loss"],
+        "ngram": min(ngrams),
     }
 
 
