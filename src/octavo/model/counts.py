@@ -23,12 +23,11 @@ from torch.autograd.function import once_differentiable
 from octavo.config.parts import PartConfig, register
 from octavo.errors import CorpusError
 from octavo.model.counting import MOST_HIDDEN, Table, Tables, table_bytes
-from octavo.model.kneser_ney import KneserNey, kinds, predict
+from octavo.model.first_gate import HeldOut, best_weights, fit
+from octavo.model.kneser_ney import KneserNey, kinds
 
 NETWORK = 0.02
 """The network's share before the gate has learned."""
-ROUNDS = 60
-"""Of expectation–maximization, for the orders' first weights."""
 
 
 class Counts(nn.Module):
@@ -98,7 +97,7 @@ class KneserNeyCounts(Counts):
         return list(self.parameters())
 
     def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
-        """See the base class. The orders' first weights are the best fixed ones on what is held out."""
+        """See the base class. The gate begins with what counting alone makes of the text that is held out."""
         if len(tokens) < 2 * self.orders:
             raise CorpusError(
                 f"The text has {len(tokens)} tokens; counting {self.orders}-grams needs {2 * self.orders} at least.",
@@ -106,20 +105,26 @@ class KneserNeyCounts(Counts):
             )
         tokens = np.asarray(tokens)
         self._count(torch.from_numpy(tokens.astype(np.int32)).to(self.tokens))
-        weights = np.full(self.orders, 1 / self.orders)
+        found = None
         if held_out is not None:
             counted = KneserNey(tokens[~held_out], vocab_size=self.vocab_size, highest=self.orders)
             self._learned = tables_of(counted)
-            weights = first_weights(counted, tokens, held_out)
+            found = HeldOut.of(self._learned, tokens, held_out)
             self.gate_tokens = int(held_out.sum())
         if not learned:
-            self._start(weights)
+            self._start(found)
 
     @torch.no_grad()
-    def _start(self, weights: np.ndarray) -> None:
+    def _start(self, held_out: HeldOut | None) -> None:
+        """The orders get weights by how often their contexts were seen, the network a small one: it knows nothing."""
+        weights = np.full(self.orders, 1 / self.orders)
+        if held_out is not None:
+            weights = best_weights(held_out.probabilities)
         shares = np.concatenate(([NETWORK], (1 - NETWORK) * weights))
         self.out.weight.zero_()
         self.out.bias.copy_(torch.from_numpy(np.log(np.maximum(shares, 1e-6))))
+        if held_out is not None:
+            fit(held_out, self.from_state, self.from_known, self.out)
 
     def _count(self, tokens: Tensor) -> None:
         self.tokens = tokens
@@ -263,22 +268,6 @@ def tables_of(counted: KneserNey) -> Tables:
         )
         contexts = len(level.keys)
     return Tables(found, vocab_size=size)
-
-
-def first_weights(counted: KneserNey, tokens: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """(K,) the fixed weights of the orders under which the tokens that are held out are most probable."""
-    borders = np.flatnonzero(np.diff(held_out.astype(np.int8))) + 1
-    blocks = [part for part in np.split(np.arange(len(tokens)), borders) if held_out[part[0]]]
-    found = [
-        np.stack(list(predict(counted.levels, tokens[block], vocab_size=counted.vocab_size)))
-        for block in blocks
-    ]
-    p = np.concatenate(found, axis=1)  # (K, n)
-    weights = np.full(len(p), 1 / len(p))
-    for _ in range(ROUNDS):
-        shares = weights[:, None] * p
-        weights = (shares / shares.sum(axis=0)).mean(axis=1)
-    return weights
 
 
 class CountsConfig(PartConfig):

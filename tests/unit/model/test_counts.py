@@ -15,7 +15,8 @@ from octavo.errors import ConfigError, CorpusError
 from octavo.model import counting
 from octavo.model.build import build_model
 from octavo.model.counting import rank_pairs, table_bytes
-from octavo.model.counts import NETWORK, KneserNeyCounts, first_weights, tables_of
+from octavo.model.counts import NETWORK, KneserNeyCounts, tables_of
+from octavo.model.first_gate import HeldOut, best_weights
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
 from octavo.model.kneser_ney import KneserNey, kinds, predict
@@ -199,24 +200,25 @@ def test_what_is_held_out_is_not_counted_while_it_trains() -> None:
     assert counted() == pytest.approx(len(tokens))
 
 
-def test_it_begins_with_the_best_fixed_weights_on_what_is_held_out() -> None:
+def test_it_begins_with_what_counting_alone_makes_of_what_is_held_out() -> None:
     tokens, apart = text(3000), np.zeros(3000, bool)
     apart[500:800] = True
-    counted = KneserNey(tokens[~apart], vocab_size=V, highest=K)
-    weights = first_weights(counted, tokens, apart)
-    p = np.stack(list(predict(counted.levels, tokens[500:800], vocab_size=V)))
-    assert weights.sum() == pytest.approx(1)
-    best = min(-np.log(p).mean(axis=1))
-    assert -np.log(weights @ p).mean() <= best, "no single order is better"
-    random = np.random.default_rng(0)
-    for _ in range(200):
-        other = random.dirichlet(np.ones(K))
-        assert -np.log(weights @ p).mean() <= -np.log(other @ p).mean() + 1e-3
     found = model()
     found.take_text(tokens, apart)
-    shares = found.counts.out.bias.softmax(dim=0).detach()  # type: ignore[union-attr]
-    assert shares[0].item() == pytest.approx(NETWORK, rel=1e-2)
-    np.testing.assert_allclose(shares[1:].numpy(), (1 - NETWORK) * weights, atol=1e-3)
+    counts = found.counts
+    assert isinstance(counts, KneserNeyCounts) and not counts.from_state.weight.any()
+    row = torch.from_numpy(text(T, seed=8)).long()[None]
+    with torch.no_grad():
+        x = torch.randn(1, T, 8)
+        found.train()
+        sides = counts.sides(torch.zeros(1, T, V), x, row, targets=row.roll(-1, 1))
+    assert sides is not None
+    assert sides.weights[:, 0].mean().item() == pytest.approx(NETWORK, rel=0.1)
+    orders = sides.weights[:, 1:].mean(dim=0)
+    assert orders[0] < orders.max() / 2, "characters that follow each other with preferences"
+    counted = KneserNey(tokens[~apart], vocab_size=V, highest=K)
+    fixed = best_weights(HeldOut.of(tables_of(counted), tokens, apart).probabilities)
+    np.testing.assert_allclose(orders.numpy(), (1 - NETWORK) * fixed, atol=0.15)
 
 
 def test_a_checkpoint_brings_the_text_along(tmp_path: Path) -> None:

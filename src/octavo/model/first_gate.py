@@ -1,0 +1,96 @@
+"""The gate over counts before the first step: what counting alone makes of text that was held out from it.
+
+N held-out tokens, K orders, H hidden units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from octavo.model.counting import Tables
+
+ROUNDS = 60
+"""Of expectation–maximization."""
+STEPS, RATE, BETAS = 100, 0.01, (0.9, 0.95)
+"""Of Adam; the rate falls to zero. So few that a short text is not learned by heart."""
+MOST = 8192
+"""Held-out tokens that are looked at."""
+LEVEL = 0.1
+"""How hard the orders' weights are held at what they have in all, so that the network keeps its share."""
+
+
+class HeldOut(NamedTuple):
+    """What counting knows of tokens that it has not seen: how often each context was (N, 2 (K − 1)), as
+    `Tables.known` says, and the probability that each order gives to the token that came (N, K)."""
+
+    known: np.ndarray
+    probabilities: np.ndarray
+
+    @classmethod
+    def of(cls, tables: Tables, tokens: np.ndarray, held_out: np.ndarray) -> Self:
+        """Of a text's tokens that are held out, in blocks that know nothing of each other; of many, some, evenly."""
+        own, places = tokens[held_out], np.flatnonzero(held_out)
+        fresh = np.diff(places, prepend=-2) != 1  # the first of a block
+        after = np.flatnonzero(~fresh)
+        after = after[np.linspace(0, len(after) - 1, min(MOST, len(after))).astype(np.int64)]
+        contexts = np.ascontiguousarray(tables.contexts(own[None], fresh[None])[0][after - 1])
+        return cls(tables.known(contexts), tables.probabilities(contexts, own[after]))
+
+
+def best_weights(probabilities: np.ndarray) -> np.ndarray:
+    """(K,) the fixed weights of the orders under which tokens (N, K) are most probable."""
+    orders = probabilities.shape[1]
+    weights = np.full(orders, 1 / orders)
+    for _ in range(ROUNDS if len(probabilities) else 0):
+        shares = probabilities * weights
+        weights = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0)
+    return weights
+
+
+@torch.enable_grad()
+def fit(held_out: HeldOut, from_state: nn.Linear, from_known: nn.Linear, out: nn.Linear) -> None:
+    """Let the gate learn from counting alone, from the fixed weights that stand in the biases of `out` on.
+
+    The network's row and whatever the gate hears of the network stay out: the state counts nothing, and neither does
+    how sure it is, until training says otherwise.
+    """
+    if not len(held_out.known):
+        return
+    known, p = (torch.from_numpy(each).to(out.weight) for each in held_out)
+    heard = known.shape[1]
+    level = float(out.bias[1:].detach().logsumexp(dim=0))
+    given = (from_known.weight[:, :heard], from_known.bias, out.weight[1:], out.bias[1:])
+    values = [each.detach().clone().requires_grad_() for each in given]
+
+    def loss() -> Tensor:
+        into, into_bias, onto, onto_bias = values
+        logits = (known @ into.T + into_bias).relu() @ onto.T + onto_bias  # (N, K)
+        in_all = logits.logsumexp(dim=1)
+        found = (p * (logits - in_all[:, None]).exp()).sum(dim=1).log()
+        return LEVEL * ((in_all - level) ** 2).mean() - found.mean()
+
+    adam(values, loss)
+    with torch.no_grad():
+        from_state.weight.zero_()
+        from_known.weight[:, heard:] = 0
+        for place, value in zip(given, values, strict=True):
+            place.copy_(value)
+
+
+def adam(values: list[Tensor], loss: Callable[[], Tensor]) -> None:
+    """Kingma and Ba 2015. Our own lines, for torch's bring its compiler along, which takes a second to import."""
+    means, squares = ([torch.zeros_like(each) for each in values] for _ in BETAS)
+    for step in range(STEPS):
+        slopes = torch.autograd.grad(loss(), values)
+        (first, second), rate = BETAS, RATE * (1 - step / STEPS)
+        with torch.no_grad():
+            for value, slope, mean, square in zip(values, slopes, means, squares, strict=True):
+                mean.lerp_(slope, 1 - first)
+                square.lerp_(slope**2, 1 - second)
+                spread = (square / (1 - second ** (step + 1))).sqrt() + 1e-8
+                value -= rate / (1 - first ** (step + 1)) * mean / spread
