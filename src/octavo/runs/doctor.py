@@ -19,12 +19,11 @@ from octavo.runs.manifest import machine, versions
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import Runtime, accelerator, device_check, step_seconds
 
-SHIP = ("transformers", "tokenizers", "gguf", "onnx", "onnxscript", "onnxruntime", "llama-cpp-python")
+SHIP = ("transformers", "gguf", "onnx", "onnxscript", "onnxruntime", "llama-cpp-python")
 MODULES = {"llama-cpp-python": "llama_cpp", "pillow": "PIL", "scikit-learn": "sklearn"}
 """How packages are imported that are called otherwise."""
 
 EXTRAS = {
-    "bpe": (("tokenizers",), "byte-pair tokenizers trained on your text"),
     "gpt2": (("tiktoken",), "GPT-2's tokenizer"),
     "tensorboard": (("tensorboard",), "TensorBoard event files"),
     "documents": (("pypdfium2", "selectolax", "striprtf"), "PDF, HTML and RTF as texts"),

@@ -11,14 +11,12 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from json import loads
-from types import ModuleType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
 
 from octavo.config.parts import MOST, register
-from octavo.errors import MissingExtra
 from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, Tokenizer, TokenizerConfig, utf8
 from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet, from_alphabet
 from octavo.tokenizers.pieces import whole_words
@@ -42,16 +40,16 @@ class BPETokenizer(ByteLevelTokenizer):
 
     Raises:
         ValueError: the library cannot read it, or it is not byte-level.
-        MissingExtra: the package `tokenizers` is not installed.
     """
 
     kind = "bpe"
     header = SIDECAR
 
     def __init__(self, json: str) -> None:
-        library = _library()
+        from tokenizers import Tokenizer as Encoder
+
         try:
-            self._encoder = library.Tokenizer.from_str(json)
+            self._encoder = Encoder.from_str(json)
         except Exception as error:  # the library raises nothing more special
             raise ValueError(str(error)) from error
         found = loads(self._encoder.to_str())
@@ -125,14 +123,6 @@ class _WordIds(dict[str, bytes]):
         return ids
 
 
-def _library() -> ModuleType:
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise MissingExtra("tokenizers", "bpe", "The byte-pair tokenizer (tokenizer.kind=bpe)") from error
-    return tokenizers
-
-
 @register("tokenizer")
 class BPE(TokenizerConfig):
     """Byte-level byte-pair encoding, learned from the training split; covers every text."""
@@ -148,12 +138,14 @@ class BPE(TokenizerConfig):
     merges: ClassVar[bool] = True
 
     def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> BPETokenizer:
-        """Learn the merges from the text. Raises MissingExtra without the package `tokenizers`."""
-        library = _library()
-        encoder = library.Tokenizer(library.models.BPE())
-        encoder.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-        encoder.decoder = library.decoders.ByteLevel()
-        trainer = library.trainers.BpeTrainer(
+        """Learn the merges from the text."""
+        from tokenizers import Tokenizer as Encoder
+        from tokenizers import decoders, models, pre_tokenizers, trainers
+
+        encoder = Encoder(models.BPE())
+        encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        encoder.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
             vocab_size=self.size,
             min_frequency=self.min_frequency,
             special_tokens=[END_OF_TEXT] if documents else [],

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from octavo.config.parts import FilePath, register
-from octavo.errors import MissingExtra, TokenizerError
+from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
     END_OF_TEXT,
     HEADER,
@@ -54,7 +53,6 @@ class HuggingFaceTokenizer(Tokenizer):
 
     Raises:
         ValueError: the library cannot read it, or its ids do not fit.
-        MissingExtra: the package `tokenizers` is not installed.
     """
 
     kind = "huggingface"
@@ -63,11 +61,11 @@ class HuggingFaceTokenizer(Tokenizer):
     def __init__(
         self, content: str, *, start: int | None = None, end: int | None = None, size: int | None = None
     ) -> None:
+        from tokenizers import Tokenizer as Encoder
+
         self._content, self._size = content, size
         try:
-            self._encoder = _library().Tokenizer.from_str(content)
-        except MissingExtra:
-            raise
+            self._encoder = Encoder.from_str(content)
         except Exception as error:  # the library raises nothing more special
             raise ValueError(str(error)) from error
         self._encoder.no_truncation()
@@ -199,16 +197,6 @@ class _Decoder(StreamDecoder):
         return self.tokenizer.text_of(self.ids)[len(self.said) :]
 
 
-def _library() -> ModuleType:
-    try:
-        import tokenizers
-    except ImportError as error:
-        raise MissingExtra(
-            "tokenizers", "bpe", "A tokenizer of another model (tokenizer.kind=huggingface)"
-        ) from error
-    return tokenizers
-
-
 def _is_byte_level(decoder: Mapping[str, Any] | None) -> bool:
     return decoder is not None and decoder["type"] == "ByteLevel"
 
@@ -248,7 +236,6 @@ def read_huggingface(
 
     Raises:
         TokenizerError: the file cannot be read, or is none, or lacks the end that was named.
-        MissingExtra: the package `tokenizers` is not installed.
     """
     try:
         content = file.read_text(encoding="utf-8")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import unicodedata
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from octavo.errors import MissingExtra, TokenizerError
+from octavo.errors import TokenizerError
 from octavo.tokenizers import bpe, load_tokenizer
 
 TEXT = "The bird's small nest stands high. It isn't 1984, they'll say:  the small bird flies!\n" * 20
@@ -137,14 +136,6 @@ def test_token_outside_the_byte_alphabet_is_refused():
     saved["added_tokens"] = []
     with pytest.raises((KeyError, ValueError)):
         bpe.BPETokenizer(json.dumps(saved).replace("<|endoftext|>", "€"))
-
-
-def test_missing_package_names_the_extra(monkeypatch, tmp_path):
-    LEARNED.save(tmp_path)
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    for use in (build, lambda: load_tokenizer(tmp_path)):
-        with pytest.raises(MissingExtra, match=r"octavo\[bpe\]"):
-            use()
 
 
 def test_each_merge_is_of_two_tokens_that_were_there_before():
