@@ -27,6 +27,7 @@ _PIECE = 1 << 12  # characters encoded at a time: small enough to keep the libra
 _WORDS = re.compile(
     r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+", re.ASCII
 ).findall
+_ENDLESS = re.compile(r"\S{256}")
 _KEPT = 1 << 17  # words whose ids are kept, of at most so many characters
 _LONGEST = 64
 _BATCH = 64  # pieces given to the library at once, which spreads them over the cores
@@ -152,10 +153,17 @@ class BPE(TokenizerConfig):
             initial_alphabet=sorted(byte_alphabet()),
             show_progress=False,
         )
-        encoder.train_from_iterator(map(_checked, whole_words(pieces(), _PIECE)), trainer)
+        encoder.train_from_iterator(_short_words(whole_words(pieces(), _PIECE)), trainer)
         return BPETokenizer(encoder.to_str())
 
 
-def _checked(piece: str) -> str:
-    utf8(piece)
-    return piece
+def _short_words(pieces: Iterator[str]) -> Iterator[str]:
+    """The same text with cuts in words of hundreds of characters, such as a genome's: the time that the library takes
+    to learn goes with the square of a word's length."""
+    for piece in pieces:
+        utf8(piece)
+        begin = 0
+        for run in _ENDLESS.finditer(piece):
+            yield piece[begin : run.end()]
+            begin = run.end()
+        yield piece[begin:]

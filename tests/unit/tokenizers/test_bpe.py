@@ -41,6 +41,20 @@ def test_small_text_gives_fewer_merges_than_asked():
     assert build("", documents=False).vocab_size == 256
 
 
+def test_words_of_any_length_are_learned_in_short_ones():
+    """A genome is one word, and the library's time goes with the square of a word's length: uncut, this takes hours."""
+    random = np.random.default_rng(0)
+    genome = "".join(random.choice(list("ACGT"), 300_000))
+    learned = build(genome, size=300)
+    assert learned.vocab_size == 300
+    assert learned.decode(learned.encode(genome)) == genome
+    pieces = ["a genome: " + genome[:1000], " and words\n", "", "é" * 300]
+    cut = list(bpe._short_words(iter(pieces)))
+    assert "".join(cut) == "".join(pieces)
+    assert len(cut) == 8 and max(map(len, cut)) < 300
+    assert list(bpe._short_words(iter([TEXT]))) == [TEXT]
+
+
 def test_size_below_the_bytes_is_refused():
     with pytest.raises(ValidationError):
         bpe.BPE(size=256)
