@@ -24,7 +24,7 @@ import torch
 
 from common import finish, print_table
 from octavo.auto.choose import parameters_of
-from octavo.auto.family import SIZES, Size, dropout_for, recipe_of
+from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
 from octavo.auto.law import NAMES, POINT, as_plain, shares, slopes
 from octavo.config import check
 from octavo.evaluation.baselines import HIGHEST
@@ -41,21 +41,24 @@ LENGTHS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 JUDGED = 100_000
 """Bytes of the validation split."""
 PLANS = {
+    "short": {0: (300, 1200), 1: (200, 800), 2: (150, 600)},
     "small": {0: (300, 1200, 5000), 1: (200, 800, 3000), 2: (150, 600, 2400)},
     "wide": {3: (300, 1200, 5000), 4: (300, 1200, 4000), 5: (300, 1200, 3500)},
 }
 """Of each plan, how many steps of which sizes."""
+WAYS = {"bytes": BYTES, "pairs": PAIRS}
+"""What a text is read as."""
 QUIET = Console(quiet=True)
 Row = dict[str, Any]
 
 
-def dataset_of(path: Path, length: int, folder: Path) -> Any:
+def dataset_of(path: Path, length: int, way: str, folder: Path) -> Any:
     """So many bytes to learn from, and what follows them to be judged by."""
     part = folder / f"{path.stem}-{length}.txt"
     text = path.read_bytes()[: length + JUDGED]
     if not part.is_file():
         part.write_bytes(text)
-    tree = recipe_of(SIZES[0], steps=1) | {
+    tree = recipe_of(SIZES[0], steps=1, tokenizer=WAYS[way]) | {
         "split": "contiguous",
         "test": 0,
         "validation": 1 - length / len(text),
@@ -79,6 +82,7 @@ def one(
     size: Size,
     *,
     steps: int,
+    way: str,
     device: str = "cpu",
     seed: int = 1,
     dropout: float | None = None,
@@ -86,7 +90,7 @@ def one(
     """A run."""
     passes = steps * size.step_tokens / len(dataset.train.tokens)
     dropout = dropout_for(passes) if dropout is None else dropout
-    tree = recipe_of(size, steps=steps, dropout=dropout)
+    tree = recipe_of(size, steps=steps, dropout=dropout, tokenizer=WAYS[way])
     tree |= {"split": "contiguous", "test": 0}
     recipe = check(tree | {"corpus": {"kind": "files", "paths": [str(part)]}, "seed": seed})
     held_out = held_out_of(recipe, dataset)
@@ -111,6 +115,7 @@ def one(
     found = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime)
     return {
         **dataclasses.asdict(size),
+        "read_as": way,
         "dropout": dropout,
         "steps": steps,
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -129,7 +134,8 @@ def one(
 def run(given: argparse.Namespace) -> None:
     """All runs that are missing."""
     done = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.is_file() else []
-    there = {(row["text"], row["length"], row["width"], row["steps"], row["seed"]) for row in done}
+    named = ("text", "length", "read_as", "width", "steps", "seed")
+    there = {tuple(row[name] for name in named) for row in done}
     torch.set_num_threads(1)
     keep_memory()
     plan = PLANS[given.plan]
@@ -142,19 +148,27 @@ def run(given: argparse.Namespace) -> None:
                     (SIZES[number], steps)
                     for number, each in plan.items()
                     for steps in each
-                    if (path.stem, length, SIZES[number].width, steps, given.seed) not in there
+                    if (path.stem, length, given.read_as, SIZES[number].width, steps, given.seed) not in there
                 ]
                 if not wanted or (given.only and path.stem not in given.only):
                     continue
-                part, dataset = dataset_of(path, length, Path(folder))
+                part, dataset = dataset_of(path, length, given.read_as, Path(folder))
                 best = ngram(dataset)
                 for size, steps in wanted:
-                    row = one(part, dataset, size, steps=steps, device=given.device, seed=given.seed)
+                    row = one(
+                        part,
+                        dataset,
+                        size,
+                        steps=steps,
+                        way=given.read_as,
+                        device=given.device,
+                        seed=given.seed,
+                    )
                     row = {"text": path.stem, "length": length, "ngram": best, **row}
                     with given.out.open("a") as file:
                         file.write(json.dumps(row) + "\n")
                     print(
-                        f"{path.stem} {length:,}: width {size.width}, {steps} steps, "
+                        f"{path.stem} {length:,} ({given.read_as}): width {size.width}, {steps} steps, "
                         f"{row['tokens'] / row['train_tokens']:.2f} passes, {row['bits_per_byte']:.4f} "
                         f"(n-gram {best:.4f}), {row['cpu_seconds']} s",
                         file=sys.stderr,
@@ -212,6 +226,7 @@ def fit(given: argparse.Namespace) -> None:
     for row in rows:
         size = Size(*(row[name] for name in ("width", "layers", "context", "batch")), ngrams=row["ngrams"])
         row["parameters"], row["with_tables"] = parameters_of(size, row["vocabulary"])
+        row["bytes"] = row["tokens"] * row["train_bytes"] / row["train_tokens"]
     points = np.array([[row[name] for name in POINT] for row in rows], dtype=np.float64)
     wanted = np.array([row["bits_per_byte"] / row["ngram"] for row in rows])
     values, covariance = fitted(points, wanted)
@@ -263,6 +278,7 @@ def main() -> None:
     runs.add_argument("--texts", type=Path, required=True)
     runs.add_argument("--out", type=Path, required=True)
     runs.add_argument("--plan", choices=PLANS, default="small")
+    runs.add_argument("--read-as", choices=WAYS, default="bytes")
     runs.add_argument("--only", nargs="*")
     runs.add_argument("--lengths", type=int, nargs="*")
     runs.add_argument("--seed", type=int, default=1)

@@ -30,6 +30,7 @@ class Choice:
     """A model, its training, and what to expect of it.
 
     Attributes:
+        tokenizer: as plain data.
         parameters: without tables of n-grams and the gate.
         step_seconds: as measured here.
         most_steps: that the time allows.
@@ -38,6 +39,8 @@ class Choice:
     """
 
     size: Size
+    tokenizer: Mapping[str, Any]
+    vocabulary: int
     steps: int
     parameters: int
     passes: float
@@ -49,7 +52,13 @@ class Choice:
 
     def recipe(self) -> dict[str, Any]:
         """As plain data, without a text."""
-        tree = recipe_of(self.size, steps=self.steps, dropout=self.dropout)
+        tree = recipe_of(
+            self.size,
+            steps=self.steps,
+            dropout=self.dropout,
+            tokenizer=self.tokenizer,
+            vocabulary=self.vocabulary,
+        )
         tree["training"]["passes"] = float(f"{MORE * self.passes:.3g}")
         return tree
 
@@ -76,7 +85,8 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> C
     parameters, with_tables = parameters_of(size, facts.vocabulary)
 
     def point(steps: int) -> tuple[float, ...]:
-        return parameters, with_tables, steps * size.step_tokens, facts.train_tokens
+        learned = steps * size.step_tokens * facts.bytes_per_token
+        return parameters, with_tables, learned, facts.train_bytes
 
     counts = np.unique(np.geomspace(LEAST_STEPS, most, TRIED).astype(int))
     shares = [law.share(*point(int(count))) for count in counts]
@@ -85,6 +95,8 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> C
     error = facts.ngram * law.error(*point(steps))
     return Choice(
         size=size,
+        tokenizer=facts.tokenizer,
+        vocabulary=facts.vocabulary,
         steps=steps,
         parameters=parameters,
         passes=passes,
@@ -105,7 +117,7 @@ def reasons(
     found = {
         "text": f"{facts.train_bytes / 1000:,.0f} kB to learn from; {facts.documents:,} "
         f"document{'s' * (facts.documents != 1)} in all{again}.",
-        "tokenizer": f"bytes or characters ({facts.vocabulary} of them): what the law was fitted on.",
+        "tokenizer": read_as(facts),
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} are {best.most_steps:,} steps.",
         "model.counts": f"a {facts.order}-gram alone has {facts.ngram:.3f} bits per byte; beside it the model need not "
@@ -128,6 +140,20 @@ def reasons(
             f"{other.parameters:,} parameters and {other.steps:,} steps should reach {other.bits:.3f} bits per byte."
         )
     return found
+
+
+def read_as(facts: TextFacts) -> str:
+    """What the text is read as, and why, in a sentence."""
+    names = {"byte": "bytes or characters", "bpe": "byte pairs"}
+    kind = facts.tokenizer["kind"]
+    size = f"{facts.vocabulary:,} tokens of {facts.bytes_per_token:.1f} bytes"
+    other = next(name for name in names if name != kind)
+    why = (
+        f"their best n-gram has {facts.ngram:.3f} bits per byte, that of {names[other]} {facts.others[other]:.3f}"
+        if other in facts.others
+        else f"there was no time to try {names[other]}"
+    )
+    return f"{names[kind]} ({size}): {why}."
 
 
 def step_times(measure: Callable[[Size], float], *, vocabulary: int, seconds: float) -> dict[Size, float]:

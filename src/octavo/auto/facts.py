@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from octavo.auto.family import SIZES, recipe_of
+from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
+from octavo.config import override_words
 from octavo.dataset import Dataset
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.ground.console import Console
@@ -19,6 +21,10 @@ from octavo.runs.settings import resolve
 
 QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal distribution."""
+HANDICAP = 1.01
+"""Of pairs: with n-grams that are as good, models of bytes are better, for they learn a text by heart later."""
+LONG = 3_000_000
+"""Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
 PARTS, COMPARED = 8, 1_000_000
 """Pieces of each half of the training text that are compared with each other, and tokens of both halves at most."""
 
@@ -28,16 +34,19 @@ class TextFacts:
     """A text's size, and how hard it is.
 
     Attributes:
+        tokenizer: what the text was read as, as plain data.
         documents: of all splits.
         duplicates: documents that stood there before, and were left out.
-        train_tokens, vocabulary: of the tokenizer that is taken.
+        train_tokens, vocabulary: of this tokenizer.
         train_bytes, validation_bytes: UTF-8.
         ngram: bits per byte of the best n-gram on the validation split.
         order: of that n-gram.
         spread: standard deviation of the difference in difficulty between two held-out splits of this size, in bits per
             byte.
+        others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
     """
 
+    tokenizer: Mapping[str, Any]
     documents: int
     duplicates: int
     train_tokens: int
@@ -47,19 +56,49 @@ class TextFacts:
     ngram: float
     order: int
     spread: float
+    others: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def bytes_per_token(self) -> float:
+        """Of the training split."""
+        return self.train_bytes / self.train_tokens
 
 
-def survey(text: Paths | None, overrides: Iterable[str] | Mapping[str, Any], console: Console) -> TextFacts:
-    """Read a text as the family's recipes do, with the caller's own settings on top. The dataset stays in the cache.
+def survey(
+    text: Paths | None,
+    overrides: Iterable[str] | Mapping[str, Any],
+    console: Console,
+    *,
+    seconds: float = math.inf,
+) -> TextFacts:
+    """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
-    Raises what reading a text raises: too short to hold anything out, no such file, and so on.
+    The one is taken whose best n-gram has fewer bits per byte, for with it models do better, too; pairs must be better
+    by `HANDICAP`. After so many `seconds` no other is tried. The datasets stay in the cache. Raises what reading a text raises: too short to hold
+    anything out, no such file, and so on.
     """
-    recipe = resolve(recipe_of(SIZES[0], steps=1), text, overrides)
-    return facts_of(build_dataset(recipe, console))
+    began, words = time.monotonic(), override_words(overrides)
+    own = any(word.partition("=")[0].strip().partition(".")[0] == "tokenizer" for word in words)
+    ways = [BYTES] if own else [BYTES, PAIRS]
+
+    def read(way: Mapping[str, Any]) -> Dataset:
+        return build_dataset(resolve(recipe_of(SIZES[0], steps=1, tokenizer=way), text, overrides), console)
+
+    first = read(BYTES)
+    if not own and first.train.bytes > LONG:
+        ways.reverse()
+    found: list[TextFacts] = []
+    for way in ways:
+        if not found or time.monotonic() - began < seconds:
+            found.append(facts_of(first if way is BYTES else read(way), way))
+    best, *others = sorted(
+        found, key=lambda facts: facts.ngram * (HANDICAP if facts.tokenizer is PAIRS else 1)
+    )
+    return replace(best, others={other.tokenizer["kind"]: other.ngram for other in others})
 
 
-def facts_of(dataset: Dataset) -> TextFacts:
-    """The facts of a dataset."""
+def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any] = BYTES) -> TextFacts:
+    """The facts of a dataset that was made with a tokenizer."""
     train, validation = dataset.train, dataset.validation
     counted, size = np.asarray(train.tokens[-LIMIT:]), dataset.tokenizer.vocab_size
     order = best_order(counted, vocab_size=size, highest=HIGHEST)
@@ -68,6 +107,7 @@ def facts_of(dataset: Dataset) -> TextFacts:
     tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
     splits = (train, validation, *([dataset.test] if dataset.test else []))
     return TextFacts(
+        tokenizer=tokenizer,
         documents=sum(len(split.starts) for split in splits),
         duplicates=dataset.manifest["duplicates_removed"],
         train_tokens=len(train.tokens),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,20 +39,32 @@ SIZES = (
 """From 0.1 to 11 million parameters."""
 
 
+BYTES: Mapping[str, Any] = {"kind": "byte", "characters": 2000}
+PAIRS: Mapping[str, Any] = {"kind": "bpe", "size": 8192, "min_frequency": 50}
+"""What a text may be read as: bytes, or characters where it has few, and pairs of these that it has often enough to be
+learned, so that a longer text has a larger vocabulary."""
+
+
 def dropout_for(passes: float) -> float:
     """The dropout of a model that sees its text so many times."""
     return 0.0 if passes < 3 else 0.1 if passes < 15 else 0.2
 
 
-def recipe_of(size: Size, *, steps: int, dropout: float = 0.0) -> dict[str, Any]:
-    """A recipe as plain data, without a text: bytes, or characters where a text has few, and counts beside the
-    model."""
+def recipe_of(
+    size: Size,
+    *,
+    steps: int,
+    dropout: float = 0.0,
+    tokenizer: Mapping[str, Any] = BYTES,
+    vocabulary: int = 256,
+) -> dict[str, Any]:
+    """A recipe as plain data, without a text, with counts beside the model. `vocabulary`: tokens, as far as known."""
     return {
         "split": "files",
         "validation": 0.05,
         "test": 0.05,
-        "tokenizer": {"kind": "byte", "characters": 2000},
-        "expected_vocabulary": 256,
+        "tokenizer": dict(tokenizer),
+        "expected_vocabulary": vocabulary,
         "batches": "windows",
         "model": {
             "layers": size.layers,

@@ -1,7 +1,8 @@
 """The law: how many bits per byte a model of the family reaches, as a share of what the best n-gram of its text has.
 
 Fitted by `benchmarks/law.py` on runs of the family itself; its numbers stand in law.json, with the range that they were
-fitted in. N parameters without tables, M parameters with them, D tokens learned from, U tokens of the training text.
+fitted in. N parameters without tables, M parameters with them, D bytes learned from, U bytes of the training text: in
+bytes, models of different tokens are alike.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from octavo.ground.records import parse_json
 
-POINT = ("parameters", "with_tables", "tokens", "train_tokens")
+POINT = ("parameters", "with_tables", "bytes", "train_bytes")
 """What the law is told: N, M, D and U."""
 NAMES = ("floor", "size", "size_power", "data", "data_power", "fit", "fit_power", "blend", "passes_power")
 

@@ -31,6 +31,8 @@ LEAST, MOST = 20 / 60, 12 * 60
 """Minutes that can be asked for."""
 MEASURING, MOST_MEASURING = 0.05, 20.0
 """Share of the minutes that steps are timed for, and seconds at most."""
+MOST_COMPARING = 0.1
+"""Share of the minutes after which no other way to read the text is tried."""
 MOST_READING = 0.5
 """Share of the minutes that reading may take."""
 QUIET = Console(quiet=True)
@@ -93,7 +95,7 @@ def foretell(
     console, law = console or Console(quiet=True), law or shipped_law()
     before = time.monotonic() - console.started
     with console.working("looking at the text", None), reading_within(max(minutes), console):
-        facts = survey(text, overrides, console)
+        facts = survey(text, overrides, console, seconds=MOST_COMPARING * 60 * max(minutes))
     read = time.monotonic() - console.started - before
     threads: int | None = None  # a busy machine may take fewer than it has; the smallest size tells
 
@@ -179,6 +181,8 @@ def _chosen(
             remedy=f"--minutes {max(LEAST, least / 60):.1f}, or a part of the text",
         )
     said = reasons(found[0], found[1:], facts, seconds, where=where)
+    if any(key.partition(".")[0] == "tokenizer" for key in own):
+        del said["tokenizer"]
     said |= dict.fromkeys(own, "a setting of your own, of which the promise knows nothing.")
     return Chosen(facts, found, promise(minutes, found[0], earlier_promises()), said, own)
 

@@ -28,7 +28,7 @@ def made_up(*, residual: float = 0.02, text: float = 0.03) -> Law:
         ranges={
             "parameters": (5e4, 5e6),
             "with_tables": (5e4, 1e7),
-            "tokens": (1e5, 1e7),
-            "train_tokens": (3e4, 3e6),
+            "bytes": (1e5, 1e7),
+            "train_bytes": (3e4, 3e6),
         },
     )

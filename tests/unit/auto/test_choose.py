@@ -9,11 +9,12 @@ import pytest
 
 from octavo.auto.choose import LEAST_STEPS, MORE, choices, operations, parameters_of, reasons, step_times
 from octavo.auto.facts import TextFacts
-from octavo.auto.family import SIZES, Size, dropout_for
+from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for
 from octavo.config import check
 from unit.auto.laws import made_up
 
 FACTS = TextFacts(
+    tokenizer=BYTES,
     documents=1,
     duplicates=0,
     train_tokens=1_000_000,
@@ -23,6 +24,7 @@ FACTS = TextFacts(
     ngram=2.2,
     order=7,
     spread=0.01,
+    others={"bpe": 2.31},
 )
 SPEEDS = {size: 0.01 * 2**number for number, size in enumerate(SIZES)}
 
@@ -36,7 +38,7 @@ def test_more_time_takes_a_larger_model_and_promises_more() -> None:
 
 
 def test_a_short_text_is_not_seen_as_often_as_there_is_time_for() -> None:
-    short = replace(FACTS, train_tokens=30_000)
+    short = replace(FACTS, train_tokens=30_000, train_bytes=30_000)
     best = choices(short, SPEEDS, 6000, made_up())[0]
     assert best.steps < best.most_steps / 2
     assert best.recipe()["training"]["passes"] == pytest.approx(MORE * best.passes, rel=0.01)
@@ -71,6 +73,32 @@ def test_every_choice_has_its_reason() -> None:
     assert "left out" not in said["text"]
     assert all(sentence.endswith(".") for sentence in said.values())
     assert "2.200" in said["model.counts"]
+
+
+def test_what_the_text_is_read_as_is_in_the_recipe_with_its_reason() -> None:
+    said = reasons(choices(FACTS, SPEEDS, 60, made_up())[0], [], FACTS, 60)["tokenizer"]
+    assert said == (
+        "bytes or characters (65 tokens of 1.0 bytes): their best n-gram has 2.200 bits per byte, that of byte pairs "
+        "2.310."
+    )
+    pairs = replace(
+        FACTS, tokenizer=PAIRS, vocabulary=1900, train_tokens=250_000, ngram=2.0, others={"byte": 2.2}
+    )
+    best = choices(pairs, SPEEDS, 60, made_up())[0]
+    recipe = check(best.recipe())
+    assert recipe.tokenizer.kind == "bpe" and recipe.expected_vocabulary == 1900
+    said = reasons(best, [], pairs, 60)["tokenizer"]
+    assert said.startswith("byte pairs (1,900 tokens of 4.0 bytes)") and "bytes or characters 2.200" in said
+    alone = reasons(best, [], replace(pairs, others={}), 60)["tokenizer"]
+    assert alone.endswith("there was no time to try bytes or characters.")
+
+
+def test_learning_is_counted_in_bytes_so_that_tokens_of_any_length_compare() -> None:
+    """Four times as many bytes a token, a quarter of the tokens: as much is learned by a quarter of the steps."""
+    long = replace(FACTS, train_tokens=250_000)
+    one, other = (choices(facts, SPEEDS, 30, made_up())[0] for facts in (FACTS, long))
+    assert other.bits < one.bits
+    assert other.passes == pytest.approx(other.steps * other.size.step_tokens / 250_000)
 
 
 def test_documents_that_were_left_out_are_said() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from octavo.auto import facts
 from octavo.auto.facts import survey
 from octavo.auto.family import SIZES, recipe_of
 from octavo.errors import CorpusError
@@ -28,25 +30,60 @@ def test_the_figures_are_those_of_the_split(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     words = ("the cat", "a dog", "no fox", "one bird")
     path = written(tmp_path, "".join(f"{words[n * n % 7 % 4]} saw {words[n % 4]}.\n" for n in range(800)))
-    facts = survey(path, (), QUIET)
-    dataset = build_dataset(resolve(recipe_of(SIZES[0], steps=1), path), QUIET)
+    found = survey(path, (), QUIET)
+    dataset = build_dataset(resolve(recipe_of(SIZES[0], steps=1, tokenizer=found.tokenizer), path), QUIET)
     model = KneserNey(dataset.train.tokens, vocab_size=dataset.tokenizer.vocab_size, highest=HIGHEST)
     tokens = dataset.validation.tokens
     bits = (
-        model.losses(tokens)[facts.order - 1]
+        model.losses(tokens)[found.order - 1]
         / 0.6931471805599453
         * (len(tokens) - 1)
         / dataset.validation.bytes
     )
-    assert facts.ngram == pytest.approx(bits)
-    assert facts.train_tokens == len(dataset.train.tokens) and facts.documents == 3
-    assert facts.spread > 0
+    assert found.ngram == pytest.approx(bits)
+    assert found.train_tokens == len(dataset.train.tokens) and found.documents == 3
+    assert found.spread > 0
+
+
+def test_a_text_is_read_as_what_its_best_n_gram_predicts_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words from a short list, at random: as pairs they are a token or two. Random letters have no pairs that help."""
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    random = np.random.default_rng(0)
+    words = ["".join(random.choice(list("abcdefghijklmnop"), 9)) for _ in range(300)]
+    text = " ".join(random.choice(words, 20_000))
+    pairs = survey(written(tmp_path, text), (), QUIET)
+    assert pairs.tokenizer["kind"] == "bpe" and pairs.others["byte"] > pairs.ngram
+    assert pairs.bytes_per_token > 3 and pairs.vocabulary > 500
+    letters = survey(written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000))), (), QUIET)
+    assert letters.tokenizer["kind"] == "byte" and letters.others["bpe"] >= letters.ngram
+
+
+def test_readings_stop_when_the_time_is_over_and_long_texts_begin_with_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
+    found = survey(path, (), QUIET, seconds=0)
+    assert (found.tokenizer["kind"], found.others) == ("byte", {})
+    monkeypatch.setattr(facts, "LONG", 1000)
+    found = survey(path, (), QUIET, seconds=0)
+    assert (found.tokenizer["kind"], found.others) == ("bpe", {})
+
+
+def test_a_tokenizer_of_the_callers_own_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
+    found = survey(path, ["tokenizer={kind: bpe, size: 262}"], QUIET)
+    assert found.vocabulary == 262 and not found.others
+    assert survey(path, ["tokenizer.characters=0"], QUIET).vocabulary in (256, 257)
 
 
 def test_one_repeated_line_is_a_text_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    facts = survey(written(tmp_path, "the same line\n" * 500), (), QUIET)
-    assert 0 < facts.ngram < 0.2
+    found = survey(written(tmp_path, "the same line\n" * 500), (), QUIET)
+    assert 0 < found.ngram < 0.2
 
 
 def test_a_text_too_short_to_hold_anything_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
