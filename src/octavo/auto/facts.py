@@ -74,8 +74,8 @@ def survey(
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
     The one is taken whose best n-gram has fewer bits per byte, for with it models do better, too; pairs must be better
-    by `HANDICAP`. After so many `seconds` no other is tried. The datasets stay in the cache. Raises what reading a text raises: too short to hold
-    anything out, no such file, and so on.
+    by `HANDICAP`. After so many `seconds` no other is tried. The datasets stay in the cache. Raises what reading a text
+    raises: too short to hold anything out, no such file, and so on.
     """
     began, words = time.monotonic(), override_words(overrides)
     own = any(word.partition("=")[0].strip().partition(".")[0] == "tokenizer" for word in words)
