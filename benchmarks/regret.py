@@ -1,4 +1,4 @@
-"""What the one dial leaves on the table: its choice, beside the best of ten settings made by hand, in the same time.
+"""What the one dial leaves on the table: its choice, beside the best of twelve settings made by hand, in the same time.
 
     python benchmarks/regret.py --texts FOLDER --out runs.jsonl --minutes 0.5 2 [--only NAME] [--speeds]
     python benchmarks/regret.py --texts FOLDER --out runs.jsonl --minutes 0.5 2 --device cuda
@@ -22,14 +22,14 @@ import math
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from common import finish, machine, print_table
 from octavo.auto.choose import STEPS_MEASURED, choices
-from octavo.auto.facts import TextFacts, survey
-from octavo.auto.family import SIZES, Size, dropout_for, recipe_of
+from octavo.auto.facts import TextFacts, readings
+from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
 from octavo.auto.law import shipped_law
 from octavo.auto.promise import promise
 from octavo.config import check, load_recipe
@@ -56,7 +56,14 @@ def by_hand() -> Iterator[tuple[str, dict[str, Any]]]:
     words = load_recipe("minute").model_dump(mode="json")
     yield "minute, byte pairs", words | {"tokenizer": {"kind": "bpe", "size": 1024}}
     for size in (SIZES[0], SIZES[2], SIZES[3], SIZES[4]):
-        yield f"counts, width {size.width}", recipe_of(size, steps=1)
+        yield named(size), recipe_of(size, steps=1)
+    for size in (SIZES[2], SIZES[3]):
+        yield named(size, PAIRS), recipe_of(size, steps=1, tokenizer=PAIRS)
+
+
+def named(size: Size, tokenizer: Mapping[str, Any] = BYTES) -> str:
+    """A model of the family."""
+    return f"counts, width {size.width}{'' if tokenizer is BYTES else ', byte pairs'}"
 
 
 def prepared(tree: dict[str, Any], steps: int, device: str = "cpu") -> dict[str, Any]:
@@ -117,12 +124,13 @@ def one_text(
     settings: list[str] | None,
 ) -> None:
     """All that is missing of a text, or of some settings of it."""
-    facts = survey([path], (), QUIET)
+    facts, *others = readings([path], (), QUIET)
+    vocabularies = {each.tokenizer["kind"]: each.vocabulary for each in (facts, *others)}
     hand = dict(by_hand())
-    sizes = {f"counts, width {size.width}": size for size in SIZES}
-    trees = hand | {name: recipe_of(size, steps=1) for name, size in sizes.items()}
+    sizes = {named(size, way): (size, way) for size in SIZES for way in (BYTES, PAIRS)}
+    trees = hand | {name: recipe_of(size, steps=1, tokenizer=way) for name, (size, way) in sizes.items()}
     taken = {
-        name: seconds_of(name, tree, 1024 if "byte pairs" in name else facts.vocabulary, rows, out)
+        name: seconds_of(name, tree, vocabulary_of(tree, vocabularies), rows, out)
         for name, tree in trees.items()
     }
     if speeds:
@@ -130,16 +138,22 @@ def one_text(
     there = {(row["text"], row["minutes"], row["setting"]) for row in rows if row["kind"] == "run"}
     for each in minutes:
         seconds = 60 * each * (1 - AROUND)
-        chosen = choices(facts, {size: taken[name] for name, size in sizes.items()}, seconds, shipped_law())
+        each_step = {size: taken[named(size, facts.tokenizer)] for size in SIZES}
+        chosen = choices(facts, each_step, seconds, shipped_law())
         wanted: dict[str, tuple[dict[str, Any], int, Row]] = {}
         if chosen:
             said = promise(each, chosen[0])
-            told = {"promised": said.bits, "within": said.within, "width": chosen[0].size.width}
+            told = {
+                "promised": said.bits,
+                "within": said.within,
+                "width": chosen[0].size.width,
+                "read_as": facts.tokenizer["kind"],
+            }
             wanted["the dial"] = (chosen[0].recipe(), chosen[0].steps, told)
         for name, tree in hand.items():
             steps = int(seconds / taken[name])
             if steps >= 20:
-                wanted[name] = (with_dropout(tree, name, sizes, steps, facts), steps, {})
+                wanted[name] = (with_dropout(tree, sizes.get(name), steps, [facts, *others]), steps, {})
         for name, (tree, steps, told) in wanted.items():
             if (path.stem, each, name) in there or (settings and name not in settings):
                 continue
@@ -147,14 +161,24 @@ def one_text(
             add(row | judged(prepared(tree, steps, device), path), rows, out)
 
 
+def vocabulary_of(tree: dict[str, Any], found: dict[str, int]) -> int:
+    """Tokens of a setting's tokenizer, by the kinds that the text was read as."""
+    tokenizer = tree["tokenizer"]
+    if tokenizer == dict(PAIRS):
+        return found["bpe"]
+    return tokenizer["size"] if isinstance(tokenizer, dict) and "size" in tokenizer else found["byte"]
+
+
 def with_dropout(
-    tree: dict[str, Any], name: str, sizes: dict[str, Size], steps: int, facts: TextFacts
+    tree: dict[str, Any], of_family: tuple[Size, Mapping[str, Any]] | None, steps: int, read: list[TextFacts]
 ) -> dict[str, Any]:
     """Of the family's sizes: the dropout that so many passes ask for."""
-    if name not in sizes:
+    if of_family is None:
         return tree
-    passes = steps * sizes[name].step_tokens / facts.train_tokens
-    return recipe_of(sizes[name], steps=steps, dropout=dropout_for(passes))
+    size, way = of_family
+    tokens = next(facts.train_tokens for facts in read if facts.tokenizer is way)
+    dropout = dropout_for(steps * size.step_tokens / tokens)
+    return recipe_of(size, steps=steps, dropout=dropout, tokenizer=way)
 
 
 def table(rows: list[Row]) -> list[Row]:

@@ -71,11 +71,23 @@ def survey(
     *,
     seconds: float = math.inf,
 ) -> TextFacts:
+    """The best of a text's `readings`, beside the others."""
+    best, *others = readings(text, overrides, console, seconds=seconds)
+    return replace(best, others={other.tokenizer["kind"]: other.ngram for other in others})
+
+
+def readings(
+    text: Paths | None,
+    overrides: Iterable[str] | Mapping[str, Any],
+    console: Console,
+    *,
+    seconds: float = math.inf,
+) -> list[TextFacts]:
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
-    The one is taken whose best n-gram has fewer bits per byte, for with it models do better, too; pairs must be better
-    by `HANDICAP`. After so many `seconds` no other is tried. The datasets stay in the cache. Raises what reading a text
-    raises: too short to hold anything out, no such file, and so on.
+    The first is the one whose best n-gram has fewer bits per byte, for with it models do better, too; pairs must be
+    better by `HANDICAP`. After so many `seconds` no other is tried. The datasets stay in the cache. Raises what reading
+    a text raises: too short to hold anything out, no such file, and so on.
     """
     began, words = time.monotonic(), override_words(overrides)
     own = any(word.partition("=")[0].strip().partition(".")[0] == "tokenizer" for word in words)
@@ -91,10 +103,7 @@ def survey(
     for way in ways:
         if not found or time.monotonic() - began < seconds:
             found.append(facts_of(first if way is BYTES else read(way), way))
-    best, *others = sorted(
-        found, key=lambda facts: facts.ngram * (HANDICAP if facts.tokenizer is PAIRS else 1)
-    )
-    return replace(best, others={other.tokenizer["kind"]: other.ngram for other in others})
+    return sorted(found, key=lambda facts: facts.ngram * (HANDICAP if facts.tokenizer is PAIRS else 1))
 
 
 def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any] = BYTES) -> TextFacts:
