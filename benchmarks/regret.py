@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import math
 import statistics
 import sys
 import tempfile
@@ -203,7 +202,7 @@ def table(rows: list[Row]) -> list[Row]:
                 "which": best,
                 "regret": round(dial["bits"] - here[best]["bits"], 3),
                 "n-gram": round(dial["ngram"], 3),
-                "nanoGPT's recipe": round(nano["bits"], 3) if nano else math.nan,
+                "nanoGPT's recipe": round(nano["bits"], 3) if nano else None,
             }
         )
     return found
