@@ -14,13 +14,16 @@ from torch import Tensor
 
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
+from octavo.dataset.series_batches import SeriesBatchesConfig
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
 from octavo.model.heads import VectorOutputConfig
 from octavo.model.vectors import calibrate
 from octavo.training.checkpoint import Checkpoint, model_tensors
-from octavo.training.forecasting import Forecast, Pinball, head_of
+from octavo.training.estimate import estimate_step
+from octavo.training.forecasting import Forecast, ForecastConfig, Pinball, head_of
+from octavo.training.optimizers import AdamWConfig
 
 D, T, B = 3, 8, 2
 HEADS = [kind for kind, config in parts("output").items() if issubclass(config, VectorOutputConfig)]
@@ -170,3 +173,14 @@ def test_the_pinball_loss_learns_too() -> None:
 def test_what_does_not_go_together_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match="tokens"):
         GPTConfig.model_validate(wrong)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_plan_knows_what_a_step_needs(kind: str, zero: bool) -> None:
+    """Without a value of any tensor, for none is made."""
+    model = built(kind, "chained", zero, "difference")[0]
+    memory = estimate_step(
+        model, AdamWConfig(), vocab_size=1, rows=B, objective=ForecastConfig(), batches=SeriesBatchesConfig()
+    ).memory
+    assert memory.total > memory.weights > 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from statistics import NormalDist
 
 import torch
 from torch import Tensor
@@ -133,7 +134,7 @@ class Quantiles(Family):
         self.levels = (torch.arange(levels) + 0.5) / levels
         places = math.sqrt(2) * torch.erfinv(2 * self.levels.double() - 1)
         self.gaps = places.diff().float()  # a normal distribution's
-        self.lowest = float(places[0])
+        self.lowest = NormalDist().inv_cdf(0.5 / levels)
 
     def _parts(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         """The quantiles (…, K), and the scales of the lower and the upper tail (…, 2)."""
@@ -190,6 +191,8 @@ class Bins(Family):
         even = torch.linspace(-self.steepness, self.steepness, bins + 1, dtype=torch.float64)
         edges = (limit * even.sinh() / math.sinh(self.steepness)).float()
         self.inner, self.left, self.widths = edges[1:-1].contiguous(), edges[:-1], edges.diff()
+        # The inner edge of an outer bin.
+        self.inwards = limit * math.sinh(self.steepness * (1 - 2 / bins)) / math.sinh(self.steepness)
 
     def encode(self, u: Tensor) -> Tensor:
         """The bin (…) of each number."""
@@ -204,15 +207,14 @@ class Bins(Family):
         chosen = raw.log_softmax(dim=-1).gather(-1, index[..., None])[..., 0]
         widths = self.widths.to(raw)[index]
         outer = (index == 0) | (index == self.size - 1)
-        # From the inner edge of an outer bin outwards, with the bin's width as its scale.
-        inwards = self.limit - self.widths[-1].item()
-        return chosen - widths.log() - torch.where(outer, (u.abs() - inwards).clamp_min(0) / widths, 0.0)
+        # Outwards from there, with the bin's width as its scale.
+        return chosen - widths.log() - torch.where(outer, (u.abs() - self.inwards).clamp_min(0) / widths, 0.0)
 
     def draw(self, raw: Tensor, generator: torch.Generator) -> Tensor:
         below = raw.softmax(dim=-1).cumsum(dim=-1)
         index = (uniform(raw[..., :1], generator) > below[..., :-1]).sum(dim=-1)
         share = uniform(raw[..., 0], generator)
         inside = self.decode(index, share)
-        beyond = (self.limit - self.widths[-1].item()) - self.widths.to(raw)[index] * share.log()
+        beyond = self.inwards - self.widths.to(raw)[index] * share.log()
         high, low = index == self.size - 1, index == 0
         return torch.where(high, beyond, torch.where(low, -beyond, inside))
