@@ -51,7 +51,7 @@ A study answers for the size and length that it names. “Not measured” is wha
 
 
 PLAYS = ("overfit-and-cure-cpu", "short-script-cpu")
-SERIES = ("forecast-zero-cpu",)
+SERIES = ("forecast-zero-cpu", "forces-heads-cpu")
 
 
 def reads(name: str, given: argparse.Namespace) -> tuple[list[Path] | None, dict[str, list[str]]] | None:

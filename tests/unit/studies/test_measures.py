@@ -58,6 +58,7 @@ def tables(folder: Path) -> Path:
             "nats per step",
         ),
         ("forecast-zero-cpu", [], "crps", "CRPS"),
+        ("forces-heads-cpu", [], "crps", "CRPS"),
         ("translate-models-cpu", ["set.corpus.pairs=200"], "val_loss", "nats per target token"),
         ("pixel-order-cpu", [], "nats_per_record", "nats per record"),
     ],
@@ -67,7 +68,7 @@ def test_shipped_studies_can_be_planned(
 ) -> None:
     if name == "pixel-order-cpu":
         pytest.importorskip("sklearn")
-    text = tables(tmp_path / "tables") if name == "forecast-zero-cpu" else None
+    text = tables(tmp_path / "tables") if name in ("forecast-zero-cpu", "forces-heads-cpu") else None
     study, facts = plan_study(load_study(name, text, overrides), Console(quiet=True))
     assert (study.metric, measure(study.metric, study.unit).unit) == (metric, unit)
     assert len(facts) == len(study.changes) + 1 and set(study.steps.values()) == {study.budget["steps"]}
