@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from e2e.forked import Octavo, until
@@ -73,6 +75,24 @@ def test_the_best_model_in_the_time_that_there_is(octavo: Octavo, tmp_path: Path
     config = run.config.read_text()
     assert "minutes: 0.75" in config and "orders: 5" in config
     assert not (octavo.cache / "promises.jsonl").exists(), "with other settings it says nothing of the law"
+
+
+@pytest.mark.slow
+def test_a_text_of_few_words_is_read_as_byte_pairs(octavo: Octavo, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    words = ["".join(random.choice(list("abcdefghijklmnop"), 7)) for _ in range(200)]
+    text, out = tmp_path / "words.txt", tmp_path / "run"
+    text.write_text(" ".join(random.choice(words, 30_000)))
+    done = octavo("train", "--text", text, "--minutes", "0.5", "--out", out)
+    assert done.code == 0, done.err
+    run = RunFolder(out)
+    assert "kind: bpe" in run.config.read_text()
+    reasons = json.loads(run.manifest.read_text())["auto"]["reasons"]
+    assert reasons["tokenizer"].startswith("byte pairs (") and "that of bytes" in reasons["tokenizer"]
+    evaluation = json.loads(run.evaluation.read_text())
+    assert evaluation["bits_per_byte"] < 1.2 * math.log2(200) / 8, "a word is 7 letters and a space"
+    done = octavo("generate", out, "--tokens", "40")
+    assert done.code == 0 and sum(word in words for word in done.out.split()) > 5
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ LEAST, MOST = 20 / 60, 12 * 60
 """Minutes that can be asked for."""
 MEASURING, MOST_MEASURING = 0.05, 20.0
 """Share of the minutes that steps are timed for, and seconds at most."""
-MOST_COMPARING = 0.1
+MOST_COMPARING = 0.2
 """Share of the minutes after which no other way to read the text is tried."""
 MOST_READING = 0.5
 """Share of the minutes that reading may take."""
