@@ -43,6 +43,7 @@ JUDGED = 100_000
 PLANS = {
     "short": {0: (300, 1200), 1: (200, 800), 2: (150, 600)},
     "small": {0: (300, 1200, 5000), 1: (200, 800, 3000), 2: (150, 600, 2400)},
+    "medium": {3: (300,)},
     "wide": {3: (300, 1200, 5000), 4: (300, 1200, 4000), 5: (300, 1200, 3500)},
 }
 """Of each plan, how many steps of which sizes."""
@@ -224,8 +225,8 @@ def fit(given: argparse.Namespace) -> None:
     """Fit the law, and each text's residuals with that text left out; writes law.json."""
     rows = [json.loads(line) for path in given.runs for line in path.read_text().splitlines()]
     for row in rows:
-        size = Size(*(row[name] for name in ("width", "layers", "context", "batch")), ngrams=row["ngrams"])
-        row["parameters"], row["with_tables"] = parameters_of(size, row["vocabulary"])
+        size = Size(*(row[name] for name in ("width", "layers", "context", "batch")))
+        row["parameters"] = parameters_of(size, row["vocabulary"])
         row["bytes"] = row["tokens"] * row["train_bytes"] / row["train_tokens"]
     points = np.array([[row[name] for name in POINT] for row in rows], dtype=np.float64)
     wanted = np.array([row["bits_per_byte"] / row["ngram"] for row in rows])

@@ -31,7 +31,7 @@ class Choice:
 
     Attributes:
         tokenizer: as plain data.
-        parameters: without tables of n-grams and the gate.
+        parameters: without the gate's.
         step_seconds: as measured here.
         most_steps: that the time allows.
         bits: per byte, the middle of what is expected on text that the model has not seen.
@@ -63,13 +63,11 @@ class Choice:
         return tree
 
 
-def parameters_of(size: Size, vocabulary: int) -> tuple[int, int]:
-    """Weights of the network as the law counts them: without tables of n-grams, and with them; never the gate's."""
+def parameters_of(size: Size, vocabulary: int) -> int:
+    """Weights of the network, without the gate's."""
     tree = recipe_of(size, steps=1)
     tree["model"]["counts"] = "none"
-    with_tables = check(tree).model.parameters(vocab_size=vocabulary)
-    tree["model"]["ngrams"] = "none"
-    return check(tree).model.parameters(vocab_size=vocabulary), with_tables
+    return check(tree).model.parameters(vocab_size=vocabulary)
 
 
 def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
@@ -82,11 +80,11 @@ def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float
 
 def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> Choice:
     """The number of steps, of at most so many, that the law says is best."""
-    parameters, with_tables = parameters_of(size, facts.vocabulary)
+    parameters = parameters_of(size, facts.vocabulary)
 
     def point(steps: int) -> tuple[float, ...]:
         learned = steps * size.step_tokens * facts.bytes_per_token
-        return parameters, with_tables, learned, facts.train_bytes
+        return parameters, learned, facts.train_bytes
 
     counts = np.unique(np.geomspace(LEAST_STEPS, most, TRIED).astype(int))
     shares = [law.share(*point(int(count))) for count in counts]

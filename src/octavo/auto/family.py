@@ -15,7 +15,6 @@ class Size:
     layers: int
     context: int
     batch: int
-    ngrams: bool = False
 
     @property
     def heads(self) -> int:
@@ -29,8 +28,8 @@ class Size:
 
 
 SIZES = (
-    Size(64, 2, 128, 8, ngrams=True),
-    Size(96, 3, 96, 8, ngrams=True),
+    Size(64, 2, 128, 8),
+    Size(96, 3, 96, 8),
     Size(128, 4, 128, 12),
     Size(192, 5, 192, 12),
     Size(256, 6, 256, 12),
@@ -75,7 +74,6 @@ def recipe_of(
             "norm": {"kind": "rms", "scale": False},
             "embedding_norm": True,
             "qk_norm": True,
-            "ngrams": {"kind": "hashed", "longest": 4, "buckets": 16384} if size.ngrams else "none",
             "attention_scale": 0.3,
             "feed_forward": {"kind": "relu2", "bias": False},
             "output_bias": False,

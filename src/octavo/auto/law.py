@@ -1,8 +1,8 @@
 """The law: how many bits per byte a model of the family reaches, as a share of what the best n-gram of its text has.
 
 Fitted by `benchmarks/law.py` on runs of the family itself; its numbers stand in law.json, with the range that they were
-fitted in. N parameters without tables, M parameters with them, D bytes learned from, U bytes of the training text: in
-bytes, models of different tokens are alike.
+fitted in. N parameters, D bytes learned from, U bytes of the training text: in bytes, models of different tokens are
+alike.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 
 from octavo.ground.records import parse_json
 
-POINT = ("parameters", "with_tables", "bytes", "train_bytes")
-"""What the law is told: N, M, D and U."""
+POINT = ("parameters", "bytes", "train_bytes")
+"""What the law is told: N, D and U."""
 NAMES = ("floor", "size", "size_power", "data", "data_power", "fit", "fit_power", "blend", "passes_power")
 
 
@@ -61,19 +61,19 @@ class Law:
 
 
 def shares(values: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """(n,) shares at points (n, 4) of POINT.
+    """(n,) shares at points (n, 3) of POINT.
 
     The network alone has floor + size · N^−size_power + data · D^−data_power
-    + fit · (M/U)^fit_power · (D/U)^passes_power.
+    + fit · (N/U)^fit_power · (D/U)^passes_power.
     Mixed with counts it is never above 1, and better than both where they are alike: a soft minimum of width `blend`.
     """
     floor, size, size_power, data, data_power, fit, fit_power, blend, passes_power = values
-    n, m, d, u = points.T
+    n, d, u = points.T
     network = (
         floor
         + size * (n / 1e6) ** -size_power
         + data * (d / 1e6) ** -data_power
-        + fit * (m / u) ** fit_power * (d / u) ** passes_power
+        + fit * (n / u) ** fit_power * (d / u) ** passes_power
     )
     return -blend * np.logaddexp(-1 / blend, -network / blend)
 

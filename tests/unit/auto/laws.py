@@ -27,7 +27,6 @@ def made_up(*, residual: float = 0.02, text: float = 0.03) -> Law:
         text=text,
         ranges={
             "parameters": (5e4, 5e6),
-            "with_tables": (5e4, 1e7),
             "bytes": (1e5, 1e7),
             "train_bytes": (3e4, 3e6),
         },
