@@ -21,8 +21,6 @@ from octavo.runs.settings import resolve
 
 QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal distribution."""
-HANDICAP = 1.01
-"""Of pairs: with n-grams that are as good, models of bytes are better, for they learn a text by heart later."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
 PARTS, COMPARED = 8, 1_000_000
@@ -85,9 +83,9 @@ def readings(
 ) -> list[TextFacts]:
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
-    The first is the one whose best n-gram has fewer bits per byte, for with it models do better, too; pairs must be
-    better by `HANDICAP`. After so many `seconds` no other is tried. The datasets stay in the cache. Raises what reading
-    a text raises: too short to hold anything out, no such file, and so on.
+    The first is the one whose best n-gram has fewer bits per byte, for with it models do better, too. After so many
+    `seconds` no other is tried. The datasets stay in the cache. Raises what reading a text raises: too short to hold
+    anything out, no such file, and so on.
     """
     began, words = time.monotonic(), override_words(overrides)
     own = any(word.partition("=")[0].strip().partition(".")[0] == "tokenizer" for word in words)
@@ -103,7 +101,7 @@ def readings(
     for way in ways:
         if not found or time.monotonic() - began < seconds:
             found.append(facts_of(first if way is BYTES else read(way), way))
-    return sorted(found, key=lambda facts: facts.ngram * (HANDICAP if facts.tokenizer is PAIRS else 1))
+    return sorted(found, key=lambda facts: facts.ngram)
 
 
 def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any] = BYTES) -> TextFacts:
