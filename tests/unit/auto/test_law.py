@@ -68,5 +68,10 @@ def test_the_shipped_law_says_what_experience_says() -> None:
     small, large, text = 1e5, 2e6, 1e7
     assert law.share(small, 3e6, text) < law.share(small, 2e5, text) < 1
     assert law.share(large, 3e6, text) < law.share(small, 3e6, text)
-    assert law.share(large, 1.2e7, 3e4) > law.share(large, 1e6, 3e4), "it knows 30 kB by heart after 400 passes"
+    assert law.share(large, 4e7, 3e4) > law.share(large, 3e6, 3e4), (
+        "it knows 30 kB by heart after so many passes"
+    )
+    assert law.share(small, 3e6, 3e4) < law.share(small, 3e5, 3e4), (
+        "a small one does not yet, after a hundred"
+    )
     assert 0.005 < law.error(1e6, 2e6, text) < 0.2
