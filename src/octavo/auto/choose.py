@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -151,6 +152,8 @@ def read_as(facts: TextFacts) -> str:
         if other in facts.others
         else f"there was no time to try {names[other]}"
     )
+    if facts.others.get(other, math.inf) < facts.ngram:
+        why += ", which is too little for what new words cost them"
     return f"{names[kind]} ({size}): {why}."
 
 

@@ -81,6 +81,10 @@ def test_what_the_text_is_read_as_is_in_the_recipe_with_its_reason() -> None:
         "bytes or characters (65 tokens of 1.0 bytes): their best n-gram has 2.200 bits per byte, that of byte pairs "
         "2.310."
     )
+    close = reasons(choices(FACTS, SPEEDS, 60, made_up())[0], [], replace(FACTS, others={"bpe": 2.19}), 60)
+    assert close["tokenizer"].endswith(
+        "that of byte pairs 2.190, which is too little for what new words cost them."
+    )
     pairs = replace(
         FACTS, tokenizer=PAIRS, vocabulary=1900, train_tokens=250_000, ngram=2.0, others={"byte": 2.2}
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,23 @@ def test_a_text_is_read_as_what_its_best_n_gram_predicts_better(
     assert pairs.bytes_per_token > 3 and pairs.vocabulary > 500
     letters = survey(written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000))), (), QUIET)
     assert letters.tokenizer["kind"] == "byte" and letters.others["bpe"] >= letters.ngram
+
+
+def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two readings that are as good, bytes are taken."""
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
+
+    def with_bits(pairs: float) -> str:
+        read = facts.facts_of
+        found = {"byte": 2.0, "bpe": pairs}
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                facts, "facts_of", lambda data, way: replace(read(data, way), ngram=found[way["kind"]])
+            )
+            return survey(path, (), QUIET).tokenizer["kind"]
+
+    assert [with_bits(bits) for bits in (2.1, 1.99, 1.97, 1.94)] == ["byte", "byte", "byte", "bpe"]
 
 
 def test_readings_stop_when_the_time_is_over_and_long_texts_begin_with_pairs(
