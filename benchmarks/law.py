@@ -190,7 +190,7 @@ START = {
     "passes_power": 0.7,
 }
 """Where the fit begins, and what it is pulled to."""
-WEAK, STRONG = 0.015, 0.075
+WEAK, STRONG = 0.004, 0.075
 """How hard: as runs would that are off by a factor of e, or by a fifth. `blend` is known from elsewhere: a network as
 good as the n-gram (1.517 and 1.5165 nats on TinyShakespeare) has 1.42 together with it, 0.936 of either."""
 

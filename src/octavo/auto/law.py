@@ -20,6 +20,8 @@ from octavo.ground.records import parse_json
 
 POINT = ("parameters", "bytes", "train_bytes")
 """What the law is told: N, D and U."""
+JOINT = 3.0
+"""How sharply a model goes over from having read too little to being too small; 1 would add the two up."""
 NAMES = ("floor", "size", "size_power", "data", "data_power", "fit", "fit_power", "blend", "passes_power")
 
 
@@ -63,16 +65,16 @@ class Law:
 def shares(values: np.ndarray, points: np.ndarray) -> np.ndarray:
     """(n,) shares at points (n, 3) of POINT.
 
-    The network alone has floor + size · N^−size_power + data · D^−data_power
-    + fit · (N/U)^fit_power · (D/U)^passes_power.
+    The network alone has floor + ((size · N^−size_power)^JOINT + (data · D^−data_power)^JOINT)^(1/JOINT)
+    + fit · (N/U)^fit_power · (D/U)^passes_power (after Kaplan et al. 2020, with a term for what is learned by heart).
     Mixed with counts it is never above 1, and better than both where they are alike: a soft minimum of width `blend`.
     """
     floor, size, size_power, data, data_power, fit, fit_power, blend, passes_power = values
     n, d, u = points.T
+    too_small, too_little = size * (n / 1e6) ** -size_power, data * (d / 1e6) ** -data_power
     network = (
         floor
-        + size * (n / 1e6) ** -size_power
-        + data * (d / 1e6) ** -data_power
+        + (too_small**JOINT + too_little**JOINT) ** (1 / JOINT)
         + fit * (n / u) ** fit_power * (d / u) ** passes_power
     )
     return -blend * np.logaddexp(-1 / blend, -network / blend)

@@ -7,7 +7,17 @@ from itertools import pairwise
 
 import pytest
 
-from octavo.auto.choose import LEAST_STEPS, MORE, choices, operations, parameters_of, reasons, step_times
+from octavo.auto import choose
+from octavo.auto.choose import (
+    LEAST_STEPS,
+    MORE,
+    OFTEN,
+    choices,
+    operations,
+    parameters_of,
+    reasons,
+    step_times,
+)
 from octavo.auto.facts import TextFacts
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for
 from octavo.config import check
@@ -43,6 +53,20 @@ def test_a_short_text_is_not_seen_as_often_as_there_is_time_for() -> None:
     assert best.steps < best.most_steps / 2
     assert best.recipe()["training"]["passes"] == pytest.approx(MORE * best.passes, rel=0.01)
     assert "by heart" in reasons(best, [], short, 6000)["training.steps"]
+
+
+def test_of_choices_that_are_alike_the_one_that_sees_its_text_least_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choose, "ALIKE", 0.05)
+    short = replace(FACTS, train_tokens=150_000, train_bytes=150_000)
+    found = choices(short, SPEEDS, 60, made_up())
+    best = min(found, key=lambda choice: choice.bits)
+    alike = [choice for choice in found if choice.bits <= 1.05 * best.bits]
+    assert best.passes > OFTEN and len(alike) > 1
+    assert found[0].passes == min(choice.passes for choice in alike)
+    once = choices(replace(FACTS, train_tokens=10**8, train_bytes=10**8), SPEEDS, 60, made_up())
+    assert once == sorted(once, key=lambda choice: choice.bits), "nothing is seen often: the best is the best"
 
 
 def test_no_time_no_choice() -> None:

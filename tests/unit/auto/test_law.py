@@ -22,7 +22,7 @@ def test_never_worse_than_counting_and_never_below_nothing(point: tuple[float, .
 
 def test_by_hand() -> None:
     """2 million parameters, 4 million bytes, of 1 million that are different."""
-    network = 0.7 + 0.05 * 2**-0.5 + 0.3 * 4**-0.5 + 0.01 * 2**0.5 * 4
+    network = 0.7 + ((0.05 * 2**-0.5) ** 3 + (0.3 * 4**-0.5) ** 3) ** (1 / 3) + 0.01 * 2**0.5 * 4
     wanted = -0.05 * np.log(np.exp(-1 / 0.05) + np.exp(-network / 0.05))
     assert made_up().share(2e6, 4e6, 1e6) == pytest.approx(wanted, rel=1e-12)
 
