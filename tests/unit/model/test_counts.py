@@ -21,18 +21,13 @@ from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
 from octavo.model.kneser_ney import KneserNey, kinds, predict
 from octavo.training.checkpoint import Checkpoint, model_tensors, write_tensors
+from unit.model import preferences
 
 V, K, T = 7, 5, 16
 
 
 def text(length: int = 900, seed: int = 0) -> np.ndarray:
-    """Tokens that follow each other with preferences, so that every order knows something."""
-    random = np.random.default_rng(seed)
-    table = np.random.default_rng(5).dirichlet(np.full(V, 0.4), size=(V, V))
-    found = [0, 1]
-    for _ in range(length - 2):
-        found.append(int(random.choice(V, p=table[found[-2], found[-1]])))
-    return np.array(found, np.int32)
+    return preferences.text(length, seed, vocabulary=V, evenly=0.4)
 
 
 @pytest.fixture

@@ -11,18 +11,13 @@ from octavo.model import first_gate
 from octavo.model.counts import tables_of
 from octavo.model.first_gate import HeldOut, best_weights, fit
 from octavo.model.kneser_ney import KneserNey, predict
+from unit.model import preferences
 
 V, K, H, SHARE = 7, 5, 8, 0.02
 
 
-def text(length: int, seed: int = 0) -> np.ndarray:
-    """Tokens that follow two others with preferences, so that it matters how often a context was seen."""
-    random = np.random.default_rng(seed)
-    table = np.random.default_rng(5).dirichlet(np.full(V, 0.2), size=(V, V))
-    found = [0, 1]
-    for _ in range(length - 2):
-        found.append(int(random.choice(V, p=table[found[-2], found[-1]])))
-    return np.array(found, np.int32)
+def text(length: int) -> np.ndarray:
+    return preferences.text(length, 0, vocabulary=V, evenly=0.2)
 
 
 def blocks(length: int, *, size: int = 60, every: int = 4) -> np.ndarray:
