@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from octavo.auto.promise import keep
-from octavo.config import override_words
+from octavo.config import override_key, override_words
 from octavo.errors import StorageError
 from octavo.ground.console import Console
 from octavo.ground.records import Number, Record, parse_json
@@ -41,7 +41,7 @@ class Auto(Record):
 
 def own_settings(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
     """The settings among `overrides` that the law behind a promise knows nothing of."""
-    keys = [word.partition("=")[0].strip() for word in override_words(overrides)]
+    keys = map(override_key, override_words(overrides))
     return [key for key in keys if not any(f"{key}.".startswith(f"{known}.") for known in KNOWN)]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
-from octavo.config import override_words
+from octavo.config import override_key, override_words
 from octavo.dataset import Dataset
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.ground.console import Console
@@ -90,8 +90,8 @@ def readings(
     by `MARGIN`. After so many `seconds` no other is tried. The datasets stay in the cache. Raises what reading a text
     raises: too short to hold anything out, no such file, and so on.
     """
-    began, words = time.monotonic(), override_words(overrides)
-    own = any(word.partition("=")[0].strip().partition(".")[0] == "tokenizer" for word in words)
+    began = time.monotonic()
+    own = any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides))
     ways = [BYTES] if own else [BYTES, PAIRS]
 
     def read(way: Mapping[str, Any]) -> Dataset:
@@ -107,7 +107,7 @@ def readings(
     return sorted(found, key=lambda facts: facts.ngram * (1 + MARGIN * (facts.tokenizer is PAIRS)))
 
 
-def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any] = BYTES) -> TextFacts:
+def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     """The facts of a dataset that was made with a tokenizer."""
     train, validation = dataset.train, dataset.validation
     counted, size = np.asarray(train.tokens[-LIMIT:]), dataset.tokenizer.vocab_size

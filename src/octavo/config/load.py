@@ -145,10 +145,7 @@ def shipped_names(package: str) -> list[str]:
 
 
 def recipe_text(recipe: str | Path) -> str:
-    """The YAML of a shipped recipe, or of a recipe file.
-
-    Raises ConfigError when there is neither.
-    """
+    """The YAML of a shipped recipe, or of a recipe file. Raises ConfigError when there is neither."""
     return shipped_text("recipe", recipe, RECIPES, listed_by="octavo recipes")
 
 
@@ -196,6 +193,11 @@ def override_words(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
     if isinstance(overrides, Mapping):
         return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
     return list(overrides)
+
+
+def override_key(word: str) -> str:
+    """The dotted key of a `key=value` word."""
+    return word.partition("=")[0].strip()
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:

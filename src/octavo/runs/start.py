@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from octavo.config import Recipe, apply_override, check, flatten, override_words, stored_recipe
+from octavo.config import Recipe, apply_override, check, flatten, override_key, override_words, stored_recipe
 from octavo.dataset import Dataset
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
 from octavo.ground.files import file_hash, storage_errors, written_aside
@@ -58,7 +58,7 @@ def named_by(overrides: Iterable[str] | Mapping[str, Any]) -> Path | None:
     """The same where overrides alone say it."""
     tree: dict[str, Any] = {}
     for override in override_words(overrides):
-        if override.partition("=")[0].strip().split(".")[0] == "training":
+        if override_key(override).split(".")[0] == "training":
             apply_override(tree, override)
     return named_start(tree)
 
