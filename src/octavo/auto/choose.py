@@ -75,8 +75,8 @@ def parameters_of(size: Size, vocabulary: int) -> int:
 
 
 def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
-    """The best number of steps for each size that can take enough of them in so many seconds of training; the best
-    first. Empty where there is no time for any."""
+    """The best number of steps for each size that can take enough of them in so many seconds of training; first the one
+    to take, which is the best or as good (`ALIKE`). Empty where there is no time for any."""
     fitting = {size: each for size, each in step_seconds.items() if seconds >= LEAST_STEPS * each}
     found = [_choice(facts, size, each, int(seconds / each), law) for size, each in fitting.items()]
     found = sorted(found, key=lambda choice: choice.bits)
@@ -143,8 +143,10 @@ def reasons(
         ),
     }
     for other in others[:1]:
+        alike = " too, but by seeing the text more often" if other.bits < best.bits else ""
         found["instead"] = (
-            f"{other.parameters:,} parameters and {other.steps:,} steps should reach {other.bits:.3f} bits per byte."
+            f"{other.parameters:,} parameters and {other.steps:,} steps should reach {other.bits:.3f} bits per "
+            f"byte{alike}."
         )
     return found
 

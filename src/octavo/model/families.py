@@ -207,7 +207,7 @@ class Bins(Family):
         chosen = raw.log_softmax(dim=-1).gather(-1, index[..., None])[..., 0]
         widths = self.widths.to(raw)[index]
         outer = (index == 0) | (index == self.size - 1)
-        # Outwards from there, with the bin's width as its scale.
+        # From its inner edge outwards, with the bin's width as its scale.
         return chosen - widths.log() - torch.where(outer, (u.abs() - self.inwards).clamp_min(0) / widths, 0.0)
 
     def draw(self, raw: Tensor, generator: torch.Generator) -> Tensor:
