@@ -127,8 +127,8 @@ def reasons(
         "tokenizer": read_as(facts),
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} are {best.most_steps:,} steps.",
-        "model.counts": f"a {facts.order}-gram alone has {facts.ngram:.3f} bits per byte; beside it the model need not "
-        "learn what counting knows.",
+        "model.counts": f"the best n-gram, of {facts.order} tokens, has {facts.ngram:.3f} bits per byte; beside it the "
+        "model need not learn what counting knows.",
         "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"
         + (
             "; more would be learned by heart."
