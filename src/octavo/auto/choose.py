@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from octavo.auto.facts import TextFacts
-from octavo.auto.family import SIZES, Size, dropout_for, recipe_of
+from octavo.auto.family import EVALUATED, EVALUATIONS, SIZES, Size, dropout_for, recipe_of
 from octavo.auto.law import Law
 from octavo.config import check
 from octavo.ground.shown import duration
@@ -25,6 +25,8 @@ TRIED = 300
 ALIKE, OFTEN = 0.005, 3.0
 """Choices that the law says are so close, as a share, it cannot tell apart; where the best of them sees its text this
 often, the one that sees it least is taken, for it has learned the least by heart."""
+FORWARD = 1 / 3
+"""What judging a token takes, of what learning from it does: there are no slopes."""
 MORE = 1.25
 """How many more passes than planned a machine may make that turns out faster."""
 
@@ -77,14 +79,31 @@ def parameters_of(size: Size, vocabulary: int) -> int:
 def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
     """The best number of steps for each size that can take enough of them in so many seconds of training; first the one
     to take, which is the best or as good (`ALIKE`). Empty where there is no time for any."""
-    fitting = {size: each for size, each in step_seconds.items() if seconds >= LEAST_STEPS * each}
-    found = [_choice(facts, size, each, int(seconds / each), law) for size, each in fitting.items()]
+    most = {size: int(seconds / each - judging(facts, size)) for size, each in step_seconds.items()}
+    found = [
+        _choice(facts, size, step_seconds[size], steps, law)
+        for size, steps in most.items()
+        if steps >= LEAST_STEPS
+    ]
     found = sorted(found, key=lambda choice: choice.bits)
     alike = [choice for choice in found if choice.bits <= (1 + ALIKE) * found[0].bits]
     if alike and found[0].passes > OFTEN:
         first = min(alike, key=lambda choice: choice.passes)
         found = [first, *(choice for choice in found if choice is not first)]
     return found
+
+
+def judging(facts: TextFacts, size: Size) -> float:
+    """The steps that could be taken in the time of a run's evaluations: before its first step, on its way, and of both
+    held-out splits at its end."""
+    validation = facts.validation_tokens
+    judged = (1 + EVALUATIONS) * min(validation, EVALUATED) + validation + facts.test_tokens
+    return FORWARD * judged / size.step_tokens
+
+
+def least_seconds(facts: TextFacts, step_seconds: Mapping[Size, float]) -> float:
+    """Of training and judging, in which there is a choice."""
+    return min((LEAST_STEPS + judging(facts, size)) * each for size, each in step_seconds.items())
 
 
 def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> Choice:
@@ -126,7 +145,8 @@ def reasons(
         f"document{'s' * (facts.documents != 1)} in all{again}.",
         "tokenizer": read_as(facts),
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
-        f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} are {best.most_steps:,} steps.",
+        f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} with all judging are "
+        f"{best.most_steps:,} steps.",
         "model.counts": f"the best n-gram, of {facts.order} tokens, has {facts.ngram:.3f} bits per byte; beside it the "
         "model need not learn what counting knows.",
         "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"

@@ -38,7 +38,7 @@ class TextFacts:
         tokenizer: what the text was read as, as plain data.
         documents: of all splits.
         duplicates: documents that stood there before, and were left out.
-        train_tokens, vocabulary: of this tokenizer.
+        train_tokens, validation_tokens, test_tokens, vocabulary: of this tokenizer.
         train_bytes, validation_bytes: UTF-8.
         ngram: bits per byte of the best n-gram on the validation split.
         order: of that n-gram.
@@ -51,6 +51,8 @@ class TextFacts:
     documents: int
     duplicates: int
     train_tokens: int
+    validation_tokens: int
+    test_tokens: int
     train_bytes: int
     validation_bytes: int
     vocabulary: int
@@ -121,6 +123,8 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
         documents=sum(len(split.starts) for split in splits),
         duplicates=dataset.manifest["duplicates_removed"],
         train_tokens=len(train.tokens),
+        validation_tokens=len(validation.tokens),
+        test_tokens=len(dataset.test.tokens) if dataset.test else 0,
         train_bytes=train.bytes,
         validation_bytes=validation.bytes,
         vocabulary=size,

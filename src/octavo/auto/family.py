@@ -44,6 +44,10 @@ PAIRS: Mapping[str, Any] = {"kind": "bpe", "size": 8192, "min_frequency": 50}
 learned, so that a longer text has a larger vocabulary."""
 
 
+EVALUATIONS, EVALUATED = 10, 100_000
+"""How often a run looks at its validation split, and at how many tokens of it at most."""
+
+
 def dropout_for(passes: float) -> float:
     """The dropout of a model that sees its text so many times."""
     return 0.0 if passes < 3 else 0.1 if passes < 15 else 0.2
@@ -92,8 +96,8 @@ def recipe_of(
                 "rest": {"learning_rate": 0.01, "weight_decay": 0.1},
             },
             "schedule": {"kind": "linear", "floor": 0.0},
-            "checkpoint_every": 0.1,
+            "checkpoint_every": 1 / EVALUATIONS,
         },
-        "evaluation": {"every": 0.1, "tokens": 100000},
+        "evaluation": {"every": 1 / EVALUATIONS, "tokens": EVALUATED},
         "sampling": {"tokens": 500},
     }

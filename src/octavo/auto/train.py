@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.auto.audit import audited, own_settings
-from octavo.auto.choose import LEAST_STEPS, STEPS_MEASURED, Choice, choices, reasons, step_times
+from octavo.auto.choose import STEPS_MEASURED, Choice, choices, least_seconds, reasons, step_times
 from octavo.auto.facts import TextFacts, survey
 from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
@@ -174,7 +174,7 @@ def _chosen(
     seconds = 60 * minutes - around
     found = choices(facts, speeds, seconds, law)
     if not found:
-        least = around + 2 * LEAST_STEPS * min(speeds.values())
+        least = around + 2 * least_seconds(facts, speeds)
         raise InputError(
             f"{in_minutes(minutes)} is too short for this text: reading and judging it takes about "
             f"{duration(around)} here.",

@@ -17,12 +17,13 @@ import torch
 from octavo.config import Recipe
 from octavo.config.parts import LARGEST, MOST
 from octavo.dataset.batch import Batch
+from octavo.dataset.held_out import held_out_blocks
 from octavo.errors import InputError
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.ground.console import Console
 from octavo.ground.shown import duration
 from octavo.model.build import build_model
-from octavo.runs.data import Paths, build_batches, build_dataset, total_steps
+from octavo.runs.data import Paths, build_batches, build_dataset, held_out_rows, total_steps
 from octavo.runs.machines import Machine, find_machine, here
 from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
@@ -56,6 +57,7 @@ from octavo.training.work import StepOptions
 MANY_PASSES = 5
 REPEATS = 3  # steps that are timed, after one to warm up
 SHORT_TIMING = 1.0  # seconds that timing may take without being asked for
+MADE_UP, PIECES, PIECE = 50_000, 2_000, 6  # tokens of a made-up text, its words, and tokens of each
 LONG_STEP = 5e11  # floating-point operations; half a minute on a slow core
 
 
@@ -251,8 +253,12 @@ def timed(
     whole = training.accumulation * training.batch
     keep_memory()
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
-    training.adapters.attach(model, added=len(recipe.tokenizer.special), seed=recipe.seed)
     batch = made_up(recipe, vocab_size)
+    if recipe.model.held_out:
+        text, held_out = made_up_text(recipe, vocab_size)
+        model.take_text(text, held_out)
+        batch = with_counts(batch, text, held_out_rows(recipe, held_out), before=recipe.model.before)
+    training.adapters.attach(model, added=len(recipe.tokenizer.special), seed=recipe.seed)
     probe = batch.to("cpu")
     objective = recipe.objective.build()
     device = choose_device(training.device, model, probe.corner(2, 64), console.say, objective=objective)
@@ -307,6 +313,33 @@ def made_up(recipe: Recipe, vocab_size: int) -> Batch[np.ndarray]:
         rows = random.standard_normal((*window.shape, vocab_size)).astype(np.float32)
         return dataclasses.replace(like, inputs=rows[:, :-1], values=rows[:, 1:])
     return dataclasses.replace(like, inputs=inputs, targets=targets)
+
+
+def made_up_text(recipe: Recipe, vocab_size: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Tokens of a text in which pieces come again, as words do, some more often than others; and which of them the
+    network does not learn from."""
+    random = np.random.Generator(np.random.Philox(key=[recipe.seed, 1]))
+    context = recipe.model.context
+    often = 1 / np.arange(1, PIECES + 1)
+    pieces = random.integers(0, vocab_size, (PIECES, PIECE), np.int32)
+    size = max(MADE_UP, math.ceil(4 * (context + 1) / recipe.model.held_out))
+    text = pieces[random.choice(PIECES, size // PIECE, p=often / often.sum())].reshape(-1)
+    held_out = held_out_blocks(np.zeros(1, np.int64), len(text), share=recipe.model.held_out, context=context)
+    return text, held_out
+
+
+def with_counts(batch: Batch[np.ndarray], text: np.ndarray, rows: int, *, before: int) -> Batch[np.ndarray]:
+    """A made-up batch whose last `rows` are pieces of a text that counts are mixed in with, as a gate learns from."""
+    inputs, targets = batch.inputs.copy(), batch.targets.copy()
+    width = inputs.shape[1]
+    earlier = np.full((len(inputs), before), -1, np.int64)
+    alone = np.ones(inputs.shape, np.int64)
+    alone[-rows:] = 0
+    begins = np.linspace(before, len(text) - width - 1, rows).astype(np.int64)
+    for row, begin in zip(range(-rows, 0), begins, strict=True):
+        earlier[row] = text[begin - before : begin]
+        inputs[row], targets[row] = text[begin : begin + width], text[begin + 1 : begin + width + 1]
+    return dataclasses.replace(batch, inputs=inputs, targets=targets, earlier=earlier, alone=alone)
 
 
 def warnings(facts: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from octavo.auto.choose import (
     MORE,
     OFTEN,
     choices,
+    least_seconds,
     operations,
     parameters_of,
     reasons,
@@ -28,6 +29,8 @@ FACTS = TextFacts(
     documents=1,
     duplicates=0,
     train_tokens=1_000_000,
+    validation_tokens=50_000,
+    test_tokens=50_000,
     train_bytes=1_000_000,
     validation_bytes=50_000,
     vocabulary=65,
@@ -45,6 +48,18 @@ def test_more_time_takes_a_larger_model_and_promises_more() -> None:
     assert [one.parameters for one in best] == sorted(one.parameters for one in best)
     assert best[0].parameters < best[-1].parameters
     assert all(one.steps <= one.most_steps for one in best)
+
+
+def test_judging_takes_its_part_of_the_time() -> None:
+    least = least_seconds(FACTS, SPEEDS)
+    assert choices(FACTS, SPEEDS, 1.01 * least, made_up())
+    assert not choices(FACTS, SPEEDS, 0.99 * least, made_up())
+    unjudged = replace(FACTS, validation_tokens=0, test_tokens=0)
+    each = {one.size: one.most_steps for one in choices(unjudged, SPEEDS, 600, made_up())}
+    for one in choices(FACTS, SPEEDS, 600, made_up()):
+        # A third of a step's time for as many tokens, eleven times one split, and both at the end.
+        fewer = 13 * 50_000 / one.size.step_tokens / 3
+        assert each[one.size] - one.most_steps == pytest.approx(fewer, abs=1)
 
 
 def test_a_short_text_is_not_seen_as_often_as_there_is_time_for() -> None:

@@ -17,10 +17,12 @@ from octavo.config import load_recipe
 from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.ground.console import Console
-from octavo.model.counts import tables_of
+from octavo.model.counting import Tables
+from octavo.model.counts import KneserNeyCounts, tables_of
 from octavo.model.kneser_ney import KneserNey
 from octavo.runs import plan as module
 from octavo.runs.plan import plan, step_tokens, timed, warnings
+from octavo.runs.settings import resolve
 from octavo.training.distillation import Distillation
 
 SMALL = {
@@ -112,6 +114,35 @@ def test_of_a_long_step_a_part_is_timed(monkeypatch: pytest.MonkeyPatch) -> None
     assert timed_rows == [(4, 2), (1, 1)]
     assert (short["step_seconds"], long["step_seconds"]) == (1, 8)
     assert long["tokens_per_second"] == 4 * 2 * 16 / 8
+
+
+@pytest.mark.parametrize("rows", [2, 30])
+@pytest.mark.parametrize("batches", ["windows", "sliding", "documents"])
+def test_a_timed_step_mixes_counts_in_as_a_step_of_the_run_does(
+    rows: int, batches: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("a fox and a dog. \n\n" * 400)
+    overrides = {
+        "model.counts": {"kind": "kneser-ney", "orders": 3, "share": 0.1},
+        "training.batch": rows,
+        "training.steps": 1,
+        "batches": batches,
+    }
+    mixed: list[tuple[int, int]] = []
+    weighed = KneserNeyCounts._weighed
+
+    def noted(counts: KneserNeyCounts, tables: Tables, places: np.ndarray, *given: Tensor) -> Any:
+        if counts.training:
+            mixed.append((len(places), int((places[:, -1] >= 0).sum())))
+        return weighed(counts, tables, places, *given)
+
+    monkeypatch.setattr(KneserNeyCounts, "_weighed", noted)
+    timed(resolve(SMALL, None, overrides, needs_text=False), vocab_size=12, console=Console(quiet=True))
+    here, seen = mixed[-1]
+    octavo.train(SMALL, tmp_path / "text.txt", tmp_path / "run", overrides=overrides)
+    assert here == mixed[-1][0] == max(1, rows // 10) * 16
+    assert seen > here / 2  # contexts of two tokens are found as in text, not as in noise
 
 
 def test_the_tables_of_n_grams_are_said_where_a_text_tells(
