@@ -26,19 +26,19 @@ from pathlib import Path
 from typing import Any
 
 from common import finish, machine, print_table
-from octavo.auto.choose import STEPS_MEASURED, choices
+from octavo.auto.choose import STEPS_MEASURED, choices, judging
 from octavo.auto.facts import TextFacts, readings
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
 from octavo.auto.law import shipped_law
 from octavo.auto.promise import promise
 from octavo.config import check, load_recipe
 from octavo.ground.console import Console
-from octavo.runs.plan import timed
+from octavo.runs.plan import step_tokens, timed
 from octavo.runs.tested import look
 from octavo.runs.train import train
 
 AROUND = 0.1
-"""Share of the time that is no training: reading, judging, the page."""
+"""Share of the time that is neither training nor judging on the way: reading, n-grams, the page."""
 QUIET = Console(quiet=True)
 Row = dict[str, Any]
 ALIKE = {"split": "files", "validation": 0.05, "test": 0.05}
@@ -150,7 +150,8 @@ def one_text(
             }
             wanted["the dial"] = (chosen[0].recipe(), chosen[0].steps, told)
         for name, tree in hand.items():
-            steps = int(seconds / taken[name])
+            tokens = step_tokens(check(prepared(tree, 1)))
+            steps = int(seconds / taken[name] - judging(facts, tokens))
             if steps >= 20:
                 wanted[name] = (with_dropout(tree, sizes.get(name), steps, [facts, *others]), steps, {})
         for name, (tree, steps, told) in wanted.items():

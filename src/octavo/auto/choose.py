@@ -79,7 +79,9 @@ def parameters_of(size: Size, vocabulary: int) -> int:
 def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
     """The best number of steps for each size that can take enough of them in so many seconds of training; first the one
     to take, which is the best or as good (`ALIKE`). Empty where there is no time for any."""
-    most = {size: int(seconds / each - judging(facts, size)) for size, each in step_seconds.items()}
+    most = {
+        size: int(seconds / each - judging(facts, size.step_tokens)) for size, each in step_seconds.items()
+    }
     found = [
         _choice(facts, size, step_seconds[size], steps, law)
         for size, steps in most.items()
@@ -93,17 +95,17 @@ def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float
     return found
 
 
-def judging(facts: TextFacts, size: Size) -> float:
-    """The steps that could be taken in the time of a run's evaluations: before its first step, on its way, and of both
-    held-out splits at its end."""
+def judging(facts: TextFacts, step_tokens: int) -> float:
+    """The steps of so many tokens that could be taken in the time of a run's evaluations: before its first step, on its
+    way, and of both held-out splits at its end."""
     validation = facts.validation_tokens
     judged = (1 + EVALUATIONS) * min(validation, EVALUATED) + validation + facts.test_tokens
-    return FORWARD * judged / size.step_tokens
+    return FORWARD * judged / step_tokens
 
 
 def least_seconds(facts: TextFacts, step_seconds: Mapping[Size, float]) -> float:
     """Of training and judging, in which there is a choice."""
-    return min((LEAST_STEPS + judging(facts, size)) * each for size, each in step_seconds.items())
+    return min((LEAST_STEPS + judging(facts, size.step_tokens)) * each for size, each in step_seconds.items())
 
 
 def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> Choice:
