@@ -27,7 +27,11 @@ from common import finish, is_override, machine, mean, print_table
 from octavo.config.parts import parts
 from octavo.ground.console import Console
 from octavo.model.heads import VectorOutputConfig
+from octavo.runs.data import build_dataset, evaluated_on
+from octavo.runs.run import Run
 from octavo.synthesis.dynamics import Switching, normal_log_density
+from octavo.training.forecasting import head_of
+from octavo.training.objective import logits_of
 
 WORLDS = ("linear", "switching")
 OURS = (
@@ -87,9 +91,9 @@ def family_cost(kind: str) -> float:
     return float(loss().detach()) - entropy
 
 
-def normal_limit(rows: np.ndarray) -> Iterator[float]:
-    """−ln of the density of each row but the first by normal distributions with the moments of the true one: x, and y
-    given x. No head that gives one normal for each channel does better on average."""
+def conditionals(rows: np.ndarray) -> Iterator[tuple[float, float, np.ndarray, np.ndarray, np.ndarray]]:
+    """Of each row in the switching world but the first, of x, and of y given x: the number, the one that stands a row
+    before it, and the true mixture's weights, means and variances (2,)."""
     world, weights, before = Switching(), np.array([0.5, 0.5]), np.zeros(2)
     change = np.array([[1 - world.change, world.change], [world.change, 1 - world.change]])
     for place, row in enumerate(rows.astype(np.float64)):
@@ -97,37 +101,119 @@ def normal_limit(rows: np.ndarray) -> Iterator[float]:
         means = np.array([turn @ before for turn in world.turns])
         spreads = np.array(world.drives)
         if place:
-            found = matched(row[0], weights, means[:, 0], spreads[:, 0, 0])
-            first = np.array(
-                [log_normal(row[0], m, s) for m, s in zip(means[:, 0], spreads[:, 0, 0], strict=True)]
-            )
+            first = log_normal(row[0], means[:, 0], spreads[:, 0, 0])
             given = weights * np.exp(first - first.max())
             slope = spreads[:, 0, 1] / spreads[:, 0, 0]
             after = means[:, 1] + slope * (row[0] - means[:, 0])
+            yield row[0], before[0], weights, means[:, 0], spreads[:, 0, 0]
             left = spreads[:, 1, 1] - slope * spreads[:, 0, 1]
-            yield -found - matched(row[1], given / given.sum(), after, left)
+            yield row[1], before[1], given / given.sum(), after, left
         each = np.array([normal_log_density(row, m, s) for m, s in zip(means, spreads, strict=True)])
         joint = weights * np.exp(each - each.max())
         weights, before = joint / joint.sum(), row
 
 
-def log_normal(x: float, mean: float, variance: float) -> float:
+def log_normal(x: Any, mean: Any, variance: Any) -> Any:
     """Log density."""
-    return -0.5 * ((x - mean) ** 2 / variance + math.log(2 * math.pi * variance))
+    return -0.5 * ((x - mean) ** 2 / variance + np.log(2 * np.pi * variance))
 
 
-def matched(x: float, weights: np.ndarray, means: np.ndarray, variances: np.ndarray) -> float:
-    """The same of the normal distribution that has a mixture's mean and variance."""
-    mean = float(weights @ means)
-    return log_normal(x, mean, float(weights @ (variances + (means - mean) ** 2)))
+def ndtr(z: np.ndarray) -> np.ndarray:
+    """The standard normal distribution's probability below z."""
+    return torch.special.ndtr(torch.from_numpy(np.asarray(z))).numpy()
+
+
+def below(x: np.ndarray, weights: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """A mixture's probability below x, of mixtures (N, 2) at x (N, E): (N, E)."""
+    z = (x[..., None] - means[:, None]) / np.sqrt(variances)[:, None]
+    return (weights[:, None] * ndtr(z)).sum(axis=-1)
 
 
 def limits() -> dict[str, float]:
-    """Nats per step of the true density in the switching world and of the best normal distributions."""
-    world = Switching()
-    rows = world.draw(20_000, np.random.default_rng(0)).astype(np.float32)
-    optimum = -float(world.log_density(rows)[1:].mean())
-    return {"true density": optimum, "best normal distributions": float(np.mean(list(normal_limit(rows))))}
+    """Nats per step in the switching world, channel after channel: of the true density, of normal distributions with
+    its moments (no head that gives one normal for each channel does better), of bins with its masses, and of straight
+    lines between its quantiles."""
+    rows = Switching().draw(20_000, np.random.default_rng(0)).astype(np.float32)
+    x, before, weights, means, variances = (np.array(each) for each in zip(*conditionals(rows), strict=True))
+    mixture = weights, means, variances
+    scales = np.resize(np.diff(rows.astype(np.float64), axis=0).std(axis=0), len(x))  # of x and y in turn
+    mean = (weights * means).sum(axis=1)
+    spread = (weights * (variances + (means - mean[:, None]) ** 2)).sum(axis=1)
+    return {
+        "true density": -float(
+            np.log((weights * np.exp(log_normal(x[:, None], means, variances))).sum(1)).mean() * 2
+        ),
+        "best normal distributions": -float(log_normal(x, mean, spread).mean() * 2),
+        "bins with the true masses": -float(
+            (in_bins((x - before) / scales, before, scales, mixture)).mean() * 2
+        ),
+        "lines between the true quantiles": -float(by_quantiles(x, mixture).mean() * 2),
+    }
+
+
+def in_bins(
+    u: np.ndarray, base: np.ndarray, scales: np.ndarray, mixture: tuple[np.ndarray, ...]
+) -> np.ndarray:
+    """Log density of numbers that are u scales from their base, by the head's bins with a mixture's masses."""
+    family = parts("output")["bins"]().family()
+    edges = np.append(family.left.numpy(), family.left[-1] + family.widths[-1]).astype(np.float64)
+    edges[[0, -1]] = -1e6, 1e6
+    masses = np.diff(below(base[:, None] + scales[:, None] * edges, *mixture), axis=1)
+    raw = torch.from_numpy(np.log(np.maximum(masses, 1e-12)))
+    return family.log_prob(raw, torch.from_numpy(u)).numpy() - np.log(scales)
+
+
+def by_quantiles(x: np.ndarray, mixture: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Log density by straight lines between a mixture's quantiles, and exponential tails with its mean excess."""
+    weights, means, variances = mixture
+    levels = parts("output")["quantiles"]().family().levels.numpy().astype(np.float64)
+    edge, deviations = levels[0], np.sqrt(variances)
+    found = np.empty(len(x))
+    for number, places in enumerate(quantiles(levels, *mixture)):
+        at = int(np.searchsorted(places, x[number], side="right"))
+        if 0 < at < len(levels):
+            found[number] = math.log((levels[1] - levels[0]) / (places[at] - places[at - 1]))
+            continue
+        side, place = (1, places[-1]) if at else (-1, places[0])
+        z = side * (means[number] - place) / deviations[number]
+        density = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi)
+        excess = (weights[number] * deviations[number] * (z * ndtr(z) + density)).sum() / edge
+        found[number] = math.log(edge / excess) - abs(x[number] - place) / excess
+    return found
+
+
+def quantiles(
+    levels: np.ndarray, weights: np.ndarray, means: np.ndarray, variances: np.ndarray
+) -> np.ndarray:
+    """(N, K) of mixtures (N, 2), by halving."""
+    ends = means.min(axis=1) - 20, means.max(axis=1) + 20
+    low, high = (np.repeat(end[:, None], len(levels), axis=1) for end in ends)
+    for _ in range(60):
+        middle = (low + high) / 2
+        under = below(middle, weights, means, variances) < levels
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return low
+
+
+def pinball_above(folder: Path) -> float:
+    """By how many per cent the pinball loss of a run with quantiles is above that of the true ones, in the switching
+    world, on the validation split."""
+    run = Run.open(folder)
+    validation = build_dataset(run.config, Console(quiet=True)).validation
+    head, own = head_of(run.model.eval()), []
+    with torch.no_grad():
+        for arrays in evaluated_on(validation, run.config, run.tokenizer, rows=64):
+            batch = arrays.to("cpu")
+            found = head.pinball(logits_of(run.model, batch), batch.inputs, batch.values) * head.scale
+            own.append(found[(batch.targets >= 0) & ~batch.values.isnan().any(dim=-1)])
+    rows = np.asarray(validation.tokens)
+    series = np.split(rows, np.flatnonzero(np.isnan(rows[:, 0])) + 1)
+    steps = [step for each in series for step in conditionals(each[np.isfinite(each[:, 0])])]
+    x, _, *mixture = (np.array(each) for each in zip(*steps, strict=True))
+    levels = head.family.levels.numpy().astype(np.float64)
+    error = x[:, None] - quantiles(levels, *mixture)
+    best = 2 * np.maximum(levels * error, (levels - 1) * error).mean()
+    return 100 * (float(torch.cat(own).mean()) / best - 1)
 
 
 def row_of(world: str, head: str, found: list[dict[str, Any]]) -> dict[str, Any]:
@@ -159,7 +245,7 @@ def main() -> None:
     print_table([{"head": kind, "nats lost on two normal channels": cost} for kind, cost in costs.items()])
     best = limits()
     print_table([{"switching world": name, "nats per step": round(value, 3)} for name, value in best.items()])
-    rows = []
+    rows, by_pinball = [], []
     if options.folder is not None:
         found = {
             (world, head): [
@@ -171,7 +257,24 @@ def main() -> None:
         }
         rows = [row_of(*key, each) for key, each in found.items()]
         print_table(rows)
-    finish({"machine": machine(), "rows": rows, "family_cost": costs, "limits": best})
+        by_pinball = [
+            pinball_above(options.folder / f"switching-quantiles-{seed}")
+            for seed in range(1, options.seeds + 1)
+            if ("switching", "quantiles") in found
+        ]
+        if by_pinball:
+            print(
+                f"switching, quantiles, by the pinball loss: {mean(by_pinball)} % above the true quantiles'"
+            )
+    finish(
+        {
+            "machine": machine(),
+            "rows": rows,
+            "pinball_above": by_pinball,
+            "family_cost": costs,
+            "limits": best,
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -90,7 +90,9 @@ def one(
 ) -> Row:
     """A run."""
     passes = steps * size.step_tokens / len(dataset.train.tokens)
-    dropout = dropout_for(passes) if dropout is None else dropout
+    if dropout is None:
+        weights = parameters_of(size, dataset.tokenizer.vocab_size)
+        dropout = dropout_for(passes, weights / len(dataset.train.tokens))
     tree = recipe_of(size, steps=steps, dropout=dropout, tokenizer=WAYS[way])
     tree |= {"split": "contiguous", "test": 0}
     recipe = check(tree | {"corpus": {"kind": "files", "paths": [str(part)]}, "seed": seed})

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from common import finish, machine, print_table
-from octavo.auto.choose import STEPS_MEASURED, choices, judging
+from octavo.auto.choose import STEPS_MEASURED, choices, judging, parameters_of
 from octavo.auto.facts import TextFacts, readings
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
 from octavo.auto.law import shipped_law
@@ -176,8 +176,9 @@ def with_dropout(
     if of_family is None:
         return tree
     size, way = of_family
-    tokens = next(facts.train_tokens for facts in read if facts.tokenizer is way)
-    dropout = dropout_for(steps * size.step_tokens / tokens)
+    facts = next(facts for facts in read if facts.tokenizer is way)
+    passes = steps * size.step_tokens / facts.train_tokens
+    dropout = dropout_for(passes, parameters_of(size, facts.vocabulary) / facts.train_tokens)
     return recipe_of(size, steps=steps, dropout=dropout, tokenizer=way)
 
 

@@ -128,7 +128,7 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> C
         steps=steps,
         parameters=parameters,
         passes=passes,
-        dropout=dropout_for(passes),
+        dropout=dropout_for(passes, parameters / facts.train_tokens),
         step_seconds=each,
         most_steps=most,
         bits=facts.ngram * min(shares),
@@ -157,11 +157,12 @@ def reasons(
             if best.steps < 0.9 * best.most_steps
             else ", as many as there is time for."
         ),
-        "model.dropout": f"{best.dropout:g} for {best.passes:.2g} passes: "
+        "model.dropout": f"{best.dropout:g} for {best.passes:.2g} passes and "
+        f"{best.parameters / facts.train_tokens:.2g} parameters for each token: "
         + (
-            "text that is hardly repeated needs none."
+            "too few to learn the text by heart."
             if not best.dropout
-            else "text that comes again needs some."
+            else "enough to learn the text by heart."
         ),
     }
     for other in others[:1]:

@@ -48,9 +48,15 @@ EVALUATIONS, EVALUATED = 10, 100_000
 """How often a run looks at its validation split, and at how many tokens of it at most."""
 
 
-def dropout_for(passes: float) -> float:
-    """The dropout of a model that sees its text so many times."""
-    return 0.0 if passes < 3 else 0.1 if passes < 15 else 0.2
+SOME, MORE = 30, 150
+"""From how many passes on, times weights for each token of the text, dropout of 0.1 and of 0.2 is better than less."""
+
+
+def dropout_for(passes: float, weights_per_token: float) -> float:
+    """The dropout of a model with so many weights for each token of its text, which it sees so many times. Small models
+    may see a text often before they know it by heart."""
+    worn = passes * weights_per_token
+    return 0.0 if worn < SOME else 0.1 if worn < MORE else 0.2
 
 
 def recipe_of(

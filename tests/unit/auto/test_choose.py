@@ -171,4 +171,5 @@ def test_the_sizes_grow() -> None:
     counts = [parameters_of(size, 65) for size in SIZES]
     assert counts == sorted(counts)
     assert 5e4 < counts[0] < 2e5 and 1e7 < counts[-1] < 2e7
-    assert [dropout_for(passes) for passes in (1, 5, 30)] == [0.0, 0.1, 0.2]
+    assert [dropout_for(passes, 4) for passes in (1, 10, 50)] == [0.0, 0.1, 0.2]
+    assert [dropout_for(10, weights) for weights in (1, 10, 50)] == [0.0, 0.1, 0.2]
