@@ -142,6 +142,7 @@ def test_other_files_are_evaluated_too(octavo: Octavo, trained: tuple[Path, Path
         (["forecast", "--text", "DATA"], "How many steps of P1run25.txt?"),
         (["forecast", "--text", "DATA", "--steps", "2", "--out", "x.doc"], "--out x.doc: of what kind?"),
         (["generate", "--prompt", "a"], "predicts numbers (force, angle), not text"),
+        (["chat"], "predicts numbers (force, angle), not text"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(
@@ -163,3 +164,39 @@ def test_plan_counts_before_anything_is_computed(octavo: Octavo, trained: tuple[
     found = json.loads(octavo("plan", run / "config.yaml", "--json").out)
     evaluation = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))
     assert found["parameters"] == evaluation["parameters"]
+
+
+def test_info_says_what_it_reads(octavo: Octavo, trained: tuple[Path, Path]) -> None:
+    said = octavo("info", trained[0]).out
+    assert "force, angle" in said and "training rows          800" in said and "nats per step" in said
+    assert "vocabulary" not in said and "tokenizer" not in said
+
+
+def test_what_cannot_be_forecast_is_said(octavo: Octavo, trained: tuple[Path, Path]) -> None:
+    run, data = trained
+    longer = ("objective.horizons=[1,300]", *[word for word in SMALL if "horizons" not in word])
+    done = octavo("train", run.parent / "small.yaml", "--text", data, "--out", run.parent / "far", *longer)
+    assert done.code == 0
+    assert "nothing is forecast: the longest held-out series has 200 rows, and a horizon of 300" in done.err
+
+
+@pytest.mark.parametrize(
+    ("columns", "held_out", "said"),
+    [
+        ("force", "c", "Channel 'force' is 5 in all 80 rows of what is learned from (a.csv, b.csv)"),
+        ("t", "b", "Channel 't' changes by 1 from each row to the next"),
+    ],
+)
+def test_what_a_rule_foretells_is_refused(
+    octavo: Octavo, trained: tuple[Path, Path], columns: str, held_out: str, said: str, tmp_path: Path
+) -> None:
+    for person in "abc":
+        rows = (f"{row},{row * row % 7 if person == 'c' else 5}" for row in range(40))
+        (tmp_path / f"{person}.csv").write_text("t,force\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(
+        f"corpus: {{kind: series, channels: [{columns}], held_out: [{held_out}]}}\nbatches: series\n"
+        "objective: forecast\nmodel: {input: linear, output: gaussian}\n",
+        encoding="utf-8",
+    )
+    refused(octavo("train", recipe, "--text", tmp_path, "--out", tmp_path / "run", *SMALL), said)

@@ -8,15 +8,23 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, Json, RunPath, Text, Which, complain, print_json, print_table, show
+from octavo.cli.common import Force, Json, RunPath, Which, complain, print_json, print_table, show
 
 Positive = validators.Number(gte=1)
+Tables = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Tables, or folders of them: CSV, TSV, columns parted by white space, Parquet, NPZ.",
+        consume_multiple=True,
+        negative="",
+    ),
+]
 
 
 def forecast_command(
     run: RunPath,
     *,
-    text: Text = None,
+    text: Tables = None,
     steps: Annotated[
         int | None,
         Parameter(

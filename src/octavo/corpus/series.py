@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ from octavo.errors import CorpusError
 
 LONGEST_GAP = 10_000
 """Rows that are filled in where times jump; across a longer jump a series is cut in two."""
+
+MOST_TURNS = 3
+"""Times that a person may come back, in the mean, for less than two rows."""
 
 _DESCRIBED = 100  # files that a manifest lists
 
@@ -70,6 +74,7 @@ class TableSeries(SeriesSource):
     def __init__(self, config: SeriesConfig, report: Report) -> None:
         self._config, self._report = config, report
         self._files = find_tables(config.paths)
+        self._names = Counter(path.name for path in self._files)
         self.covariates, self.rate = config.covariates, config.rate
         self.channels = config.channels or self._all_columns(read_table(self._files[0]))
 
@@ -100,9 +105,8 @@ class TableSeries(SeriesSource):
                 )
             rows = np.stack(columns, axis=1).astype(np.float32)
             for begin, end, person in self._pieces(table, named):
-                name = (
-                    path.name if (begin, end) == (0, table.rows) else f"{path.name} from {table.place(begin)}"
-                )
+                whole = path.name if self._names[path.name] == 1 else str(path)
+                name = whole if (begin, end) == (0, table.rows) else f"{whole} from {table.place(begin)}"
                 yield from self._even(table, Series(name, person, rows[begin:end]), begin)
 
     def _from_name(self, path: Path) -> dict[str, str]:
@@ -134,6 +138,7 @@ class TableSeries(SeriesSource):
             yield 0, table.rows, named.get("person") or table.path.stem
             return
         people = table.words(self._config.person)
+        self._refuse_mixed(table, people)
         begin = 0
         for row in range(1, len(people) + 1):
             if row == len(people) or people[row] != people[begin]:
@@ -143,6 +148,16 @@ class TableSeries(SeriesSource):
                     )
                 yield begin, row, people[begin]
                 begin = row
+
+    def _refuse_mixed(self, table: Table, people: list[str]) -> None:
+        """Raise CorpusError where rows of several persons take turns: then they are no series."""
+        turns = [row for row in range(1, len(people)) if people[row] != people[row - 1]]
+        if len(people) < 2 * len(turns) and len(turns) > MOST_TURNS * len(set(people)):
+            raise CorpusError(
+                f"{table.path}, {table.place(turns[0])}: persons take turns from row to row ({len(turns):,} times in "
+                f"{len(people):,} rows); a series is rows that stand below one another.",
+                remedy=f"sort the table by {self._config.person!r}, and then by time",
+            )
 
     def _even(self, table: Table, found: Series, begin: int) -> Iterator[Series]:
         """The series with rows of NaN where its times jump."""

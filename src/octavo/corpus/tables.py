@@ -40,6 +40,12 @@ class Table:
 
     def find(self, name: str) -> int:
         """The place of a column. CorpusError where there is none."""
+        if name not in self.names and len(self.names) == 1 and set(",;|\t") & set(self.names[0]):
+            parted = "tabs" if self.path.suffix.lower() == ".tsv" else "tabs, commas, semicolons or spaces"
+            raise CorpusError(
+                f"{self.path}, line 1 is a single cell, {self.names[0][:_SHOWN]!r}, so there is no column {name!r}.",
+                remedy=f"part the cells of a {self.path.suffix.lower()} file by {parted}",
+            )
         if name not in self.names:
             raise CorpusError(f"{self.path} has no column {name!r}; it has {_listed(self.names)}.")
         return self.names.index(name)

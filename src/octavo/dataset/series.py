@@ -24,12 +24,18 @@ from octavo.tokenizers.columns import Columns
 
 DTYPE = "<f4"
 
+TO_PREDICT = "'[a,b]'"  # as a shell takes it
+
+STEADY = 1e-3
+"""By what share of their mean the steps of a channel may differ, from the smallest to the largest, to be a clock's."""
+
 
 def prepare_series(
     source: SeriesSource,
     *,
     validation: float,
     held_out: Sequence[str] = (),
+    differences: bool = False,
     cache: Path | None = None,
     report: Report,
 ) -> Dataset:
@@ -37,17 +43,19 @@ def prepare_series(
 
     Args:
         validation, held_out: see `split_by_person`.
+        differences: these are predicted, from row to row.
 
     Raises:
-        CorpusError: no numbers, a constant channel, or nobody to hold out.
+        CorpusError: no numbers, a channel that a rule foretells, or nobody to hold out.
         StorageError: the disk is full or the cache cannot be written.
     """
     found = list(source.series())
     columns = Columns(channels=source.channels, covariates=source.covariates, rate=source.rate)
-    refuse_constant(found, columns)
-    sides = dict(
-        zip(("train", "validation"), split_by_person(found, validation, held_out, report), strict=True)
-    )
+    if not found:
+        raise CorpusError("There is no series.")
+    learned, judged = split_by_person(found, validation, held_out, report)
+    refuse_foreseen(learned, columns, differences=differences)
+    sides = {"train": learned, "validation": judged}
     numbers = sum(series.rows.size for series in found)
     missing = int(sum(np.isnan(series.rows).sum() for series in found))
     if missing:
@@ -124,20 +132,33 @@ def series_in(split: Split | tuple[np.ndarray, np.ndarray]) -> list[tuple[int, i
     return [(begin, end - 1) for begin, end in pairwise(edges)]
 
 
-def refuse_constant(found: Sequence[Series], columns: Columns) -> None:
-    """Raise CorpusError for a channel that never changes, or has no numbers."""
-    if not found:
-        raise CorpusError("There is no series.")
-    for place, name in enumerate(columns.channels):
-        held = np.concatenate([series.rows[:, place] for series in found])
+def refuse_foreseen(learned: Sequence[Series], columns: Columns, *, differences: bool) -> None:
+    """Raise CorpusError for a channel that has no numbers to learn from, never changes in them, or, where differences
+    are predicted, goes on by the same amount from row to row, as a clock does: its scale would be zero, or nearly so.
+    """
+    names = listed([series.name for series in learned], 3)
+    for place, channel in enumerate(columns.channels):
+        each = [series.rows[:, place].astype(np.float64) for series in learned]
+        held = np.concatenate(each)
         held = held[~np.isnan(held)]
-        if not len(held) or held.min() == held.max():
-            what = f"is {held[0]:g} in all {len(held):,} rows" if len(held) else "has no numbers"
-            raise CorpusError(
-                f"Channel {name!r} {what} ({listed([series.name for series in found], 3)}): there is nothing to "
-                "predict.",
-                remedy="leave it out of corpus.channels",
+        steps = np.concatenate([np.diff(rows) for rows in each])
+        steps = steps[~np.isnan(steps)]
+        remedy = f"leave it out: name the others in corpus.channels={TO_PREDICT}"
+        if not len(held):
+            what = "has no numbers"
+        elif held.min() == held.max():
+            what = f"is {held[0]:g} in all {len(held):,} rows"
+        elif differences and len(steps) > 1 and np.ptp(steps) <= STEADY * abs(steps.mean()):
+            what = f"changes by {steps.mean():.3g} from each row to the next"
+            remedy = (
+                f"if it is a clock, corpus.time={channel}; or name the others in corpus.channels={TO_PREDICT}"
             )
+        else:
+            continue
+        raise CorpusError(
+            f"Channel {channel!r} {what} of what is learned from ({names}): there is nothing to predict.",
+            remedy=remedy,
+        )
 
 
 def split_by_person(

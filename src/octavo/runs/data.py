@@ -117,6 +117,7 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
                 found_corpus(recipe).build(report=console.say),
                 validation=recipe.validation,
                 held_out=recipe.corpus.held_out,
+                differences=recipe.model.output.predict == "difference",
                 report=console.say,
             )
     begun = recipe.training.start_from

@@ -62,6 +62,8 @@ def forecast_facts(
     places = origins(split, objective.horizons, objective.origins)
     if places:
         facts["forecast"] = judged(model, simple, split, places, recipe, columns, console)
+    else:
+        console.say(too_short(split, objective.horizons))
     source = found_corpus(recipe).build(report=lambda sentence: None)
     entropy = floor_of(source, held_out) if objective.score == "likelihood" else None
     return facts if entropy is None else {**facts, "source_entropy": entropy}
@@ -89,6 +91,15 @@ def origins(split: Split, horizons: Sequence[int], count: int) -> list[tuple[int
         begin, first, _ = choices[number]
         found.append((begin, int(first + at - edges[number])))
     return found
+
+
+def too_short(split: Split, horizons: Sequence[int]) -> str:
+    """Why no series of a split can be forecast, in a sentence."""
+    longest = max((end - begin for begin, end in series_in(split)), default=0)
+    return (
+        f"nothing is forecast: the longest held-out series has {longest:,} rows, and a horizon of {max(horizons):,} "
+        "needs as many after a beginning; shorter objective.horizons, or a longer series"
+    )
 
 
 def judged(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +42,7 @@ def run_info(path: Path) -> dict[str, Any]:
         "description": recipe["description"],
         "octavo": manifest.get("octavo"),
         "seed": recipe["seed"],
-        "tokenizer": recipe["tokenizer"]["kind"],
-        "vocabulary": data.get("vocab_size"),
-        "training_tokens": data.get("splits", {}).get("train", {}).get("tokens"),
+        **read_as(recipe, data),
         "shape": shape_in_words(recipe["model"]),
         **({"teachers": taught_by} if taught_by else {}),
         **({"imported_from": f"{imported['path']}, {imported['form']}"} if imported else {}),
@@ -52,8 +52,34 @@ def run_info(path: Path) -> dict[str, Any]:
         "training_seconds": state and state.seconds,
         "best_step": state and state.best_step,
         "best_validation_loss": state and (None if state.best_loss == math.inf else state.best_loss),
+        **({"loss_unit": unit} if (unit := loss_unit(folder)) else {}),
         "report": str(folder.report / "index.html") if (folder.report / "index.html").is_file() else None,
         "checkpoints": states,
+    }
+
+
+def loss_unit(folder: RunFolder) -> str | None:
+    """What its loss is told in, as its evaluation says, where that is not nats per token."""
+    try:
+        return json.loads(folder.evaluation.read_text(encoding="utf-8")).get("unit")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def read_as(recipe: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model reads, and how much of it it learned from."""
+    train = data.get("splits", {}).get("train", {})
+    count = train.get("tokens")
+    if (columns := data.get("columns")) is not None:
+        return {
+            "channels": columns["channels"],
+            "covariates": columns["covariates"],
+            "training_rows": count - train["documents"],  # a row of NaN stands after each series
+        }
+    return {
+        "tokenizer": recipe["tokenizer"]["kind"],
+        "vocabulary": data.get("vocab_size"),
+        "training_tokens": count,
     }
 
 

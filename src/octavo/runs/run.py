@@ -198,7 +198,8 @@ class Run:
         """What checks records of this run, if its recipe names anything."""
         return self.config.validator.build(self.config.corpus)
 
-    def _engine(self, precision: Precision, only_valid: bool) -> Engine:
+    def refuse_no_text(self) -> None:
+        """Raise InputError, or of columns TokenizerError, for a model that goes on from no text."""
         if judges_only(self.config):
             raise InputError(
                 f"{self.path} is a learned reward: it judges texts, and writes none.",
@@ -209,6 +210,11 @@ class Run:
                 f"{self.path} is a translator: it learned from pairs, and continues no text.",
                 remedy="octavo translate gives it sources",
             )
+        if self.config.model.takes_vectors:
+            self.tokenizer.encode("")  # columns say that there is no text
+
+    def _engine(self, precision: Precision, only_valid: bool) -> Engine:
+        self.refuse_no_text()
         referee = None
         if only_valid:
             if (validator := self.validator) is None:

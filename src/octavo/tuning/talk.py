@@ -26,6 +26,7 @@ class Talk:
     """
 
     def __init__(self, run: Run, *, system: str = "", seed: int = 0, **sampling: Any) -> None:
+        run.refuse_no_text()
         self.run, self.seed, self.sampling = run, seed, sampling
         self.answers = has_chat(run.tokenizer)
         if system and not self.answers:

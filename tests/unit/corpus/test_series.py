@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,34 @@ def test_persons_from_the_name_or_a_column(tmp_path: Path) -> None:
     ]
 
 
+def test_persons_whose_rows_are_mixed_are_no_series(tmp_path: Path) -> None:
+    mixed = "who,x\n" + "".join(f"{('ann', 'bo')[row % 2]},{row}\n" for row in range(20))
+    with pytest.raises(
+        CorpusError, match=r"mixed\.csv, line 3: persons take turns from row to row .19 times in 20 rows"
+    ) as error:
+        read(tmp_path / "mixed.csv", mixed, person="who")
+    assert "sort the table by 'who'" in str(error.value)
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    (tmp_path / "two" / "b.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    found = [series.name for series in source(tmp_path).series()]
+    assert found == [str(tmp_path / "one" / "a.csv"), str(tmp_path / "two" / "a.csv"), "b.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "parted"),
+    [("a.tsv", "x,y", "a .tsv file by tabs"), ("a.csv", "x|y", "semicolons or spaces")],
+)
+def test_a_wrong_delimiter_is_said(name: str, line: str, parted: str, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=rf"{name}, line 1 is a single cell, '{re.escape(line)}'") as error:
+        read(tmp_path / name, f"{line}\n1{line[1]}2\n", channels=["x"])
+    assert parted in str(error.value)
+
+
 def test_gaps_in_time_become_missing_rows(tmp_path: Path) -> None:
     (found,) = read(tmp_path / "a.csv", "t,x\n0,1\n1,2\n2,3\n5,6\n6,7\n", time="t")
     np.testing.assert_array_equal(found.rows.ravel(), [1, 2, 3, np.nan, np.nan, 6, 7])
@@ -100,7 +129,11 @@ def test_gaps_in_time_become_missing_rows(tmp_path: Path) -> None:
         ("x,y\n1,2\n3,1e300\n", {}, r"line 3: column 'y' is infinite, or too large"),
         ("x,y\n1,2\n3\n", {}, r"line 3: 1 cell, where the first line has 2"),
         ('x,y\n1,2\n3,"4\n5,6\n', {}, r"a\.csv, line 3 has cells that cannot be told apart"),
-        ("x,y\n1,2\n3," + "4" * 140_000 + "\n", {}, r"a\.csv, line 3 .* larger than field limit"),
+        (
+            "x,y\n1,2\n3," + "4" * 140_000 + "\n",
+            {},
+            r"a\.csv, line 3 .* (larger than field limit|is infinite)",
+        ),
         ("x,x\n1,2\n", {}, r"line 1: two columns are called 'x'"),
         ("x,y\n", {}, "nothing under it"),
         ("", {}, "is empty"),

@@ -26,8 +26,10 @@ class Made(SeriesSource):
 
     channels, covariates, rate = ("x",), ("speed",), 300.0
 
-    def __init__(self, lengths: dict[str, list[int]] = LENGTHS, constant: bool = False) -> None:
-        self.lengths, self.constant = lengths, constant
+    def __init__(
+        self, lengths: dict[str, list[int]] = LENGTHS, constant: bool = False, holes: bool = False
+    ) -> None:
+        self.lengths, self.factor = lengths, np.nan if holes else float(not constant)
 
     def series(self) -> Iterator[Series]:
         at = 0
@@ -35,7 +37,7 @@ class Made(SeriesSource):
             for length in lengths:
                 rows = np.stack([np.arange(at, at + length), 1000 + np.arange(at, at + length)], axis=1)
                 at += 100
-                yield Series(f"{person}{length}", person, (rows * [not self.constant, 1]).astype(np.float32))
+                yield Series(f"{person}{length}", person, (rows * [self.factor, 1]).astype(np.float32))
 
     def describe(self) -> dict[str, Any]:
         return {}
@@ -91,7 +93,14 @@ def test_of_one_person_the_end_is_held_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "options", "said"),
     [
-        (Made(constant=True), {}, "Channel 'x' is 0 in all 91 rows"),
+        (
+            Made(constant=True),
+            {},
+            "Channel 'x' is 0 in all 51 rows of what is learned from .ann30, ann9, bo12",
+        ),
+        (Made(), {"differences": True}, "Channel 'x' changes by 1 from each row to the next"),
+        (Made({"ann": [1], "bo": [1], "cy": [9]}), {"held_out": ["cy", "bo"]}, "'x' is 0 in all 1 rows"),
+        (Made(holes=True), {}, "Channel 'x' has no numbers"),
         (Made({}), {}, "no series"),
         (Made(), {"held_out": ["dora"]}, "Nobody is called 'dora'"),
         (Made(), {"held_out": ["ann", "bo", "cy"]}, "nobody is left to learn from"),
