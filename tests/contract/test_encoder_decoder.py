@@ -7,11 +7,12 @@ from itertools import product
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from octavo.config.parts import parts
+from octavo.config.parts import PartOf, parts
 from octavo.model.build import build_model
 from octavo.model.encoder_decoder import EncoderDecoder
 from octavo.model.encoder_decoder_config import EncoderDecoderConfig
@@ -111,6 +112,24 @@ def test_a_target_sees_the_source_and_nothing_later(models: Models) -> None:
             other[:, place] = (other[:, place] + 1) % V
             moved = model(tokens(), source=other)
             assert not torch.equal(moved[:, 0], before[:, 0]), (place, options)
+
+
+@torch.no_grad()
+def test_every_part_of_a_gpt_is_built_or_refused() -> None:
+    refused = set()
+    for name, field in EncoderDecoderConfig.model_fields.items():
+        part = PartOf.of(field)
+        for kind in parts(part.room) if part else ():
+            try:
+                found = config(SHAPE | {name: kind})
+            except ValidationError:
+                refused.add((name, kind))
+                continue
+            assert not found.held_out, "its batches hold nothing out"
+            logits = build_model(found, vocab_size=V, seed=1)(tokens(), source=source())
+            assert torch.isfinite(logits).all(), (name, kind)
+    assert {("counts", "kneser-ney"), ("input", "linear")} <= refused
+    assert {room for room, _ in refused} <= {"counts", "input", "output", "positions"}, refused
 
 
 @torch.no_grad()

@@ -112,6 +112,16 @@ def test_only_valid_films(octavo: Octavo, films: Path, finished: Path) -> None:
     )
 
 
+def test_a_validator_of_other_records_is_refused_before_anything_is_trained(octavo: Octavo) -> None:
+    for words, said in (
+        (("mnist-cpu", "validator=bouncing-ball"), "knows films of corpus=bouncing-ball"),
+        (("abc-cpu", "tokenizer=bpe"), "A validator reads symbols"),
+    ):
+        for more in (("--dry-run",), ("--out", "unmade")):
+            refused(octavo("train", *words, "--text", "numbers.txt", *more), said)
+    assert not (octavo.folder / "unmade").exists()
+
+
 def test_images_from_an_idx_file(octavo: Octavo) -> None:
     images = np.random.default_rng(3).integers(0, 2, (60, 3, 4)).astype(np.uint8) * 255
     head = b"".join(size.to_bytes(4, "big") for size in (0x803, *images.shape))

@@ -128,6 +128,21 @@ def test_it_goes_on_to_the_same_bits(
     assert losses(out) == losses(runs[name])
 
 
+def test_pairs_are_read_from_the_fields_that_the_run_names(octavo: Octavo, runs: dict[str, Path]) -> None:
+    rows = [{"de": one + other, "en": f"{one} {other}"} for one in "abcdef" for other in "abcdef"]
+    (octavo.folder / "named.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+    )
+    (octavo.folder / "recipe.yaml").touch()
+    given = ("recipe.yaml", "--text", "named.jsonl", *COMMON, *FORMS["encoder"], "corpus.fields=[en,de]")
+    done = octavo("train", *given, "validation=0.3", "training.steps=2", "--out", "named")
+    assert done.code == 0, done.err
+    scored = octavo("translate", "named", "--score", "named.jsonl")
+    assert scored.code == 0 and "36 pairs" in scored.err, scored.err
+    refused = octavo("translate", runs["encoder"], "--score", "named.jsonl")
+    assert refused.code == 2 and "has no field 'source'" in refused.err
+
+
 def test_an_average_is_the_mean_of_the_weights(runs: dict[str, Path]) -> None:
     run = Run.open(runs["encoder"])
     assert average(run, 2) == [120, 100]
@@ -159,6 +174,10 @@ def test_what_is_refused(octavo: Octavo, runs: dict[str, Path], finished: Path) 
         ("plan", *COMMON, *FORMS["separate"], "split=contiguous"): "take split=documents",
         ("train", "recipe.yaml", "--text", "text.txt", "tokenizer=separate"): "it goes with corpus=pairs",
         ("plan", *COMMON, *FORMS["encoder"], "batches.merge_dropout=0.1"): "take tokenizer=bpe",
+        ("plan", *COMMON, *FORMS["encoder"], "model.counts=kneser-ney"): "take kind=gpt with",
+        ("translate", runs["encoder"], "--score", "pairs.tsv", "--beams", "9"): "nothing to do with --score",
+        ("translate", runs["encoder"], "--judge", "pairs.tsv", "--best", "2"): "nothing to do with --judge",
+        ("chat", runs["encoder"]): "is a translator",
     }
     for words, sentence in refused.items():
         done = octavo(*words)

@@ -173,7 +173,10 @@ def generate_command(
     if correct is not None:
         corrector = corrector_for(loaded, correct, language=language, text=text, console=console)
     if out is not None:
-        show(f"kept in {save_records(loaded, prompt, samples or 1, out, how)}")
+        cut = save_records(loaded, prompt, samples or 1, out, how)
+        show(f"kept in {out}")
+        if cut:
+            complain(f"{cut} of {samples or 1} had not ended when they were as long as --tokens allows")
     elif prompts is not None:
         show_prompts(loaded, prompts, samples or 1, corrector, json, console, how)
     elif samples in (None, 1) and not json and corrector is None:

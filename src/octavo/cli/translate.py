@@ -101,7 +101,6 @@ def translate_command(
     cat new.en | octavo translate runs/de --beams 1
     """
     from octavo.generation.beam import Search
-    from octavo.runs.run import Run
 
     if best > beams:
         raise InputError(f"{best} translations of {beams} beams cannot be given.", remedy=f"--beams {best}")
@@ -110,20 +109,38 @@ def translate_command(
         raise InputError(f"{' and '.join(named)} exclude each other.", remedy=f"leave {named[0]} out")
     if against is not None and not judge:
         raise InputError("--against has nothing to do here.", remedy="it goes with --judge")
-    loaded = Run.open(run, checkpoint=checkpoint)
+    for name, changed in (
+        ("--best", best != 1),
+        ("--beams", beams != 5),
+        ("--length-penalty", length_penalty != 0.6),
+    ):
+        if changed and (score or (judge and name == "--best")):
+            raise InputError(
+                f"{name} has nothing to do with {'--score' if score else '--judge'}.", remedy="leave it out"
+            )
+    loaded = opened(run, checkpoint, average)
+    other = None if against is None else opened(against, checkpoint, average)
     translator = loaded.translator()
-    if average > 1:
-        from octavo.translation.average import average as averaged
-
-        steps = averaged(loaded, average)
-        complain(f"the mean of the checkpoints of steps {', '.join(map(str, steps))}")
     if score:
-        show_scores(translator, score, json)
+        show_scores(translator, given_pairs(score, loaded), json)
     elif judge:
-        show_judged(loaded, given_pairs(judge), Search(beams, length_penalty), against, json)
+        show_judged(loaded, given_pairs(judge, loaded), Search(beams, length_penalty), other, json)
     else:
         show_lines(translator, text, prompt, Search(beams, length_penalty), best, json)
     return 0
+
+
+def opened(run: Path, checkpoint: str, average: int) -> Run:
+    """A translator, with the mean of its last checkpoints' weights where several are asked for."""
+    from octavo.runs.run import Run
+    from octavo.translation.average import average as averaged
+
+    found = Run.open(run, checkpoint=checkpoint)
+    found.translator()  # may raise: now, not after the mean
+    if average > 1:
+        steps = averaged(found, average)
+        complain(f"{run}: the mean of the checkpoints of steps {', '.join(map(str, steps))}")
+    return found
 
 
 def show_lines(
@@ -150,9 +167,8 @@ def show_lines(
             sys.stdout.flush()
 
 
-def show_scores(translator: Translator, paths: list[Path], json: bool) -> None:
+def show_scores(translator: Translator, pairs: list[tuple[str, str]], json: bool) -> None:
     """log p(target | source) of each pair, and of all."""
-    pairs = given_pairs(paths)
     scores = translator.scores(pairs)
     for (source, target), (total, tokens) in zip(pairs, scores, strict=True):
         if json:
@@ -163,27 +179,27 @@ def show_scores(translator: Translator, paths: list[Path], json: bool) -> None:
     complain(f"{len(pairs):,} pairs, {-whole / count:.4f} nats per target token")
 
 
-def given_pairs(paths: list[Path]) -> list[tuple[str, str]]:
-    """The pairs in files. Raises InputError where there are none."""
+def given_pairs(paths: list[Path], run: Run) -> list[tuple[str, str]]:
+    """The pairs in files, from the fields that the run learned from where it names some. Raises InputError where there
+    are none."""
     from octavo.corpus.files import Spool, find_files
     from octavo.corpus.pairs import FIELDS, read_pairs
 
     files = find_files([str(path) for path in paths], lambda _: True, Spool(), complain)
-    pairs = [(pair.source, pair.target) for pair in read_pairs(files, FIELDS, "auto", complain)]
+    fields = getattr(run.config.corpus, "fields", FIELDS)
+    pairs = [(pair.source, pair.target) for pair in read_pairs(files, fields, "auto", complain)]
     if not pairs:
         raise InputError(f"{paths[0]} holds no pairs.")
     return pairs
 
 
 def show_judged(
-    run: Run, pairs: list[tuple[str, str]], search: Search, against: Path | None, json: bool
+    run: Run, pairs: list[tuple[str, str]], search: Search, other: Run | None, json: bool
 ) -> None:
     """BLEU and chrF of the run and of the baselines, and how two runs differ."""
     from octavo.cli.common import print_json, print_table, show
-    from octavo.runs.run import Run
     from octavo.translation.systems import compared
 
-    other = None if against is None else Run.open(against)
     found = compared(run, other, pairs, search, report=complain)
     if json:
         print_json(found)

@@ -17,15 +17,20 @@ SYMBOLIC = ("symbols", "char")
 """Tokenizers whose tokens are symbols."""
 
 
+def refuse_no_symbols(kind: str) -> None:
+    """Raise InputError for a kind of tokenizer whose tokens no validator can read."""
+    if kind not in SYMBOLIC:
+        raise InputError(
+            f"A validator reads symbols, and the tokens of tokenizer={kind} are none.",
+            remedy=f"tokenizer={' or tokenizer='.join(SYMBOLIC)}",
+        )
+
+
 class Referee:
     """A validator in the ids of a tokenizer. Raises InputError for one whose tokens are no symbols."""
 
     def __init__(self, validator: Validator, tokenizer: Tokenizer) -> None:
-        if tokenizer.kind not in SYMBOLIC:
-            raise InputError(
-                f"A validator reads symbols, and the tokens of tokenizer={tokenizer.kind} are none.",
-                remedy=f"tokenizer={' or tokenizer='.join(SYMBOLIC)}",
-            )
+        refuse_no_symbols(tokenizer.kind)
         self.validator, self.end = validator, tokenizer.end
         special = set(tokenizer.special.values())
         self.ids = [id for id in range(tokenizer.vocab_size) if id not in special]

@@ -48,6 +48,11 @@ class EncoderDecoderConfig(GPTConfig):
     def _reads_tokens(self) -> EncoderDecoderConfig:
         if self.input.vectors:
             raise ValueError(f"an encoder–decoder reads tokens, and input={self.input.kind} rows of numbers")
+        if self.counts.kind != "none":
+            raise ValueError(
+                f"counts={self.counts.kind} go on in running text, and a source is none; "
+                "take kind=gpt with batches=joined-pairs, or counts=none"
+            )
         return self
 
     @property

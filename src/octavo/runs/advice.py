@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from octavo.config import Recipe
+from octavo.config.parts import PartConfig
 from octavo.runs.data import period
 
 
@@ -22,6 +23,17 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
                 said.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
     if recipe.model.takes_vectors and recipe.sampling.every:
         said.append("sampling has no effect: the model predicts numbers, and writes no text")
+    said += idle_numbers(recipe)
+    if recipe.corpus.kind == "images" and recipe.corpus.levels > 2 and _changed(recipe.corpus, "threshold"):
+        said.append(f"corpus.threshold has no effect: there are {recipe.corpus.levels} levels of equal width")
+    if getattr(recipe.corpus, "order", "raster") != "raster" and recipe.model.positions.kind.startswith(
+        "grid"
+    ):
+        kind, order = recipe.model.positions.kind, recipe.corpus.order
+        said.append(
+            f"model.positions={kind} counts rows and columns in the raster's order, and corpus.order={order} has "
+            "another: positions=learned or rotary fit it"
+        )
     teachers = recipe.training.teachers
     if not teachers.runs and teachers.weight != type(teachers).model_fields["weight"].default:
         said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")
@@ -30,3 +42,22 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
     if patience is not None and evaluations <= patience:
         said.append(f"training.patience={patience} has no effect: the run has {evaluations} evaluations")
     return said
+
+
+def idle_numbers(recipe: Recipe) -> list[str]:
+    """The same of a recipe whose model predicts numbers."""
+    if not recipe.model.takes_vectors:
+        return []
+    said, head = [], recipe.model.output
+    if head.channels == "independent" and _changed(head, "hidden"):
+        said.append(f"model.output.hidden={head.hidden} has no effect: channels are independent")
+    if head.kind == "bins" and _changed(head, "floor"):
+        said.append(f"model.output.floor={head.floor:g} has no effect: bins have their widths")
+    if recipe.tokenizer.kind != Recipe().tokenizer.kind:
+        said.append("tokenizer has no effect: numbers are not cut into tokens")
+    return said
+
+
+def _changed(part: PartConfig, name: str) -> bool:
+    """Whether an option has another value than where none is given."""
+    return getattr(part, name) != type(part).model_fields[name].default

@@ -88,7 +88,12 @@ class Comparison:
         if not self.same_text:
             said.append("They were evaluated on different texts, so their losses do not compare.")
         elif len({_fingerprint(run) for run in whole}) > 1:
-            said.append("Their tokenizers differ: only bits per byte compare.")
+            pairs = any(run.config.batches.pairs for run in whole if run.config)
+            said.append(
+                "Their tokenizers differ, so their losses do not compare; octavo translate RUN --judge does."
+                if pairs
+                else "Their tokenizers differ: only bits per byte compare."
+            )
         if self.best is not None:
             said.append("One seed each: a small difference may be noise, and octavo study tells.")
         return said

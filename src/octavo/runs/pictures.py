@@ -16,15 +16,16 @@ from octavo.runs.run import Run
 RECORDS = "records.txt"
 
 
-def save_records(run: Run, prompt: str, count: int, folder: Path, how: Mapping[str, Any]) -> Path:
+def save_records(run: Run, prompt: str, count: int, folder: Path, how: Mapping[str, Any]) -> int:
     """Write `count` samples into a new folder: records.txt, one a line where each is a line, and sample-N.png where the
-    records are images. Raises InputError where the folder exists."""
+    records are images. Returns how many were cut off before their end. Raises InputError where the folder exists."""
     if os.path.lexists(folder):
         raise InputError(f"{folder} exists; a new folder is written.", remedy="choose another name")
     raster = run.config.corpus.raster() if isinstance(run.config.corpus, PixelsConfig) else None
     if raster is not None:
         how = {**how, "tokens": how.get("tokens") or run.config.model.context}
-    records = [prompt + one.text for one in run.samples(prompt, count=count, **how)]
+    samples = run.samples(prompt, count=count, **how)
+    records = [prompt + one.text for one in samples]
     between = "\n\n" if any("\n" in record for record in records) else "\n"
     files = {RECORDS: (between.join(records) + "\n").encode()}
     if raster is not None:
@@ -40,4 +41,4 @@ def save_records(run: Run, prompt: str, count: int, folder: Path, how: Mapping[s
         except BaseException:
             made.take_back()
             raise
-    return folder
+    return 0 if run.tokenizer.end is None else sum(one.finish == "length" for one in samples)

@@ -16,6 +16,7 @@ from octavo.config import (
     stored_recipe,
 )
 from octavo.errors import ConfigError, InputError
+from octavo.generation.referee import refuse_no_symbols
 from octavo.ground.console import Console
 from octavo.runs.data import Paths, fill
 from octavo.runs.folder import RunFolder
@@ -56,11 +57,14 @@ def resolve(
 ) -> Recipe:
     """The checked recipe, with the text put in and overrides on top; `earlier` is that of the run, where it goes on.
 
-    Of a run that starts from another, model and tokenizer are that one's (see `runs.start`).
+    Of a run that starts from another, model and tokenizer are that one's (see `runs.start`). Raises ConfigError or
+    InputError for settings that are wrong, among them a validator that cannot read what the recipe makes.
     """
     tree = recipe_tree(recipe)
     fill(tree, text, overrides)
     resolved = check(with_start(tree, earlier))
+    if resolved.validator.build(resolved.corpus) is not None:
+        refuse_no_symbols(resolved.tokenizer.kind)
     if needs_text and resolved.lacks_text:
         raise InputError(
             "This recipe needs a text.", remedy="give files or folders: --text PATH (or - for standard input)"

@@ -15,13 +15,17 @@ from octavo.synthesis.ball import BouncingBallSource
 
 def run_that_draws(*texts: str) -> Any:
     corpus = BouncingBallSource()
-    samples = [SimpleNamespace(text=text) for text in texts]
+    samples = [
+        SimpleNamespace(text=text.strip("…"), finish="length" if "…" in text else "end") for text in texts
+    ]
     config = SimpleNamespace(corpus=corpus, model=SimpleNamespace(context=9))
-    return SimpleNamespace(config=config, samples=lambda prompt, count, **how: samples)
+    tokenizer = SimpleNamespace(end=3)
+    return SimpleNamespace(config=config, tokenizer=tokenizer, samples=lambda prompt, count, **how: samples)
 
 
 def test_records_and_their_pictures(tmp_path: Path) -> None:
-    folder = pictures.save_records(run_that_draws("0 1 2", "1 1"), "", 2, tmp_path / "a" / "b", {})
+    folder = tmp_path / "a" / "b"
+    assert pictures.save_records(run_that_draws("0 1 2", "1 1…"), "", 2, folder, {}) == 1, "one was cut off"
     assert (folder / "records.txt").read_text(encoding="utf-8") == "0 1 2\n1 1\n"
     assert {path.name for path in folder.glob("*.png")} == {"sample-1.png", "sample-2.png"}
     with pytest.raises(InputError, match="exists; a new folder"):

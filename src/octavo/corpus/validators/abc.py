@@ -45,6 +45,8 @@ class State(NamedTuple):
         section: whether the bar line that is being read is one.
         closer: what closes the chord that is open.
         bars: whether there was a bar line.
+        numbered, keyed: whether the fields X and K were there, without which no player takes it for a tune.
+        notes: whether there was a note or a rest.
     """
 
     mode: str = "line"
@@ -58,6 +60,9 @@ class State(NamedTuple):
     section: bool = False
     closer: str = ""
     bars: bool = False
+    numbered: bool = False
+    keyed: bool = False
+    notes: bool = False
 
     @property
     def unit_length(self) -> Fraction:
@@ -94,12 +99,16 @@ class AbcRules(Validator):
             raise WrongSymbol("something was opened and is not closed")
         if state.mode == "field":
             state = self._field(state, "\n")
+        if not state.notes:
+            raise WrongSymbol("the tune has no note")
         if not state.bars:
             raise WrongSymbol("the tune has no bar line")
 
     # Lines and fields
 
     def _line(self, state: State, symbol: str) -> State:
+        if not state.numbered and symbol not in "X%\n":
+            raise WrongSymbol("a tune begins with its number (X:)")
         if symbol in string.ascii_letters:
             return state._replace(mode="letter", field=symbol)
         return self._music(state, symbol) if symbol != "%" else state._replace(mode="comment")
@@ -107,6 +116,8 @@ class AbcRules(Validator):
     def _letter(self, state: State, symbol: str) -> State:
         if symbol == ":":
             return state._replace(mode="field")
+        if not state.numbered:
+            raise WrongSymbol("a tune begins with its number (X:)")
         note = self._music(state._replace(mode="music", field=""), state.field)
         return self.after(note, symbol)
 
@@ -125,7 +136,9 @@ class AbcRules(Validator):
                 raise WrongSymbol(f"'{content}' is no {'metre' if name == 'M' else 'unit length'}")
             value = COMMON.get(content) or Fraction(content)
             state = state._replace(metre=value) if name == "M" else state._replace(unit=value)
-        return state._replace(mode="line", field="", free=state.free or name in "MKP")
+        numbered, keyed = state.numbered or name == "X", state.keyed or name == "K"
+        free = state.free or name in "MKP"
+        return state._replace(mode="line", field="", free=free, numbered=numbered, keyed=keyed)
 
     # Music
 
@@ -151,8 +164,10 @@ class AbcRules(Validator):
         raise WrongSymbol(f"{symbol!r} has no meaning there")
 
     def _room(self, state: State) -> None:
-        if state.metre is None:
-            raise WrongSymbol("no metre (M:) stands before the first note")
+        for known, what in ((state.metre is not None, "metre (M:)"), (state.keyed, "key (K:)")):
+            if not known:
+                raise WrongSymbol(f"no {what} stands before the first note")
+        assert state.metre is not None
         if state.metre - state.total < SHORTEST * state.unit_length:
             raise WrongSymbol(f"the bar is full ({self._counted(state)})")
 
@@ -228,7 +243,7 @@ class AbcRules(Validator):
         if total > state.metre:
             counted = self._counted(state._replace(total=total))
             raise WrongSymbol(f"the bar is too long ({counted})")
-        return state._replace(total=total, length=None)
+        return state._replace(total=total, length=None, notes=True)
 
     # Bar lines
 

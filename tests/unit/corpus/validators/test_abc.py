@@ -63,14 +63,27 @@ def test_where_and_why_a_tune_is_wrong(music: str, at: str, why: str) -> None:
     assert found.wrong == len(HEAD + at)
 
 
-def test_fields() -> None:
+@pytest.mark.parametrize(
+    ("tune", "why"),
+    [
+        ("ABc|", "a tune begins with its number (X:)"),
+        ("M:6/8\n", "a tune begins with its number (X:)"),
+        ("X:1\nK:D\nABc|", "no metre (M:) stands before the first note"),
+        ("X:1\nM:6/8\nABc|", "no key (K:) stands before the first note"),
+        ("X:1\nM:6/7\n", "6/7 begins no metre"),
+        ("X:1\nM:6\nA|", "'6' is no metre"),
+        ("X:1\nL:1/3\n", "1/3 begins no unit length"),
+        ("X:1\nM:6/8\nK:D\n|", "the tune has no note"),
+    ],
+)
+def test_fields(tune: str, why: str) -> None:
+    assert AbcRules().check(tune).why == why
+
+
+def test_the_unit_length_is_given_or_goes_with_the_metre() -> None:
     rules = AbcRules()
-    assert rules.check("ABc|").why.startswith("no metre (M:)")
-    assert rules.check("M:6/7\n").why == "6/7 begins no metre"
-    assert rules.check("M:6\nA|").why == "'6' is no metre"
-    assert rules.check("L:1/3\n").why == "1/3 begins no unit length"
-    assert rules.check("M:2/4\nABcd|ABcd ABcd|").valid  # below three quarters the unit is a sixteenth
-    assert rules.check("M:C|\nL:1/4\nABcd|z4|").valid
+    assert rules.check("X:1\nM:2/4\nK:D\nABcd|ABcd ABcd|").valid  # below three quarters it is a sixteenth
+    assert rules.check("% a comment\nX:1\nM:C|\nL:1/4\nK:D\nABcd|z4|").valid
 
 
 def test_real_tunes(test_data: Path) -> None:
