@@ -11,6 +11,7 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
@@ -70,6 +71,22 @@ def test_losses_gradients_and_counts(kind: str) -> None:
         assert config.parameters(vocab_size=D, head=False) == outside
         matrices = [p for n, p in model.named_parameters() if p.ndim > 1 and not n.startswith("positions")]
         assert config.matrix_parameters(vocab_size=D) == sum(p.numel() for p in matrices)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", HEADS)
+def test_flops_are_those_that_torch_counts(kind: str) -> None:
+    for channels, zero, predict in SWITCHES:
+        config, _ = built(kind, channels, zero, predict)
+        model = build_model(config, vocab_size=D, seed=0, explicit_attention=True)
+        batch = batch_of(rows())
+        with FlopCounterMode(display=False) as counter:
+            model(batch.inputs, values=batch.values)
+        assert counter.get_total_flops() == B * T * config.forward_flops(vocab_size=D), (
+            channels,
+            zero,
+            predict,
+        )
 
 
 @pytest.mark.parametrize("kind", HEADS)

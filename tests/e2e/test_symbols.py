@@ -136,6 +136,8 @@ def test_images_from_an_idx_file(octavo: Octavo) -> None:
     assert evaluation["baselines"]["png"]["loss"] > 1
     page = (octavo.folder / "tiny" / "report" / "index.html").read_text()
     assert "What it draws" in page and page.count("data:image/png;base64,") >= 4
+    again = octavo("train", "--replay", "tiny", "--out", "tiny-again")
+    assert again.code == 0 and "bit for bit" in again.out + again.err, again.err
     written = octavo("generate", "tiny", "--samples", "2", "--out", "drawn")
     assert written.code == 0, written.err
     drawn = octavo.folder / "drawn"

@@ -137,6 +137,8 @@ def test_pairs_are_read_from_the_fields_that_the_run_names(octavo: Octavo, runs:
     given = ("recipe.yaml", "--text", "named.jsonl", *COMMON, *FORMS["encoder"], "corpus.fields=[en,de]")
     done = octavo("train", *given, "validation=0.3", "training.steps=2", "--out", "named")
     assert done.code == 0, done.err
+    again = octavo("train", "--replay", "named", "--out", "named-again")
+    assert again.code == 0 and "bit for bit" in again.out + again.err, again.err
     scored = octavo("translate", "named", "--score", "named.jsonl")
     assert scored.code == 0 and "36 pairs" in scored.err, scored.err
     refused = octavo("translate", runs["encoder"], "--score", "named.jsonl")

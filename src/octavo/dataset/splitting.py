@@ -60,6 +60,8 @@ def split_text(
     for name, part in zip(PARTS, chosen, strict=False):
         if not part.characters.sum():
             count = f"{len(text.starts):,} document{'s' * (len(text.starts) != 1)}"
+            if removed:
+                count += f", of which {removed:,} repeat{'s' * (removed == 1)} others,"
             shares = f"validation={validation:g}" + (f" and test={test:g}" if test else "")
             which = "share, or test=0" if test else "validation share"
             if how == "prompts":

@@ -189,6 +189,7 @@ def test_an_empty_part_is_an_error(texts: list[str], how: str, share: float, par
     with pytest.raises(CorpusError, match=f"the {part} part would be empty") as caught:
         split(texts, how, share)
     assert caught.value.remedy and f"split={how}" not in caught.value.remedy
+    assert ("2 documents, of which 1 repeats others," in str(caught.value)) == (texts == ["same", "same"])
 
 
 def three_ways(
