@@ -322,7 +322,7 @@ def made_up_text(recipe: Recipe, vocab_size: int) -> tuple[np.ndarray, np.ndarra
     context = recipe.model.context
     often = 1 / np.arange(1, PIECES + 1)
     pieces = random.integers(0, vocab_size, (PIECES, PIECE), np.int32)
-    size = max(MADE_UP, math.ceil(4 * (context + 1) / recipe.model.held_out))
+    size = max(MADE_UP, 4 * (context + 1))
     text = pieces[random.choice(PIECES, size // PIECE, p=often / often.sum())].reshape(-1)
     held_out = held_out_blocks(np.zeros(1, np.int64), len(text), share=recipe.model.held_out, context=context)
     return text, held_out
@@ -334,7 +334,7 @@ def with_counts(batch: Batch[np.ndarray], text: np.ndarray, rows: int, *, before
     width = inputs.shape[1]
     earlier = np.full((len(inputs), before), -1, np.int64)
     alone = np.ones(inputs.shape, np.int64)
-    alone[-rows:] = 0
+    alone[len(alone) - rows :] = 0
     begins = np.linspace(before, len(text) - width - 1, rows).astype(np.int64)
     for row, begin in zip(range(-rows, 0), begins, strict=True):
         earlier[row] = text[begin - before : begin]

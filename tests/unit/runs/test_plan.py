@@ -21,7 +21,7 @@ from octavo.model.counting import Tables
 from octavo.model.counts import KneserNeyCounts, tables_of
 from octavo.model.kneser_ney import KneserNey
 from octavo.runs import plan as module
-from octavo.runs.plan import plan, step_tokens, timed, warnings
+from octavo.runs.plan import MADE_UP, made_up_text, plan, step_tokens, timed, warnings
 from octavo.runs.settings import resolve
 from octavo.training.distillation import Distillation
 
@@ -143,6 +143,13 @@ def test_a_timed_step_mixes_counts_in_as_a_step_of_the_run_does(
     octavo.train(SMALL, tmp_path / "text.txt", tmp_path / "run", overrides=overrides)
     assert here == mixed[-1][0] == max(1, rows // 10) * 16
     assert seen > here / 2  # contexts of two tokens are found as in text, not as in noise
+
+
+@pytest.mark.parametrize(("context", "share"), [(16, 1e-9), (16, 0.49), (60_000, 0.04)])
+def test_a_made_up_text_holds_something_out(context: int, share: float) -> None:
+    overrides = {"model.counts": {"kind": "kneser-ney", "share": share}, "model.context": context}
+    text, held_out = made_up_text(resolve(SMALL, None, overrides, needs_text=False), 12)
+    assert held_out is not None and context < held_out.sum() < len(text) <= max(MADE_UP, 4 * (context + 1))
 
 
 def test_the_tables_of_n_grams_are_said_where_a_text_tells(
