@@ -21,11 +21,11 @@ CASES: dict[str, tuple[PartConfig, list[str], list[str]]] = {
     ),
     "abc": (
         FilesSource(),
-        [*"ABcd2/348|:[]+ \n\"^=,'-z(MLK!x%C16"],
+        [*"ABcd2/348|:[]+ \n\"^=,'-z(MLKX!x%C16"],
         [
             'X: 1\nT:A tune\nM:6/8\nK:D\nA|"D"def fed|B3 A2 G/2F//G/4|[1d3 d2:|[2 d6||\n',
-            "M:4/4\nL:1/4\nABcd|[Ace]2 z2|\n+Ac+2_B2|A3:||:A|ABcd|]",
-            "M:C\nK:G\n(A2 B2) c,'4-|^A=B _c3|]",
+            "X:2\nM:4/4\nL:1/4\nK:C\nABcd|[Ace]2 z2|\n+Ac+2_B2|A3:||:A|ABcd|]",
+            "% first\nX:3\nM:C\nK:G\n(A2 B2) c,'4-|^A=B _c3|]",
         ],
     ),
 }

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
 from octavo.cli.common import Json, RunPath, Text, Which, complain, show
 from octavo.errors import InputError
+
+if TYPE_CHECKING:
+    from octavo.runs.run import Run
 
 Positive = validators.Number(gte=1)
 NotNegative = validators.Number(gte=0)
@@ -155,7 +158,6 @@ def generate_command(
     from octavo.cli.written import show_prompts, show_samples, show_speakers, stream
     from octavo.ground.console import Console
     from octavo.runs.corrector import corrector_for
-    from octavo.runs.pictures import save_records
     from octavo.runs.run import Run
 
     check_choices(prompt, prompts, speakers, correct, language, text)
@@ -173,10 +175,7 @@ def generate_command(
     if correct is not None:
         corrector = corrector_for(loaded, correct, language=language, text=text, console=console)
     if out is not None:
-        cut = save_records(loaded, prompt, samples or 1, out, how)
-        show(f"kept in {out}")
-        if cut:
-            complain(f"{cut} of {samples or 1} had not ended when they were as long as --tokens allows")
+        keep(loaded, prompt, samples or 1, out, how)
     elif prompts is not None:
         show_prompts(loaded, prompts, samples or 1, corrector, json, console, how)
     elif samples in (None, 1) and not json and corrector is None:
@@ -184,6 +183,16 @@ def generate_command(
     else:
         show_samples(loaded, run, prompt, samples or 1, corrector, json, how)
     return 0
+
+
+def keep(run: Run, prompt: str, count: int, folder: Path, how: dict[str, Any]) -> None:
+    """Samples as files, and how many of them were cut off."""
+    from octavo.runs.pictures import save_records
+
+    cut = save_records(run, prompt, count, folder, how)
+    show(f"kept in {folder}")
+    if cut:
+        complain(f"{cut} of {count} had not ended when they were as long as --tokens allows")
 
 
 def check_choices(

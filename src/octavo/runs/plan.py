@@ -23,6 +23,7 @@ from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.ground.console import Console
 from octavo.ground.shown import duration
 from octavo.model.build import build_model
+from octavo.model.kind import LanguageModel
 from octavo.runs.data import Paths, build_batches, build_dataset, held_out_rows, total_steps
 from octavo.runs.machines import Machine, find_machine, here
 from octavo.runs.prediction import predictions
@@ -252,13 +253,7 @@ def timed(
     training, context = recipe.training, recipe.model.context
     whole = training.accumulation * training.batch
     keep_memory()
-    model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
-    batch = made_up(recipe, vocab_size)
-    if recipe.model.held_out:
-        text, held_out = made_up_text(recipe, vocab_size)
-        model.take_text(text, held_out)
-        batch = with_counts(batch, text, held_out_rows(recipe, held_out), before=recipe.model.before)
-    training.adapters.attach(model, added=len(recipe.tokenizer.special), seed=recipe.seed)
+    model, batch = subject(recipe, vocab_size)
     probe = batch.to("cpu")
     objective = recipe.objective.build()
     device = choose_device(training.device, model, probe.corner(2, 64), console.say, objective=objective)
@@ -300,6 +295,18 @@ def timed(
         "micro_batch": way.micro_batch,
         "recompute": way.recompute,
     }
+
+
+def subject(recipe: Recipe, vocab_size: int) -> tuple[LanguageModel, Batch[np.ndarray]]:
+    """The model that is timed, and what it learns from."""
+    model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
+    batch = made_up(recipe, vocab_size)
+    if recipe.model.held_out:
+        text, held_out = made_up_text(recipe, vocab_size)
+        model.take_text(text, held_out)
+        batch = with_counts(batch, text, held_out_rows(recipe, held_out), before=recipe.model.before)
+    recipe.training.adapters.attach(model, added=len(recipe.tokenizer.special), seed=recipe.seed)
+    return model, batch
 
 
 def made_up(recipe: Recipe, vocab_size: int) -> Batch[np.ndarray]:
