@@ -9,7 +9,7 @@ in the file (`--speeds` takes those alone); then it trains as many steps as go i
 judging take. So other work does not spoil the figures, only the waiting, and the steps of a machine's minutes may be
 taken on another that is faster (`--device`). What is there already is not done again.
 
-All are judged on the same test split, of which nothing was chosen, by the checkpoint that was best on the validation
+All are judged on the same test split, by which no run was chosen, by the checkpoint that was best on the validation
 split; among the settings made by hand the best is taken by the test split itself, so the regret is not flattered.
 """
 
@@ -43,10 +43,10 @@ QUIET = Console(quiet=True)
 Row = dict[str, Any]
 TEXTS = """\
 *shakespeare* is TinyShakespeare, *stories* 2 MiB of TinyStories, *play* An Ideal Husband (180 kB), *notes* 30 kB of
-Markdown, *spanish* 2 MB of sentences, *mixed* 10 MB of Markdown and code. The law was fitted on the beginnings of these
-very texts, but for *mixed*. One run each: differences of 0.01 are noise. Six of the twelve settings made by hand are
-sizes of the dial's own family, with its way to mix counts in and its dropout: the regret says what the choice among
-them is worth.
+Markdown, *spanish* 2 MB of sentences, *mixed* 10 MB of Markdown and code. The law, and the rule for dropout, were
+fitted on runs over parts of these very texts, in places perhaps of their test splits; only *mixed* is new to both. One
+run each: differences of 0.01 are noise. Six of the twelve settings made by hand are sizes of the dial's own family,
+with its way to mix counts in and its dropout: the regret says what the choice among them is worth.
 """
 ALIKE = {"split": "files", "validation": 0.05, "test": 0.05}
 

@@ -47,8 +47,7 @@ learned, so that a longer text has a larger vocabulary."""
 EVALUATIONS, EVALUATED = 10, 100_000
 """How often a run looks at its validation split, and at how many tokens of it at most."""
 
-
-SOME, MORE = 30, 150
+SOME_DROPOUT, MORE_DROPOUT = 30, 150
 """From how many passes on, times weights for each token of the text, dropout of 0.1 and of 0.2 is better than less."""
 
 
@@ -56,7 +55,7 @@ def dropout_for(passes: float, weights_per_token: float) -> float:
     """The dropout of a model with so many weights for each token of its text, which it sees so many times. Small models
     may see a text often before they know it by heart."""
     worn = passes * weights_per_token
-    return 0.0 if worn < SOME else 0.1 if worn < MORE else 0.2
+    return 0.0 if worn < SOME_DROPOUT else 0.1 if worn < MORE_DROPOUT else 0.2
 
 
 def recipe_of(

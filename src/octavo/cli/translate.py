@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from octavo.generation.translator import Translator
     from octavo.runs.run import Run
 
+BEAMS, PENALTY = 5, 0.6
 Positive = validators.Number(gte=1)
 Pairs = list[Path] | None
 
@@ -73,8 +74,8 @@ def translate_command(
     *,
     text: File = None,
     prompt: Prompt = None,
-    beams: Beams = 5,
-    length_penalty: Penalty = 0.6,
+    beams: Beams = BEAMS,
+    length_penalty: Penalty = PENALTY,
     best: Best = 1,
     average: Average = 1,
     score: Score = None,
@@ -111,15 +112,15 @@ def translate_command(
         raise InputError("--against has nothing to do here.", remedy="it goes with --judge")
     for name, changed in (
         ("--best", best != 1),
-        ("--beams", beams != 5),
-        ("--length-penalty", length_penalty != 0.6),
+        ("--beams", beams != BEAMS),
+        ("--length-penalty", length_penalty != PENALTY),
     ):
         if changed and (score or (judge and name == "--best")):
             raise InputError(
                 f"{name} has nothing to do with {'--score' if score else '--judge'}.", remedy="leave it out"
             )
-    loaded = opened(run, checkpoint, average)
-    other = None if against is None else opened(against, checkpoint, average)
+    loaded = open_translator(run, checkpoint, average)
+    other = None if against is None else open_translator(against, checkpoint, average)
     translator = loaded.translator()
     if score:
         show_scores(translator, given_pairs(score, loaded), json)
@@ -130,7 +131,7 @@ def translate_command(
     return 0
 
 
-def opened(run: Path, checkpoint: str, average: int) -> Run:
+def open_translator(run: Path, checkpoint: str, average: int) -> Run:
     """A translator, with the mean of its last checkpoints' weights where several are asked for."""
     from octavo.runs.run import Run
     from octavo.translation.average import average as averaged

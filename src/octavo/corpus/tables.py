@@ -19,6 +19,7 @@ SUFFIXES = (*TEXT, ".parquet", ".npz")
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 """Cells, in lower case, that say that a number is missing."""
 
+_LONGEST = 100_000  # characters of a cell; less than csv's own limit, which other readers change
 _SHOWN = 40  # characters of a wrong cell
 
 
@@ -152,6 +153,11 @@ def _cells(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
     mark = max(marks, key=first.count)
     marked = mark in first
     for number, line in lines:
+        longest = max(map(len, line.split(mark) if marked else line.split()))
+        if longest > _LONGEST:
+            raise CorpusError(
+                f"{path}, line {number} has a cell of {longest:,} characters; no number is so long."
+            )
         try:
             yield next(csv.reader([line], delimiter=mark, strict=True)) if marked else line.split()
         except csv.Error as error:
