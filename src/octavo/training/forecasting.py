@@ -43,7 +43,7 @@ def head_of(model: Any) -> VectorHead:
 class Forecast(Objective):
     """−ln of the density of all numbers of the next row, in their own units."""
 
-    unit = Unit("nats", "step", text=False, density=True)
+    unit = Unit("nats", "step", text=False, counted="rows", density=True)
 
     def each(self, model: Model, batch: Batch[Tensor]) -> Tensor:
         """The loss of each number, (B, T, D)."""
@@ -71,7 +71,7 @@ class Forecast(Objective):
 class Pinball(Forecast):
     """Twice the mean pinball loss of the quantiles of each number, in spreads of what is predicted."""
 
-    unit = Unit("pinball", "step", text=False)
+    unit = Unit("pinball", "step", text=False, counted="rows")
 
     def of_raw(self, head: VectorHead, raw: Tensor, batch: Batch[Tensor]) -> Tensor:
         """See the base class."""
