@@ -177,7 +177,19 @@ def test_what_cannot_be_forecast_is_said(octavo: Octavo, trained: tuple[Path, Pa
     longer = ("objective.horizons=[1,300]", *[word for word in SMALL if "horizons" not in word])
     done = octavo("train", run.parent / "small.yaml", "--text", data, "--out", run.parent / "far", *longer)
     assert done.code == 0
-    assert "nothing is forecast: the longest held-out series has 200 rows, and a horizon of 300" in done.err
+    why = "othing is forecast: the longest held-out series has 200 rows, and a horizon of 300"
+    assert f"n{why}" in done.err
+    assert f"N{why}" in (run.parent / "far" / "report" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_forecaster_is_told_of_in_rows(octavo: Octavo, trained: tuple[Path, Path]) -> None:
+    run, data = trained
+    planned = octavo("plan", run.parent / "small.yaml", "--text", data, *SMALL).out
+    assert "columns " in planned and "rows seen" in planned and "rows to learn from" in planned
+    judged = octavo("eval", run).out
+    assert " rows; " in judged
+    for said in (planned, judged):
+        assert "token" not in said and "vocabulary" not in said and "bytes" not in said
 
 
 @pytest.mark.parametrize(

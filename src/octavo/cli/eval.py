@@ -84,8 +84,8 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
     said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
     show(", ".join([*said, f"step {result['step']:,}"]))
-    what = f"{result['tokens']:,} {objective.unit.counted} ({result['bytes']:,} bytes)"
-    show(f"on {what}; {result['parameters']:,} parameters")
+    size = "" if run.config.corpus.numbers else f" ({result['bytes']:,} bytes)"
+    show(f"on {result['tokens']:,} {objective.unit.counted}{size}; {result['parameters']:,} parameters")
     if "counted" in result:
         show(said_of_counts(result["counted"]))
     for way in (result.get("scores") or {}).get("ways", ()):

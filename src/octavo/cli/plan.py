@@ -135,20 +135,21 @@ def show_predictions(found: list[dict[str, Any]] | None) -> None:
 
 def plan_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The plan's figures, in words."""
-    memory = facts["memory"]
+    memory, unit = facts["memory"], facts["counted"]
+    one = unit.removesuffix("s")
     rows = [
         ("parameters", f"{facts['parameters']:,}"),
         ("  without the head", f"{facts['parameters_without_head']:,}"),
-        ("vocabulary", f"{facts['vocabulary']:,}"),
+        ("vocabulary" if unit == "tokens" else "columns", f"{facts['vocabulary']:,}"),
         ("memory while training", f"{memory['total'] / 2**20:,.0f} MiB"),
         ("  weights and gradients", f"{(memory['weights'] + memory['gradients']) / 2**20:,.0f} MiB"),
         ("  optimizer", f"{memory['optimizer'] / 2**20:,.0f} MiB"),
         ("  activations", f"{(memory['activations'] + memory['allocator']) / 2**20:,.0f} MiB"),
         ("key/value cache, one text", f"{facts['cache_bytes'] / 2**20:,.2f} MiB"),
         ("one checkpoint on disk", f"{facts['checkpoint_bytes'] / 2**20:,.0f} MiB"),
-        ("FLOPs of one token", f"{facts['training_flops_per_token'] / 1e6:,.1f} million"),
+        (f"FLOPs of one {one}", f"{facts['training_flops_per_token'] / 1e6:,.1f} million"),
         ("steps", counted(facts["steps"])),
-        ("tokens seen", counted(facts["tokens_seen"])),
+        (f"{unit} seen", counted(facts["tokens_seen"])),
     ]
     if facts["table_bytes"]:
         rows.insert(7, ("  and tables of n-grams", f"{facts['table_bytes'] / 2**20:,.0f} MiB"))
@@ -163,11 +164,11 @@ def plan_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         if facts["predicted"]:
             step += ", predicted (--time: timed)"
         rows.append(("one step here", step))
-        rows.append(("tokens a second", f"{facts['tokens_per_second']:,.0f}"))
+        rows.append((f"{unit} a second", f"{facts['tokens_per_second']:,.0f}"))
         rows.append(("time to train", facts["training_time"] or UNKNOWN))
     if facts["training_tokens"] is not None:
-        rows.append(("tokens in the text", f"{facts['training_tokens']:,}"))
-        rows.append(("passes over the text", f"{facts['passes']:,.1f}"))
+        rows.append((f"{unit} to learn from", f"{facts['training_tokens']:,}"))
+        rows.append(("passes over them", f"{facts['passes']:,.1f}"))
     return rows
 
 

@@ -31,6 +31,7 @@ class Table:
         names: of the columns.
         cells: a column by its place: numbers, or text as the file has it.
         place: what messages call a row: "line 7".
+        head: the line of the names, in a file of text.
     """
 
     path: Path
@@ -38,13 +39,16 @@ class Table:
     cells: Callable[[int], Any]
     place: Callable[[int], str]
     rows: int
+    head: int | None = None
 
     def find(self, name: str) -> int:
         """The place of a column. CorpusError where there is none."""
-        if name not in self.names and len(self.names) == 1 and set(",;|\t") & set(self.names[0]):
+        single = self.head is not None and len(self.names) == 1
+        if name not in self.names and single and set(",;|\t") & set(self.names[0]):
             parted = "tabs" if self.path.suffix.lower() == ".tsv" else "tabs, commas, semicolons or spaces"
             raise CorpusError(
-                f"{self.path}, line 1 is a single cell, {self.names[0][:_SHOWN]!r}, so there is no column {name!r}.",
+                f"{self.path}, line {self.head} is a single cell, {self.names[0][:_SHOWN]!r}, so there is no "
+                f"column {name!r}.",
                 remedy=f"part the cells of a {self.path.suffix.lower()} file by {parted}",
             )
         if name not in self.names:
@@ -131,19 +135,21 @@ def _text(path: Path) -> Table:
     head = [cell.strip() for cell in rows[0]]
     titled = not all(_is_number(cell) for cell in head)
     names = head if titled else [f"c{number}" for number in range(1, len(head) + 1)]
-    _refuse_twice(path, names)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise CorpusError(f"{path}, line {kept[0][0]}: two columns are called {twice[0]!r}.")
     body, numbers = rows[titled:], [number for number, _ in kept[titled:]]
     for row, number in zip(body, numbers, strict=True):
         if len(row) != len(names):
             cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
             raise CorpusError(
-                f"{path}, line {number}: {cells}, where the first line has {len(names)} ({_listed(names)}).",
+                f"{path}, line {number}: {cells}, where line {kept[0][0]} has {len(names)} ({_listed(names)}).",
                 remedy="as many cells in every line, parted by tabs, commas, semicolons or spaces",
             )
     if not body:
         raise CorpusError(f"{path} has a line of names and nothing under it.")
     columns = list(zip(*body, strict=True))
-    return Table(path, names, columns.__getitem__, lambda row: f"line {numbers[row]}", len(body))
+    return Table(path, names, columns.__getitem__, lambda row: f"line {numbers[row]}", len(body), kept[0][0])
 
 
 def _cells(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
@@ -224,12 +230,6 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return cell.lower() in MISSING
     return True
-
-
-def _refuse_twice(path: Path, names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise CorpusError(f"{path}, line 1: two columns are called {twice[0]!r}.")
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

@@ -229,6 +229,7 @@ class Evaluation(Record):
     stories: Stories | None = None
     records: Records | None = None
     forecast: Forecast | None = None
+    why_no_forecast: str | None = None
     translations: Translations | None = None
     counted: Counted | None = None
     diagnostics: tuple[Diagnostic, ...] = ()

@@ -120,7 +120,7 @@ def of_forecast(evaluation: Mapping[str, Any], wide: float, narrow: float) -> di
 
     found = evaluation.get("forecast")
     if not found:
-        return {"forecast_tables": []}
+        return {"forecast_tables": [], "why_no_forecast": evaluation.get("why_no_forecast")}
 
     def both(draw: Any, name: str, title: str) -> list[Any]:
         sizes = ((wide, "wide"), (narrow, "narrow"))

@@ -25,7 +25,7 @@ from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.samples import write_samples
 from octavo.runs.written import wishes_before
-from octavo.training.objective import TEXT
+from octavo.training.objective import TEXT, Unit
 from octavo.training.runtime import Runtime
 
 
@@ -55,7 +55,7 @@ def finish(
         "in_all": earlier + time.monotonic() - console.started,
     }
     result["next"] = next_step(folder, run.config, result["diagnostics"])
-    result["verdict"] = verdict(result)
+    result["verdict"] = verdict(result, run.config.objective.build().unit)
     if written is not None:
         written.save(folder.samples / "judged.jsonl")
     report(folder, result)
@@ -107,14 +107,14 @@ def tell(result: dict[str, Any], console: Console) -> None:
         console.say(f"  evidence: {sentence}")
 
 
-def against_source(result: dict[str, Any]) -> str:
+def against_source(result: dict[str, Any], unit: Unit = TEXT) -> str:
     """How far a loss is above that of the source, which knows the probability of what it wrote. The distance is taken
     on the same documents: these may be a little harder or easier than others.
     """
-    entropy, unit = result["source_entropy"], result.get("unit", TEXT)
+    entropy = result["source_entropy"]
     floor = result.get("source_loss", entropy)
     above = result["val_loss"] - floor
-    share = f" ({above / abs(floor):.1%})" if floor else ""
+    share = f" ({above / floor:.1%})" if floor and not unit.density else ""
     limit = f"The source's own entropy is {entropy:.4f} {unit}, a limit that no model can beat"
     if f"{floor:.4f}" == f"{entropy:.4f}":
         return f"{limit}; this one is {above:.4f}{share} above it."
@@ -124,8 +124,8 @@ def against_source(result: dict[str, Any]) -> str:
     )
 
 
-def verdict(result: dict[str, Any]) -> list[str]:
-    """What the figures say, a sentence each."""
+def verdict(result: dict[str, Any], unit: Unit = TEXT) -> list[str]:
+    """What the figures say, a sentence each. `unit`: of the loss."""
     said = [standing(result)]
     if "counted" in result:
         said.append(counted.said(result["counted"]))
@@ -135,7 +135,7 @@ def verdict(result: dict[str, Any]) -> list[str]:
             f"{records['bits_per_symbol']:.4f} bits per symbol."
         )
     if "source_entropy" in result:
-        said.append(against_source(result))
+        said.append(against_source(result, unit))
     if "stories" in result:
         stories = result["stories"]
         how = ", ".join(

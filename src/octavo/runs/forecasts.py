@@ -63,7 +63,8 @@ def forecast_facts(
     if places:
         facts["forecast"] = judged(model, simple, split, places, recipe, columns, console)
     else:
-        console.say(too_short(split, objective.horizons))
+        facts["why_no_forecast"] = too_short(split, objective.horizons)
+        console.say(facts["why_no_forecast"])
     source = found_corpus(recipe).build(report=lambda sentence: None)
     entropy = floor_of(source, held_out) if objective.score == "likelihood" else None
     return facts if entropy is None else {**facts, "source_entropy": entropy}

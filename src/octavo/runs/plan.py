@@ -221,6 +221,7 @@ def counted(
         flops = 2 * model.forward_flops(vocab_size=vocab_size) + 6 * learned
     return {
         "vocabulary": vocab_size,
+        "counted": "rows" if recipe.corpus.numbers else "tokens",
         "parameters": model.parameters(vocab_size=vocab_size),
         "trained_parameters": learned,
         "parameters_without_head": model.parameters(vocab_size=vocab_size, head=False),
@@ -355,8 +356,8 @@ def warnings(facts: Mapping[str, Any]) -> list[str]:
     tokens, passes, count = facts["training_tokens"], facts["passes"], facts["parameters"]
     if tokens is not None and count > TOO_MANY_PARAMETERS_PER_TOKEN * tokens and passes > MANY_PASSES:
         said.append(
-            f"{count:,} parameters for {tokens:,} tokens of text, seen {passes:.0f} times: the model will most likely "
-            f"learn the text by heart (over-fit). Take at most {TOO_MANY_PARAMETERS_PER_TOKEN * tokens:,} parameters, "
-            "more text, dropout, or training.patience=3 to stop in time."
+            f"{count:,} parameters for {tokens:,} {facts['counted']}, seen {passes:.0f} times: the model will most "
+            f"likely learn them by heart (over-fit). Take at most {TOO_MANY_PARAMETERS_PER_TOKEN * tokens:,} "
+            "parameters, more data, dropout, or training.patience=3 to stop in time."
         )
     return said

@@ -307,9 +307,10 @@ def announce(
     own = "" if sources == size else f" ({sources:,} of them the source's own)"
     learned = sum(weights.numel() for weights in trained(model.parameters()))
     beside = "" if recipe.training.adapters.kind == "none" else f" and {learned:,} that are trained"
+    known = f"rows of {size:,} columns" if recipe.corpus.numbers else f"tokens, vocabulary {size:,}{own}"
     console.say(
-        f"{count:,} parameters{beside}, {len(dataset.train.tokens):,} training tokens, vocabulary "
-        f"{size:,}{own}, {steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
+        f"{count:,} parameters{beside}, {len(dataset.train.tokens):,} training {known}, "
+        f"{steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
     )
     steps = total_steps(recipe, batches)
     for sentence in idle_options(in_steps(recipe, batches, steps), steps):

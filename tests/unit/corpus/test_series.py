@@ -103,8 +103,8 @@ def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
     [("a.tsv", "x,y", "a .tsv file by tabs"), ("a.csv", "x|y", "semicolons or spaces")],
 )
 def test_a_wrong_delimiter_is_said(name: str, line: str, parted: str, tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=rf"{name}, line 1 is a single cell, '{re.escape(line)}'") as error:
-        read(tmp_path / name, f"{line}\n1{line[1]}2\n", channels=["x"])
+    with pytest.raises(CorpusError, match=rf"{name}, line 3 is a single cell, '{re.escape(line)}'") as error:
+        read(tmp_path / name, f"# by hand\n\n{line}\n1{line[1]}2\n", channels=["x"])
     assert parted in str(error.value)
 
 
@@ -127,14 +127,14 @@ def test_gaps_in_time_become_missing_rows(tmp_path: Path) -> None:
         ),
         ("x,y\n1,2\n\n3,inf\n", {}, r"a\.csv, line 4: column 'y' is infinite"),
         ("x,y\n1,2\n3,1e300\n", {}, r"line 3: column 'y' is infinite, or too large"),
-        ("x,y\n1,2\n3\n", {}, r"line 3: 1 cell, where the first line has 2"),
+        ("x,y\n1,2\n3\n", {}, r"line 3: 1 cell, where line 1 has 2"),
         ('x,y\n1,2\n3,"4\n5,6\n', {}, r"a\.csv, line 3 has cells that cannot be told apart"),
         (
             "x,y\n1,2\n3," + "4" * 140_000 + "\n",
             {},
             r"a\.csv, line 3 has a cell of 140,000 characters",
         ),
-        ("x,x\n1,2\n", {}, r"line 1: two columns are called 'x'"),
+        ("# one\nx,x\n1,2\n", {}, r"line 2: two columns are called 'x'"),
         ("x,y\n", {}, "nothing under it"),
         ("", {}, "is empty"),
         ("x,y\n1,2\n", {"channels": ["z"]}, "no column 'z'; it has 'x', 'y'"),

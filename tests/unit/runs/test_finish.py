@@ -12,9 +12,10 @@ import pytest
 import octavo
 from octavo.cli.app import app
 from octavo.errors import DivergedError
-from octavo.runs.finish import standing
+from octavo.runs.finish import against_source, standing
 from octavo.runs.progress import Progress
 from octavo.runs.settings import resolve
+from octavo.training.forecasting import Forecast
 
 RECIPE: dict[str, Any] = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
@@ -144,3 +145,9 @@ def test_the_time_in_all_is_that_of_all_sessions(
     seconds = json.loads((out / "evaluation.json").read_text("utf-8"))["seconds"]
     assert seconds["in_all"] >= 700 and seconds["training"] >= 500
     assert seconds["first_loss"] is None
+
+
+def test_no_share_is_said_of_a_density() -> None:
+    result = {"source_entropy": 2.0, "val_loss": 2.5}
+    assert "this one is 0.5000 (25.0%) above it" in against_source(result)
+    assert "this one is 0.5000 above it" in against_source(result, Forecast.unit)
