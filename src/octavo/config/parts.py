@@ -110,6 +110,9 @@ class PartConfig(Strict):
     gives_pairs: ClassVar[bool] = False
     """Of a source: whether each of its documents is a pair, a source and a target on two lines."""
 
+    in_files: ClassVar[str] = "files"
+    """Of a source: the kind that reads the like of it from files; its own, where it does so itself."""
+
     takes_segments: ClassVar[bool] = True
     """Of a model's part: whether it keeps the documents of a row apart (see `ModelConfig.takes_segments`)."""
 

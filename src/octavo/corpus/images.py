@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -180,6 +180,8 @@ class ImageRecords(Source):
 
 class Levels(PixelsConfig):
     """What becomes of an image's pixels."""
+
+    in_files: ClassVar[str] = "images"
 
     order: Order = "raster"
     """raster: row by row; hilbert: along Hilbert's curve, so that neighbours in the record are mostly neighbours in the

@@ -266,6 +266,7 @@ class PairsSource(PartConfig):
 
     kind: Literal["pairs"] = "pairs"
     gives_pairs: ClassVar[bool] = True
+    in_files: ClassVar[str] = "pairs"
     paths: tuple[str, ...] = ()
     """Two files, the sources' and the targets', or one .tsv or .jsonl; each may be compressed (.gz)."""
     fields: tuple[str, str] = FIELDS

@@ -214,6 +214,7 @@ class SeriesSourceConfig(PartConfig):
     """Base of the sources of numbers."""
 
     numbers: ClassVar[bool] = True
+    in_files: ClassVar[str] = "series"
 
     held_out: tuple[str, ...] = ()
     """Persons who are kept for validation. Empty: as many as `validation` says, chosen by the hash of their names."""

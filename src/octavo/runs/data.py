@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from octavo.config import PartConfig, Recipe, apply_override, override_words
+from octavo.config import PartConfig, Recipe, apply_override, override_words, parts
 from octavo.corpus import Source
 from octavo.corpus.catalogue import NAMED
 from octavo.corpus.cleaning import Cleaned, StepConfig
@@ -63,10 +63,6 @@ def absolute(text: Paths) -> list[str]:
     ]
 
 
-FROM_FILES = ("files", "pairs", "series", "images")
-"""Sources whose paths `--text` names."""
-
-
 def fill(tree: dict[str, Any], text: Paths | None, overrides: Iterable[str] | Mapping[str, Any]) -> None:
     """Put files and overrides into a recipe's tree. An override may take another kind of corpus, which reads the same
     files."""
@@ -81,14 +77,24 @@ def fill(tree: dict[str, Any], text: Paths | None, overrides: Iterable[str] | Ma
 def lacks_paths(given: Any) -> bool:
     """Whether a tree's corpus reads files, and names none."""
     given = {"kind": given} if isinstance(given, str) else given
-    return isinstance(given, dict) and given.get("kind", "files") in FROM_FILES and "paths" not in given
+    return isinstance(given, dict) and _in_files(given) == given.get("kind", "files") and "paths" not in given
 
 
 def corpus_of(given: Any, paths: list[str]) -> dict[str, Any]:
-    """A corpus of these files: with the options of the one that a tree has, if that reads files too."""
+    """A corpus of these files, read as what the one that a tree has gives: text, pairs, numbers or images. With its
+    options, if it reads files too."""
     given = {"kind": given} if isinstance(given, str) else given
-    files = given if isinstance(given, dict) and given.get("kind", "files") in FROM_FILES else {}
-    return {"kind": "files", **files, "paths": paths}
+    given = given if isinstance(given, dict) else {}
+    kind = _in_files(given)
+    own = given if given.get("kind", "files") == kind else {}
+    return {**own, "kind": kind, "paths": paths}
+
+
+def _in_files(given: Mapping[str, Any]) -> str:
+    """The kind of source that reads the like of a corpus from files."""
+    kind = given.get("kind", "files")
+    found = parts("source").get(kind) if isinstance(kind, str) else None
+    return "files" if found is None else found.in_files
 
 
 def build_source(recipe: Recipe, console: Console) -> Source:

@@ -291,9 +291,11 @@ class Run:
         learn from pairs."""
         batches = self.config.batches
         if not batches.pairs:
+            numbers = self.config.corpus.numbers
             raise InputError(
-                f"{self.path} is no translator: it learned from texts (batches={batches.kind}), not from pairs.",
-                remedy="octavo generate lets it write",
+                f"{self.path} is no translator: it learned from {'numbers' if numbers else 'texts'} "
+                f"(batches={batches.kind}), not from pairs.",
+                remedy="octavo forecast RUN --text FILE" if numbers else "octavo generate lets it write",
             )
         return Translator(self.model, self.tokenizer, batches, cached=cached)
 

@@ -78,6 +78,7 @@ class BilingualSource(PartConfig):
 
     kind: Literal["bilingual"] = "bilingual"
     gives_pairs: ClassVar[bool] = True
+    in_files: ClassVar[str] = "pairs"
     pairs: int = Field(20_000, ge=1, le=MOST)
     """How many."""
     seed: int = Field(0, ge=0, le=MOST)

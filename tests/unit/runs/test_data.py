@@ -85,6 +85,26 @@ def test_another_kind_of_corpus_reads_the_same_files(corpus: Any) -> None:
     assert tree == {"corpus": {"kind": "pairs", "ratio": 4, "paths": ["/a.tsv"]}}
 
 
+@pytest.mark.parametrize(
+    ("corpus", "kind"),
+    [
+        ("bilingual", "pairs"),
+        ("dynamics", "series"),
+        ({"kind": "digits", "levels": 4}, "images"),
+        ("storyteller", "files"),
+        ("bouncing-ball", "files"),
+        ({"kind": ["no", "name"]}, "files"),
+        ("unknown", "files"),
+        (7, "files"),
+        (None, "files"),
+    ],
+)
+def test_files_are_read_as_what_they_stand_for(corpus: Any, kind: str) -> None:
+    tree = {"corpus": corpus}
+    fill(tree, "/a.tsv", [])
+    assert tree == {"corpus": {"kind": kind, "paths": ["/a.tsv"]}}
+
+
 def test_overrides_may_name_other_files_or_none() -> None:
     named, made_up = {"corpus": "files"}, {"corpus": "files"}
     fill(named, "/a.txt", ["corpus={kind: files, paths: [/b.txt]}"])
