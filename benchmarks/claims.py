@@ -109,16 +109,24 @@ CLAIMS = (
 )
 
 
-def table(found: Iterable[StudyResults]) -> str:
-    """Markdown: report says, here and at which size, agrees?"""
+def table(found: Iterable[StudyResults], earlier: str = "") -> str:
+    """Markdown: report says, here and at which size, agrees? Of studies that are not found, the answer of an `earlier`
+    table stays."""
+    answered = {cells[1]: cells[2:] for line in earlier.splitlines() if len(cells := _cells(line)) == 4}
     by_name = {results.study.name: results for results in found}
     rows = [["report", "says", "here, at which size", "agrees?"]]
     for claim in CLAIMS:
         here, agrees = claim.here, claim.agrees
-        if not here and claim.study:
+        if not here and claim.study and claim.study not in by_name and claim.says in answered:
+            here, agrees = answered[claim.says]
+        elif not here and claim.study:
             here, agrees = _answer(claim, by_name.get(claim.study))
         rows.append([claim.report, claim.says, here or "–", agrees or NOT_MEASURED])
     return markdown(rows)
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def _answer(claim: Claim, results: StudyResults | None) -> tuple[str, str]:

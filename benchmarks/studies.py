@@ -4,14 +4,15 @@
     python benchmarks/studies.py --anew FOLDER --text PATH --play PATH --prose PATH --numbers PATH --out docs/results.md
     python benchmarks/studies.py --mark --out docs/results.md
 
-The first makes the page from studies that were run (`octavo study run NAME --text PATH --out FOLDER`). The second runs
-those first that were not run by today's code; the same command resumes it. A study whose files are not named is passed
+The first writes studies that were run (`octavo study run NAME --text PATH --out FOLDER`) into the page; what the page
+says of others stays, with the code that it is of. The second runs those first that were not run by today's code; the same command resumes it. A study whose files are not named is passed
 over. The third only says in the page which studies are of other code than today's.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ from octavo.studies.resolve import load_study
 from octavo.studies.results import collect
 from octavo.studies.run import run_study
 from octavo.studies.shipped import study_names
-from octavo.studies.sources import deciding_sha256, marked, stale
+from octavo.studies.sources import code_sha256, marked, stale
 from octavo.studies.table import summary
 
 HEAD = """\
@@ -75,7 +76,7 @@ def reads(name: str, given: argparse.Namespace) -> tuple[list[Path] | None, dict
 
 def anew(given: argparse.Namespace) -> list[Path]:
     """The small studies as run by today's code, each in a folder that says by which; what is there already is kept."""
-    there = given.anew / deciding_sha256()[:12]
+    there = given.anew / code_sha256()[:12]
     for name in study_names():
         if not name.endswith("-cpu"):
             continue
@@ -88,6 +89,25 @@ def anew(given: argparse.Namespace) -> list[Path]:
         except MissingExtra as error:
             print(f"passed over: {name}. {error.what}", file=sys.stderr)
     return sorted(there.iterdir())
+
+
+def sections(page: str) -> dict[str, str]:
+    """What stands below each heading of a page, heading and all, by name."""
+    parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)[1:]
+    return {part.partition("\n")[0].removeprefix("## "): part.rstrip() for part in parts}
+
+
+def written(folders: list[Path], before: str, machine_words: str) -> str:
+    """The page with the studies of some folders in it, and those of the page before that are not among them."""
+    found, kept = [collect(folder) for folder in folders], sections(before)
+    claims = CLAIMS_HEAD + table(
+        found, earlier=kept.get(CLAIMS_HEAD.partition("\n")[0].removeprefix("## "), "")
+    )
+    studies = {name: text for name, text in kept.items() if name in study_names()} | sections(
+        summary(folders)
+    )
+    parts = [HEAD.format(machine=machine_words) + claims, *(studies[name] for name in sorted(studies))]
+    return marked("\n\n".join(parts) + "\n")
 
 
 def main() -> None:
@@ -112,15 +132,14 @@ def main() -> None:
     folders = [*given.folders, *(anew(given) if given.anew else [])]
     if not folders:
         parser.error("name the studies' folders, or --anew FOLDER")
-    folders, here = sorted(folders, key=lambda folder: folder.name), machine()
-    found = [collect(folder) for folder in folders]
-    head = HEAD.format(machine=f"{here['cores']} cores of {here['processor']}, torch {here['torch']}")
-    page = marked(f"{head}{CLAIMS_HEAD}{table(found)}\n\n{summary(folders)}")
+    here = machine()
+    before = given.out.read_text(encoding="utf-8") if given.out.is_file() else ""
+    words = f"{here['cores']} cores of {here['processor']}, torch {here['torch']}"
+    page = written(folders, before, words)
     seconds = {
-        folder.name: round(sum(run.seconds or 0.0 for run in one.runs))
-        for folder, one in zip(folders, found, strict=True)
+        folder.name: round(sum(run.seconds or 0.0 for run in collect(folder).runs)) for folder in folders
     }
-    given.out.write_text(page.rstrip() + "\n", encoding="utf-8")
+    given.out.write_text(page, encoding="utf-8")
     print(page)
     finish({"machine": here, "training_seconds": seconds})
 

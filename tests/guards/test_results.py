@@ -6,7 +6,7 @@ import warnings
 
 from guards.common import ROOT
 from octavo.studies.shipped import study_names
-from octavo.studies.sources import STALE, marked
+from octavo.studies.sources import marked, stale
 
 PAGE = (ROOT / "docs" / "results.md").read_text("utf-8")
 
@@ -18,7 +18,7 @@ def test_every_study_says_its_code() -> None:
 
 def test_results_of_other_code_are_named() -> None:
     """A change of the code does not fail here: it is said, and studies.py --mark writes it into the page."""
-    unsaid = marked(PAGE).count(STALE) - PAGE.count(STALE)
+    unsaid = stale(marked(PAGE)) - stale(PAGE)
     if unsaid > 0:
         warnings.warn(
             f"{unsaid} more studies of docs/results.md are stale: "

@@ -60,16 +60,16 @@ def controls(results: StudyResults) -> list[Control]:
 
 
 def nothing_learned(results: StudyResults, runs: Sequence[RunResult]) -> str | None:
-    """Why the baseline's runs are no test of any claim, or None: they must be better than counting trigrams, or than
-    the best simple predictor."""
+    """Why the baseline's runs are no test of any claim, or None: they must have been better than counting trigrams, or
+    than the best simple predictor, at some step; what over-fits later has learned before."""
     unit = results.study.unit
     shown = usual(unit)
     rivals = [one for one in controls(results) if one.key == "trigram" or not (unit.text or one.key == FLOOR)]
     best = min(rivals, key=lambda one: one.reached, default=None)
-    reached = [value for run in runs if (value := shown.of(run)) is not None]
+    reached = [min([end, *shown.curve(run)]) for run in runs if (end := shown.of(run)) is not None]
     if best is None or not reached or float(np.mean(reached)) < best.reached:
         return None
     return (
-        f"Nothing has been learned yet: not a test of the claim. The baseline ends at {np.mean(reached):.3f} "
+        f"Nothing has been learned yet: not a test of the claim. The baseline reaches {np.mean(reached):.3f} "
         f"{shown.unit}, and {best.name} has {best.reached:.3f} on the same {'text' if unit.text else 'data'}."
     )

@@ -20,7 +20,7 @@ from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, s
 from octavo.studies.resolve import load_study
 from octavo.studies.results import StudyResults, collect, is_study, study_of, write_results, write_study
 from octavo.studies.runner import Pool, available_cores
-from octavo.studies.sources import deciding_sha256
+from octavo.studies.sources import code_sha256
 from octavo.studies.spec import Study, slug_of
 
 
@@ -69,7 +69,7 @@ def run_resolved(
         open_jobs = [job for job in wanted if settled(job) is None]
         code = known.sources if known is not None else ()
         if open_jobs:
-            code = tuple(dict.fromkeys((*code, deciding_sha256())))
+            code = tuple(dict.fromkeys((*code, code_sha256())))
         planned = dataclasses.replace(planned, sources=code)
         write_study(planned, folder)
         if open_jobs:

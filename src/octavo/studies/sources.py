@@ -17,23 +17,37 @@ DECIDING = (
     "evaluation/score.py",
     "evaluation/units.py",
     "evaluation/baselines.py",
-    *(
-        f"studies/{name}.py"
-        for name in ("arms", "chance", "controls", "documents", "expectation", "statistics")
-    ),
-    "studies/verdict.py",
 )
-"""Folders and files of the package on which training, scores and verdicts rest; not how they are shown."""
+"""Folders and files of the package on which a run's figures rest; not how they are judged or shown."""
+
+JUDGING = tuple(
+    f"studies/{name}.py"
+    for name in (
+        "arms",
+        "chance",
+        "controls",
+        "documents",
+        "expectation",
+        "over_training",
+        "statistics",
+        "verdict",
+    )
+)
+"""Files that make verdicts of those figures, anew whenever a page is written: a change of theirs costs no run."""
 
 STALE = "**Stale:** the code that this rests on has changed since."
-_CODE = re.compile(r"^(\*Of code `(\w+)`.*?\*)(?: \*\*Stale:\*\* .*)?$", re.MULTILINE)
+JUDGED_BEFORE = "**Judged before:** the runs are of today's code, the code of verdicts has changed since."
+_CODE = re.compile(
+    r"^(\*Of code `(?P<ran>\w+)`(?:, judged by `(?P<judged>\w+)`)?.*?\*)(?: \*\*(?:Stale|Judged before):\*\* .*)?$",
+    re.MULTILINE,
+)
 
 
 @cache
-def deciding_sha256() -> str:
-    """Of the sources as they are now."""
+def code_sha256(parts: tuple[str, ...] = DECIDING) -> str:
+    """Of the sources as they are now: those that decide a run, or `JUDGING`."""
     package, digest = Path(octavo.__file__).parent, hashlib.sha256()
-    found = [package / name for name in DECIDING]
+    found = [package / name for name in parts]
     files = [
         file
         for one in found
@@ -47,17 +61,22 @@ def deciding_sha256() -> str:
 
 
 def code_words(sources: tuple[str, ...]) -> str:
-    """The name of the code in a page: of one that is mixed there is none."""
-    return sources[0][:12] if len(sources) == 1 else "mixed" if sources else "unknown"
+    """The name of the code in a page, and of what judges it: of code that is mixed there is none."""
+    ran = sources[0][:12] if len(sources) == 1 else "mixed" if sources else "unknown"
+    return f"Of code `{ran}`, judged by `{code_sha256(JUDGING)[:12]}`"
 
 
-def marked(page: str, now: str | None = None) -> str:
-    """A page of results in which every study of other code than today's says that it is stale, and no other."""
-    now = (now or deciding_sha256())[:12]
-    return _CODE.sub(lambda found: found[1] if found[2] == now else f"{found[1]} {STALE}", page)
+def marked(page: str, ran: str | None = None, judged: str | None = None) -> str:
+    """A page of results in which every study of other code than today's says so, and no other."""
+    ran, judged = (ran or code_sha256())[:12], (judged or code_sha256(JUDGING))[:12]
+
+    def with_mark(found: re.Match[str]) -> str:
+        mark = STALE if found["ran"] != ran else JUDGED_BEFORE if found["judged"] != judged else ""
+        return f"{found[1]} {mark}".rstrip()
+
+    return _CODE.sub(with_mark, page)
 
 
-def stale(page: str, now: str | None = None) -> int:
-    """How many studies of a page are of other code than today's."""
-    now = (now or deciding_sha256())[:12]
-    return sum(code != now for _, code in _CODE.findall(page))
+def stale(page: str) -> int:
+    """How many studies of a marked page are of other code than today's, or judged by it."""
+    return page.count(STALE) + page.count(JUDGED_BEFORE)

@@ -272,7 +272,7 @@ def of_code(results: StudyResults) -> str:
         str(machine.get("processor", "?")),
         f"torch {manifest.get('versions', {}).get('torch', '?')}",
     ]
-    return f"*Of code `{code_words(results.study.sources)}`; {'; '.join(facts)}.*"
+    return f"*{code_words(results.study.sources)}; {'; '.join(facts)}.*"
 
 
 def _section(results: StudyResults) -> str:

@@ -9,7 +9,16 @@ import pytest
 
 import octavo
 from octavo.studies.results import study_of, write_study
-from octavo.studies.sources import DECIDING, STALE, code_words, deciding_sha256, marked, stale
+from octavo.studies.sources import (
+    DECIDING,
+    JUDGED_BEFORE,
+    JUDGING,
+    STALE,
+    code_sha256,
+    code_words,
+    marked,
+    stale,
+)
 from octavo.studies.table import summary
 from unit.studies.synthetic import Truth, make
 
@@ -20,31 +29,35 @@ def test_the_hash_is_of_code_that_is_there_and_changes_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     package = Path(octavo.__file__).parent
-    assert all((package / name).exists() for name in DECIDING)
-    before = deciding_sha256()
-    assert len(before) == 64
+    assert all((package / name).exists() for name in (*DECIDING, *JUDGING))
+    assert len(code_sha256()) == 64 and code_sha256() != code_sha256(JUDGING)
     for name in ("training", "model"):
         (tmp_path / name).mkdir()
     (tmp_path / "training" / "loop.py").write_text("step = 1\n")
     monkeypatch.setattr(octavo, "__file__", str(tmp_path / "__init__.py"))
-    monkeypatch.setattr("octavo.studies.sources.DECIDING", ("training", "model"))
     found = []
     for text in ("step = 1\n", "step = 1\r\n", "step = 2\n"):
         (tmp_path / "training" / "loop.py").write_bytes(text.encode())
-        deciding_sha256.cache_clear()
-        found.append(deciding_sha256())
-    deciding_sha256.cache_clear()
+        code_sha256.cache_clear()
+        found.append(code_sha256(("training", "model")))
+    code_sha256.cache_clear()
     assert found[0] == found[1] != found[2]
 
 
 def test_a_page_says_what_is_stale_and_nothing_else(tmp_path: Path) -> None:
     results = make(tmp_path / "s", {"change": Truth()})
-    assert code_words(results.study.sources) == "unknown" and code_words(("a", "b")) == "mixed"
+    judged = code_sha256(JUDGING)
+    assert "`unknown`" in code_words(()) and "`mixed`" in code_words(("a", "b"))
     write_study(dataclasses.replace(results.study, sources=(NOW,)), results.folder)
     assert study_of(results.folder).sources == (NOW,)
     page = summary([results.folder])
-    assert f"*Of code `{NOW[:12]}`; " in page and "torch ?" in page
-    assert marked(page, NOW) == page and stale(page, NOW) == 0
-    old = marked(page, "b" * 64)
-    assert old.count(STALE) == 1 == stale(old, "b" * 64)
+    assert f"*Of code `{NOW[:12]}`, judged by `{judged[:12]}`; " in page and "torch ?" in page
+    assert marked(page, NOW) == page and stale(page) == 0
+    old, judged_before = marked(page, "b" * 64), marked(page, NOW, "b" * 64)
+    assert old.count(STALE) == 1 == stale(old) and judged_before.count(JUDGED_BEFORE) == 1 == stale(
+        judged_before
+    )
     assert marked(old, "b" * 64) == old and marked(old, NOW) == page
+    assert marked(judged_before, "b" * 64) == old and marked(marked(judged_before, NOW), NOW) == page
+    of_old_form = page.replace(f", judged by `{judged[:12]}`", "")
+    assert stale(marked(of_old_form, NOW)) == 1

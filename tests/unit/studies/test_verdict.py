@@ -281,3 +281,17 @@ def test_below_the_trigram_nothing_holds(tmp_path: Path) -> None:
         "counting 3-grams",
         "counting 5-grams",
     ]
+
+
+def test_what_over_fits_has_learned_before(tmp_path: Path) -> None:
+    """The last weights decide the verdict, the best step whether anything was learned."""
+    made = make(tmp_path / "s", {"a": Truth(shift=9)}, expect={"a": "worse"})
+    for path in made.folder.glob("runs/baseline/*/metrics.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for row in rows:
+            if row["event"] == "validation" and row["step"] == 300:
+                row["bits_per_byte"] = 2.1
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    good, bad = analyse_study(counted(made, 2.2)), analyse_study(counted(made, 2.05))
+    assert good.nothing_learned is None and good.verdicts[0].held
+    assert bad.nothing_learned is not None and "The baseline reaches 2.100 " in bad.nothing_learned
