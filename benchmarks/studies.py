@@ -5,8 +5,9 @@
     python benchmarks/studies.py --mark --out docs/results.md
 
 The first writes studies that were run (`octavo study run NAME --text PATH --out FOLDER`) into the page; what the page
-says of others stays, with the code that it is of. The second runs those first that were not run by today's code; the same command resumes it. A study whose files are not named is passed
-over. The third only says in the page which studies are of other code than today's.
+says of others stays, with the code that it is of. The second runs those first that were not run by today's code; the
+same command resumes it. A study whose files are not named is passed over. The third only says in the page which
+studies are of other code than today's.
 """
 
 from __future__ import annotations
