@@ -32,11 +32,11 @@ HEAD = """\
 # Results of the shipped studies
 
 Every study below is shipped: `octavo study run NAME --text PATH --out FOLDER` repeats it. These are the small forms,
-for a laptop: models of some 0.8 million parameters after 600 steps. They say what holds at that size and
+for a laptop: most are of models of some 0.8 million parameters after 600 steps. They say what holds at that size and
 length; where one differs from the report that it follows, it says so, and the large form is there to be run.
 [What a verdict means](studies.md) tells how noise, intervals and the correction for many comparisons are taken.
 
-This page is written by `benchmarks/studies.py` from the studies' folders. Run on {machine}.
+This page is written by `benchmarks/studies.py` from the studies' folders; below each stands what it was run on.
 
 Texts: TinyShakespeare, unless said otherwise. *three-texts* has Robinson Crusoe as its other prose and Oscar Wilde's
 play An Ideal Husband as its short script; *overfit-and-cure* and *short-script* have that play.
@@ -98,7 +98,7 @@ def sections(page: str) -> dict[str, str]:
     return {part.partition("\n")[0].removeprefix("## "): part.rstrip() for part in parts}
 
 
-def written(folders: list[Path], before: str, machine_words: str) -> str:
+def written(folders: list[Path], before: str) -> str:
     """The page with the studies of some folders in it, and those of the page before that are not among them."""
     found, kept = [collect(folder) for folder in folders], sections(before)
     claims = CLAIMS_HEAD + table(
@@ -107,7 +107,7 @@ def written(folders: list[Path], before: str, machine_words: str) -> str:
     studies = {name: text for name, text in kept.items() if name in study_names()} | sections(
         summary(folders)
     )
-    parts = [HEAD.format(machine=machine_words) + claims, *(studies[name] for name in sorted(studies))]
+    parts = [HEAD + claims, *(studies[name] for name in sorted(studies))]
     return marked("\n\n".join(parts) + "\n")
 
 
@@ -135,8 +135,7 @@ def main() -> None:
         parser.error("name the studies' folders, or --anew FOLDER")
     here = machine()
     before = given.out.read_text(encoding="utf-8") if given.out.is_file() else ""
-    words = f"{here['cores']} cores of {here['processor']}, torch {here['torch']}"
-    page = written(folders, before, words)
+    page = written(folders, before)
     seconds = {
         folder.name: round(sum(run.seconds or 0.0 for run in collect(folder).runs)) for folder in folders
     }
