@@ -19,15 +19,18 @@ from octavo.model.gpt import Cache
 from octavo.model.kind import LanguageModel
 from octavo.training.precision import autocast
 
+BOUNDARY = 64
+"""Bytes: a line of a processor's cache, and its widest vector."""
+
 
 class CachedDecoder(FullDecoder):
     """The same as `FullDecoder`, with a cache.
 
     On a processor a stream's logits are the same to the bit alone and among others. Prompts are computed one by one.
     Single ids, one for each of several slots, are computed together: linear layers are made batch-invariant, and
-    attention looks at just what a row holds. Other operations may still round otherwise for several rows, such as an
-    activation at an odd width. So a decoder tries its rows when it is made, and computes them one by one where they
-    differ.
+    attention looks at just what a row holds, which begins in memory where that of a row alone does (`lined_up`). Other
+    operations may still round otherwise for several rows, such as an activation at an odd width. So a decoder tries its
+    rows when it is made, and computes them one by one where they differ.
 
     On an accelerator, slots that hold and get equally many ids are computed together; last bits may depend on how many
     these are.
@@ -48,6 +51,8 @@ class CachedDecoder(FullDecoder):
         if self._invariant:
             self._computing, self._least, most = batch_invariant(self._computing, self._products)
             self.together = min(slots, most)
+            for layer in self._cache.layers:
+                layer.keys, layer.values = lined_up(layer.keys), lined_up(layer.values)
             if self.together > 1 and not self._rows_agree():
                 self.together = 1
 
@@ -198,7 +203,8 @@ class _SlotsLayer(KeyValueCache):
     ) -> Tensor:
         """Rows that hold equally many positions attend together, so that none looks at more than is its own."""
         if self.starts is None:
-            return super().attend(attend, queries, keys, values, mask)
+            held = self.append(keys, values)
+            return attend(self.placed(queries), *map(self.placed, held), mask)
         starts = torch.tensor(self.starts)
         self.keys[self.each, :, starts] = keys[:, :, 0]
         self.values[self.each, :, starts] = values[:, :, 0]
@@ -208,6 +214,27 @@ class _SlotsLayer(KeyValueCache):
             rows: slice | Tensor = slice(first, after)
             new = queries[rows]
             rows = rows if isinstance(self.rows, slice) else self.rows[rows]
-            found.append(attend(new, self.keys[rows, :, : start + 1], self.values[rows, :, : start + 1]))
+            held = (each[rows, :, : start + 1] for each in (self.keys, self.values))
+            found.append(attend(self.placed(new), *map(self.placed, held)))
             first = after
         return torch.cat(found)
+
+    @staticmethod
+    def placed(x: Tensor) -> Tensor:
+        """On a processor, lined up."""
+        return lined_up(x) if x.device.type == "cpu" else x
+
+
+def lined_up(x: Tensor) -> Tensor:
+    """Matrices (B, H, T, D) that each begin at a multiple of `BOUNDARY` bytes; a copy where they do not yet.
+
+    Some processors add the first numbers of a matrix by themselves up to such a place, so that sums round by where in
+    memory a matrix lies: in a cache of head widths that are no multiple of 16, by its slot.
+    """
+    each = x.element_size()
+    if not any(place % BOUNDARY for place in (x.data_ptr(), x.stride(0) * each, x.stride(1) * each)):
+        return x
+    slots, heads, length, width = x.shape
+    apart = -(-length * width * each // BOUNDARY) * BOUNDARY // each  # a new tensor begins at a boundary
+    made = x.new_empty(slots * heads * apart).as_strided(x.shape, (heads * apart, apart, width, 1))
+    return made.copy_(x)
