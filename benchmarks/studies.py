@@ -2,12 +2,16 @@
 
     python benchmarks/studies.py STUDY_FOLDER … --out docs/results.md
     python benchmarks/studies.py --anew FOLDER --text PATH --play PATH --prose PATH --numbers PATH --out docs/results.md
+    python benchmarks/studies.py --anew FOLDER --only heads-ladder optimizers-cpu --text PATH --out docs/results.md
+    python benchmarks/studies.py --again --out docs/results.md
     python benchmarks/studies.py --mark --out docs/results.md
 
-The first writes studies that were run (`octavo study run NAME --text PATH --out FOLDER`) into the page; what the page
-says of others stays, with the code that it is of. The second runs those first that were not run by today's code; the
-same command resumes it. A study whose files are not named is passed over. The third only says in the page which
-studies are of other code than today's.
+The first writes studies and ladders that were run (`octavo study run NAME --text PATH --out FOLDER`) into the page;
+what the page says of others stays, with the code that it is of. The second runs those first that were not run by
+today's code; the same command resumes it. A study whose files are not named is passed over; ladders run where `--only`
+names them. What judging takes is kept in `results/studies`, also of runs that ended before a stop: another machine goes
+on from there, and `--again` judges it anew by today's code. `--mark` only says in the page which studies are of other
+code than today's.
 """
 
 from __future__ import annotations
@@ -15,14 +19,20 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from claims import table
 from common import finish, machine
+from kept import END, keep, restore, sources, text_names
 from octavo.errors import ConfigError, MissingExtra
+from octavo.ground.console import Console
+from octavo.studies.ladder import is_ladder, run_ladder
+from octavo.studies.ladder_report import section
 from octavo.studies.resolve import load_study
-from octavo.studies.results import collect
+from octavo.studies.results import StudyResults, collect
 from octavo.studies.run import run_study
 from octavo.studies.shipped import study_names
 from octavo.studies.sources import code_sha256, marked, stale
@@ -36,7 +46,8 @@ for a laptop: most are of models of some 0.8 million parameters after 600 steps.
 length; where one differs from the report that it follows, it says so, and the large form is there to be run.
 [What a verdict means](studies.md) tells how noise, intervals and the correction for many comparisons are taken.
 
-This page is written by `benchmarks/studies.py` from the studies' folders; below each stands what it was run on.
+This page is written by `benchmarks/studies.py` from the studies' folders; below each stands what it was run on. Where
+`benchmarks/results/studies` has what it takes, `--again` judges a study by today's code without running it.
 
 Texts: TinyShakespeare, unless said otherwise. *three-texts* has Robinson Crusoe as its other prose and Oscar Wilde's
 play An Ideal Husband as its short script; *overfit-and-cure* and *short-script* have that play.
@@ -52,6 +63,7 @@ A study answers for the size and length that it names. “Not measured” is wha
 """
 
 
+KEPT = Path(__file__).parent / "results" / "studies"
 PLAYS = ("overfit-and-cure-cpu", "short-script-cpu")
 SERIES = ("forecast-zero-cpu", "forces-heads-cpu")
 
@@ -75,21 +87,42 @@ def reads(name: str, given: argparse.Namespace) -> tuple[list[Path] | None, dict
     return None if files is None else (files, further)
 
 
-def anew(given: argparse.Namespace) -> list[Path]:
-    """The small studies as run by today's code, each in a folder that says by which; what is there already is kept."""
-    there = given.anew / code_sha256()[:12]
+def anew(given: argparse.Namespace) -> Iterator[Path]:
+    """The small studies, or those that are named, as run by today's code, each in a folder that says by which; what is
+    there or kept already is not run again."""
+    there, names = given.anew / code_sha256()[:12], names_of(given)
     for name in study_names():
-        if not name.endswith("-cpu"):
+        if name not in given.only if given.only else not name.endswith("-cpu"):
             continue
         if (found := reads(name, given)) is None:
             print(f"passed over, for its files are not named: {name}", file=sys.stderr)
             continue
         text, further = found
+        folder, kept = there / name, given.kept / f"{name}{END}"
+        if kept.is_file():
+            if sources(kept) - {code_sha256()}:
+                raise SystemExit(f"{kept} is of other code; remove it to run {name} anew")
+            restore(kept, folder, names)
+        runs = run_ladder if name.endswith("-ladder") else run_study
         try:
-            run_study(name, text, there / name, overrides=further)
+            runs(name, text, folder, overrides=further, jobs=given.jobs, console=Console())
         except MissingExtra as error:
             print(f"passed over: {name}. {error.what}", file=sys.stderr)
-    return sorted(there.iterdir())
+            continue
+        finally:  # what has ended is not lost when the rest is stopped
+            if folder.is_dir():
+                keep(folder, kept, names)
+        yield folder
+
+
+def names_of(given: argparse.Namespace) -> dict[str, str]:
+    """Of all texts that are named."""
+    return text_names(filter(None, [*(given.text or ()), given.play, given.prose, given.numbers]))
+
+
+def studies_in(folder: Path) -> list[StudyResults]:
+    """A study, or all of a ladder."""
+    return [collect(file.parent) for file in sorted(folder.rglob("study.yaml"))]
 
 
 def sections(page: str) -> dict[str, str]:
@@ -100,13 +133,14 @@ def sections(page: str) -> dict[str, str]:
 
 def written(folders: list[Path], before: str) -> str:
     """The page with the studies of some folders in it, and those of the page before that are not among them."""
+    ladders = [folder for folder in folders if is_ladder(folder)]
+    folders = [folder for folder in folders if folder not in ladders]
     found, kept = [collect(folder) for folder in folders], sections(before)
     claims = CLAIMS_HEAD + table(
         found, earlier=kept.get(CLAIMS_HEAD.partition("\n")[0].removeprefix("## "), "")
     )
-    studies = {name: text for name, text in kept.items() if name in study_names()} | sections(
-        summary(folders)
-    )
+    studies = {name: text for name, text in kept.items() if name in study_names()}
+    studies |= sections(summary(folders)) | sections("\n".join(map(section, ladders)))
     parts = [HEAD + claims, *(studies[name] for name in sorted(studies))]
     return marked("\n\n".join(parts) + "\n")
 
@@ -123,25 +157,46 @@ def main() -> None:
     parser.add_argument("--play", type=Path, help="with --anew: a short script")
     parser.add_argument("--prose", type=Path, help="with --anew: the third of three texts")
     parser.add_argument("--numbers", type=Path, help="with --anew: recordings of running people")
+    parser.add_argument("--only", nargs="+", default=[], help="with --anew: these studies and ladders alone")
+    parser.add_argument("--jobs", type=int, help="with --anew: runs side by side")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="where what judging takes is kept")
+    parser.add_argument("--again", action="store_true", help="judge all that is kept by today's code")
     parser.add_argument("--mark", action="store_true", help="only say in the page which studies are stale")
     given = parser.parse_args()
+    if unknown := set(given.only) - set(study_names()):
+        parser.error(f"no shipped study: {', '.join(sorted(unknown))}")
     if given.mark:
         page = marked(given.out.read_text(encoding="utf-8"))
         given.out.write_text(page, encoding="utf-8")
         print(f"{stale(page)} studies of the page are of other code than today's")
         return
-    folders = [*given.folders, *(anew(given) if given.anew else [])]
-    if not folders:
-        parser.error("name the studies' folders, or --anew FOLDER")
+    if not (given.folders or given.anew or given.again):
+        parser.error("name the studies' folders, --anew FOLDER or --again")
     here = machine()
-    before = given.out.read_text(encoding="utf-8") if given.out.is_file() else ""
-    page = written(folders, before)
-    seconds = {
-        folder.name: round(sum(run.seconds or 0.0 for run in collect(folder).runs)) for folder in folders
-    }
+    for folder in given.folders:
+        keep(folder, given.kept / f"{folder.name}{END}", names_of(given))
+    with tempfile.TemporaryDirectory(prefix="octavo-kept-") as temporary:
+        folders = [*given.folders, *(anew(given) if given.anew else [])]
+        folders += again(given.kept, Path(temporary)) if given.again else []
+        before = given.out.read_text(encoding="utf-8") if given.out.is_file() else ""
+        page, seconds = written(folders, before), {folder.name: trained(folder) for folder in folders}
     given.out.write_text(page, encoding="utf-8")
     print(page)
     finish({"machine": here, "training_seconds": seconds})
+
+
+def again(kept: Path, under: Path) -> list[Path]:
+    """All that is kept, as folders."""
+    folders = []
+    for file in sorted(kept.glob(f"*{END}")):
+        folders.append(under / file.name.removesuffix(END))
+        restore(file, folders[-1], {})
+    return folders
+
+
+def trained(folder: Path) -> int:
+    """Seconds of training in all runs of a study or a ladder."""
+    return round(sum(run.seconds or 0.0 for results in studies_in(folder) for run in results.runs))
 
 
 if __name__ == "__main__":

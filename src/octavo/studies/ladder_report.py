@@ -14,10 +14,11 @@ from octavo.report.page import NARROW, WIDE
 from octavo.report.plots import MUTED, Label, new_figure, place, tidy
 from octavo.studies import plots
 from octavo.studies.answer import question
-from octavo.studies.ladder import ladder_text
+from octavo.studies.ladder import collected, ladder_text
 from octavo.studies.ladder_verdict import LadderAnalysis, RungVerdict, analyse_ladder
 from octavo.studies.report import write_study_report
-from octavo.studies.table import NONE, count_text, markdown
+from octavo.studies.sources import code_words
+from octavo.studies.table import NONE, computed_by, count_text, markdown
 
 TITLE = "Difference from the baseline on every rung"
 PANEL = 2.5
@@ -90,6 +91,21 @@ def render_markdown(found: LadderAnalysis, *, plotted: bool) -> str:
     parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in found.verdicts))
     parts += [f"![{TITLE}](ladder.svg)"] if plotted else []
     parts += [markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def section(folder: Path) -> str:
+    """A ladder in a page of results, as `table.summary` has studies. Raises InputError without a ladder."""
+    found = analyse_ladder(folder)
+    study = found.ladder.study
+    kept = [collected(folder, kind, rung) for kind in ("sweeps", "rungs") for rung in found.ladder.rungs]
+    studies = [results for results in kept if results is not None]
+    sources = tuple(dict.fromkeys(code for results in studies for code in results.study.sources))
+    parts = [f"## {study.name}", study.description]
+    parts.append(f"**What the report says:** {study.finding}" if study.finding else "")
+    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in found.verdicts))
+    parts += [markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
+    parts.append(f"*{code_words(sources)}; {'; '.join(computed_by(studies))}.*")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -262,17 +262,24 @@ def summary(folders: Iterable[Path]) -> str:
 
 
 def of_code(results: StudyResults) -> str:
-    """Of which code, precision, processor and torch the figures are."""
-    run = next(iter(results.runs), None)
-    path = results.folder / run.folder / "manifest.json" if run is not None else None
-    manifest = read_record(path, of="the run") if path is not None and path.is_file() else {}
-    runtime, machine = manifest.get("runtime", {}), manifest.get("machine", {})
+    """Of which code, precision, processors and torch the figures are."""
+    return f"*{code_words(results.study.sources)}; {'; '.join(computed_by([results]))}.*"
+
+
+def computed_by(studies: Iterable[StudyResults]) -> list[str]:
+    """How and on which processors all runs were computed, and by which torch; more than one where they differ."""
+    paths = [results.folder / run.folder / "manifest.json" for results in studies for run in results.runs]
+    manifests = [read_record(path, of="the run") for path in paths if path.is_file()] or [{}]
+    runtimes = [manifest.get("runtime", {}) for manifest in manifests]
     facts = [
-        f"{runtime.get('device', '?')}, {runtime.get('precision', '?')}, threads: {runtime.get('threads', '?')}",
-        str(machine.get("processor", "?")),
-        f"torch {manifest.get('versions', {}).get('torch', '?')}",
+        [
+            f"{one.get('device', '?')}, {one.get('precision', '?')}, threads: {one.get('threads', '?')}"
+            for one in runtimes
+        ],
+        [str(manifest.get("machine", {}).get("processor", "?")) for manifest in manifests],
+        [f"torch {manifest.get('versions', {}).get('torch', '?')}" for manifest in manifests],
     ]
-    return f"*{code_words(results.study.sources)}; {'; '.join(facts)}.*"
+    return [" and ".join(dict.fromkeys(each)) for each in facts]
 
 
 def _section(results: StudyResults) -> str:

@@ -14,7 +14,7 @@ import pytest
 from octavo.config import check, flatten
 from octavo.errors import ConfigError, InputError
 from octavo.studies.ladder import LADDER, SWEEP_SEED, ladder_of, ladder_text, load_ladder
-from octavo.studies.ladder_report import as_data, rung_table, write_ladder_report
+from octavo.studies.ladder_report import as_data, rung_table, section, write_ladder_report
 from octavo.studies.ladder_verdict import LadderAnalysis, Step, analyse_ladder, slopes
 from octavo.studies.resolve import load_study, variant_recipe
 from octavo.studies.results import StudyResults
@@ -73,6 +73,9 @@ def test_a_difference_that_fades_with_the_size(tmp_path: Path) -> None:
     assert verdict.sentence.startswith("worse by 0.0")
     assert "at small (1,200 steps), no difference seen at large" in verdict.sentence
     assert "over the parameters the difference shrinks, by 0.0" in verdict.sentence
+    page = section(tmp_path / "l")
+    assert page.startswith("## made up\n") and f"- **change:** {verdict.sentence}." in page
+    assert page.count("| large |") == page.count("| small |") == len(STEPS) and page.count("*Of code `") == 1
 
 
 @pytest.mark.slow
