@@ -231,15 +231,12 @@ def killed_before_operation(octavo: Octavo, short: tuple[Path, int], out: Path, 
 
 
 @pytest.mark.slow
-def test_killed_before_some_file_operations(octavo: Octavo, short: tuple[Path, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", range(1, 9))  # in parts, so that several cores share them
+def test_killed_before_every_file_operation(
+    octavo: Octavo, short: tuple[Path, int], tmp_path: Path, first: int
+) -> None:
     assert short[1] > 60
-    for number in range(1, short[1] + 1, 13):
-        killed_before_operation(octavo, short, tmp_path / "run", number)
-
-
-@pytest.mark.slow
-def test_killed_before_every_file_operation(octavo: Octavo, short: tuple[Path, int], tmp_path: Path) -> None:
-    for number in range(1, short[1] + 1):
+    for number in range(first, short[1] + 1, 8):
         killed_before_operation(octavo, short, tmp_path / "run", number)
 
 
