@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -35,7 +36,7 @@ def keep(folder: Path, path: Path, names: Mapping[str, str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(path) as aside, lzma.open(aside, "wt", encoding="utf-8") as out:
         for file in sorted(files):
-            text = replaced(file.read_text(encoding="utf-8"), words)
+            text = replaced(without_command(file), words)
             out.write(json.dumps({"file": file.relative_to(folder).as_posix(), "text": text}) + "\n")
 
 
@@ -64,6 +65,15 @@ def lines_of(path: Path) -> Iterator[tuple[PurePosixPath, str]]:
             if place.is_absolute() or ".." in place.parts or place.name not in (*WHOLE, *OF_RUN):
                 raise ValueError(f"{path}: {place} is no part of a study")
             yield place, row["text"]
+
+
+COMMAND = re.compile(r'("command": )"(?:[^"\\]|\\.)*"')
+
+
+def without_command(file: Path) -> str:
+    """What is in a file; an evaluation's without the command that made it, which names folders."""
+    text = file.read_text(encoding="utf-8")
+    return COMMAND.sub(r'\1""', text) if file.name == "evaluation.json" else text
 
 
 def replaced(text: str, words: Mapping[str, str]) -> str:

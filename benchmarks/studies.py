@@ -27,7 +27,7 @@ from pathlib import Path
 from claims import table
 from common import finish, machine
 from kept import END, keep, restore, sources, text_names
-from octavo.errors import ConfigError, MissingExtra
+from octavo.errors import ConfigError, Interrupted, MissingExtra
 from octavo.ground.console import Console
 from octavo.studies.ladder import is_ladder, run_ladder
 from octavo.studies.ladder_report import section
@@ -109,6 +109,9 @@ def anew(given: argparse.Namespace) -> Iterator[Path]:
         except MissingExtra as error:
             print(f"passed over: {name}. {error.what}", file=sys.stderr)
             continue
+        except Interrupted as error:
+            print(f"{name}: {error.what}", file=sys.stderr)
+            return
         finally:  # what has ended is not lost when the rest is stopped
             if folder.is_dir():
                 keep(folder, kept, names)

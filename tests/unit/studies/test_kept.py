@@ -32,7 +32,7 @@ def test_a_study_is_judged_as_before_from_a_small_file_without_paths(
     results, file = whole[0], tmp_path / "kept" / "whole.jsonl.xz"
     kept.keep(results.folder, file, kept.text_names([text]))
     held = lzma.decompress(file.read_bytes()).decode()
-    assert str(text.parent) not in held and "text:text.txt" in held
+    assert str(text.parent) not in held and "octavo train" not in held and "text:text.txt" in held
     assert kept.sources(file) == {code_sha256()}
 
     kept.restore(file, tmp_path / "there", {})
