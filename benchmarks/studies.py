@@ -189,12 +189,12 @@ def main() -> None:
 
 
 def again(kept: Path, under: Path) -> list[Path]:
-    """All that is kept, as folders."""
+    """All that is kept and finished, as folders: a study in the middle is no result."""
     folders = []
     for file in sorted(kept.glob(f"*{END}")):
         folders.append(under / file.name.removesuffix(END))
         restore(file, folders[-1], {})
-    return folders
+    return [folder for folder in folders if not any(results.to_come for results in studies_in(folder))]
 
 
 def trained(folder: Path) -> int:
