@@ -204,5 +204,5 @@ def test_a_ladder_is_not_run_as_a_study_and_a_study_is_no_ladder(tmp_path: Path)
 @pytest.mark.parametrize("name", [name for name in study_names() if name.endswith("-ladder")])
 def test_every_shipped_ladder_holds_together(name: str) -> None:
     ladder = load_ladder(name, "play.txt")
-    assert len(ladder.rungs) == 6 and len(ladder.rates) == 3 and len(ladder.study.seeds) == 3
+    assert len(ladder.rungs) == 9 and len(ladder.rates) == 3 and len(ladder.study.seeds) == 3
     assert check(dict(ladder.at(ladder.rungs[0]).recipe))
