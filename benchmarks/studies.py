@@ -27,6 +27,7 @@ from pathlib import Path
 from claims import table
 from common import finish, machine
 from kept import END, keep, restore, sources, text_names
+from octavo.config import override_words
 from octavo.errors import ConfigError, Interrupted, MissingExtra
 from octavo.ground.console import Console
 from octavo.studies.ladder import is_ladder, run_ladder
@@ -104,8 +105,9 @@ def anew(given: argparse.Namespace) -> Iterator[Path]:
                 raise SystemExit(f"{kept} is of other code; remove it to run {name} anew")
             restore(kept, folder, names)
         runs = run_ladder if name.endswith("-ladder") else run_study
+        overrides = [*override_words(further), *given.set]
         try:
-            runs(name, text, folder, overrides=further, jobs=given.jobs, console=Console())
+            runs(name, text, folder, overrides=overrides, jobs=given.jobs, console=Console())
         except MissingExtra as error:
             print(f"passed over: {name}. {error.what}", file=sys.stderr)
             continue
@@ -162,6 +164,9 @@ def main() -> None:
     parser.add_argument("--numbers", type=Path, help="with --anew: recordings of running people")
     parser.add_argument("--only", nargs="+", default=[], help="with --anew: these studies and ladders alone")
     parser.add_argument("--jobs", type=int, help="with --anew: runs side by side")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="with --anew: for all that is run"
+    )
     parser.add_argument("--kept", type=Path, default=KEPT, help="where what judging takes is kept")
     parser.add_argument("--again", action="store_true", help="judge all that is kept by today's code")
     parser.add_argument("--mark", action="store_true", help="only say in the page which studies are stale")
