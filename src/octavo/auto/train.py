@@ -86,8 +86,9 @@ def foretell(
     """What each number of minutes would bring on this machine; nothing is trained.
 
     With the name of another machine (`on`, as in `octavo plan --on`) its steps are predicted, not timed; reading the
-    text counts as it takes here. Raises InputError for minutes that cannot be planned or are too few for this text, for
-    a machine that is not known or has several devices, and what reading the text raises.
+    text counts as it takes here. Of several numbers of minutes, those that are too few for this text are said and left
+    out. Raises InputError where none is left, for minutes that cannot be planned, for a machine that is not known or
+    has several devices, and what reading the text raises.
     """
     other = None if on is None else one_device(on)
     for one in minutes:
@@ -117,10 +118,15 @@ def foretell(
     measuring = time.monotonic() - began
     around = [before + read + min(measuring, 2 * MEASURING * 60 * one) for one in minutes]
     own, where = own_settings(overrides), "here" if other is None else f"on {other.name}"
-    return [
-        _chosen(facts, speeds, one, each + FINISH * (before + read), law, own, where)
-        for one, each in zip(minutes, around, strict=True)
-    ]
+    found = []
+    for one, each in zip(minutes, around, strict=True):
+        try:
+            found.append(_chosen(facts, speeds, one, each + FINISH * (before + read), law, own, where))
+        except InputError as error:
+            if one == max(minutes):
+                raise
+            console.say(error.what)
+    return found
 
 
 def one_device(name: str) -> Machine:

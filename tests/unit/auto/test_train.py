@@ -45,3 +45,16 @@ def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: py
     )
     with pytest.raises(InputError, match="8xh100 has 8"):
         foretell([text], [2.0], on="8xh100")
+
+
+def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(3000)), encoding="utf-8")
+    monkeypatch.setattr(by_minutes, "step_times", lambda *_, **__: dict.fromkeys(by_minutes.SIZES, 10.0))
+    found = foretell([text], [0.5, 60.0], console=Console())
+    assert [one.promise.minutes for one in found] == [60.0]
+    assert "0.5 minutes is too short for this text" in capsys.readouterr().err
+    with pytest.raises(InputError, match="too short"):
+        foretell([text], [0.5, 1.0])
