@@ -2,9 +2,11 @@
 
     python benchmarks/law.py run --texts FOLDER --out runs.jsonl [--plan small] [--only NAME] [--device cuda]
     python benchmarks/law.py fit --runs runs.jsonl
+    python benchmarks/law.py pilots --runs runs.jsonl
 
 `run` trains the family's sizes on the beginnings of each text in FOLDER for as many steps as a plan says, in one
-process and one thread, and adds a line a run to the file; what is there already is not trained again.
+process and one thread, and adds a line a run to the file; what is there already is not trained again. `pilots` says
+what the law would gain by short runs of the same text.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import torch
 from common import finish, print_table
 from octavo.auto.choose import parameters_of
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
-from octavo.auto.law import NAMES, POINT, as_plain, shares, slopes
+from octavo.auto.law import NAMES, POINT, as_plain, shares, shipped_law, slopes
 from octavo.config import check
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ground.console import Console
@@ -223,15 +225,64 @@ def fitted(points: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.exp(logs), variance * np.linalg.inv(each.T @ each)
 
 
-def fit(given: argparse.Namespace) -> None:
-    """Fit the law, and each text's residuals with that text left out; writes law.json."""
-    rows = [json.loads(line) for path in given.runs for line in path.read_text().splitlines()]
+def read_runs(paths: list[Path]) -> tuple[list[Row], np.ndarray, np.ndarray]:
+    """The runs of some files; their points (R, POINT), and the share (R,) that each came to."""
+    rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
     for row in rows:
         size = Size(*(row[name] for name in ("width", "layers", "context", "batch")))
         row["parameters"] = parameters_of(size, row["vocabulary"])
         row["bytes"] = row["tokens"] * row["train_bytes"] / row["train_tokens"]
     points = np.array([[row[name] for name in POINT] for row in rows], dtype=np.float64)
-    wanted = np.array([row["bits_per_byte"] / row["ngram"] for row in rows])
+    return rows, points, np.array([row["bits_per_byte"] / row["ngram"] for row in rows])
+
+
+def pilots(given: argparse.Namespace) -> None:
+    """How far the law is off for a text that it has not seen, alone and after the shortest run of each size of that
+    text: values and an offset of the text are conditioned on those (one Kalman step). The other runs are foretold."""
+    rows, points, wanted = read_runs(given.runs)
+    law = shipped_law()
+    alone: list[float] = []
+    after: list[float] = []
+    shares_of_steps: list[float] = []
+    for text in sorted({row["text"] for row in rows}):
+        here = np.array([row["text"] == text for row in rows])
+        values, covariance = fitted(points[~here], wanted[~here])
+        for part in sorted({(row["length"], row["read_as"]) for row in rows if row["text"] == text}):
+            mine = [
+                n
+                for n, row in enumerate(rows)
+                if here[n] and (row["length"], row["read_as"]) == part and row["seed"] == 1
+            ]
+            first: dict[int, int] = {}
+            for n in sorted(mine, key=lambda n: rows[n]["steps"]):
+                first.setdefault(rows[n]["width"], n)
+            short = list(first.values())
+            if not (rest := [n for n in mine if n not in short]):
+                continue
+            known = np.zeros((len(values) + 1, len(values) + 1))
+            known[:-1, :-1], known[-1, -1] = covariance, law.text**2
+            seen = np.hstack([slopes(values, points[short]), np.ones((len(short), 1))])
+            noise = law.residual**2 * np.eye(len(short))
+            gain = known @ seen.T @ np.linalg.inv(seen @ known @ seen.T + noise)
+            moved = gain @ (wanted[short] - shares(values, points[short]))
+            learned = np.maximum(values + moved[:-1], 1e-9)
+            alone += (wanted[rest] - shares(values, points[rest])).tolist()
+            after += (wanted[rest] - shares(learned, points[rest]) - moved[-1]).tolist()
+            shares_of_steps += [rows[first[rows[n]["width"]]]["steps"] / rows[n]["steps"] for n in rest]
+    found = {
+        name: {
+            "root_mean_square": round(float(np.sqrt(np.mean(np.square(off)))), 4),
+            "median": round(float(np.median(np.abs(off))), 4),
+        }
+        for name, off in (("law alone", alone), ("after pilots", after))
+    }
+    steps = round(statistics.median(shares_of_steps), 3)
+    finish({"foretold": len(alone), "steps_of_a_pilot": steps, "off": found})
+
+
+def fit(given: argparse.Namespace) -> None:
+    """Fit the law, and each text's residuals with that text left out; writes law.json."""
+    rows, points, wanted = read_runs(given.runs)
     values, covariance = fitted(points, wanted)
     texts = sorted({row["text"] for row in rows})
     table, means, rests = [], [], []
@@ -289,8 +340,10 @@ def main() -> None:
     fits = verbs.add_parser("fit")
     fits.add_argument("--runs", type=Path, nargs="+", required=True)
     fits.add_argument("--law", type=Path, default=Path("src/octavo/auto/law.json"))
+    short = verbs.add_parser("pilots")
+    short.add_argument("--runs", type=Path, nargs="+", required=True)
     given = parser.parse_args()
-    {"run": run, "fit": fit}[given.verb](given)
+    {"run": run, "fit": fit, "pilots": pilots}[given.verb](given)
 
 
 if __name__ == "__main__":
