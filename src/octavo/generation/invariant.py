@@ -138,13 +138,21 @@ def agreeing(
     outputs, inputs = shape
     drawn = min(outputs, 509)  # a large vocabulary's would take long
     few = torch.randn(drawn, inputs, generator=random).to(dtype)
+    apart = torch.randperm(inputs, generator=random)[: inputs // 2 * 2].view(2, -1)
+    few[:, apart[1]] = few[:, apart[0]]
     weight = few.repeat(-(-outputs // drawn), 1)[:outputs].contiguous()
     weight = turned(weight) if weight.numel() <= TURNED else nn.Parameter(weight, requires_grad=False)
     weight.short_output = short_output  # pyrefly: ignore
     bias = torch.randn(outputs, generator=random).to(dtype) if biased else None
-    rows = torch.randn(max(2, 256 // outputs), 1, inputs, generator=random).to(
-        dtype
-    )  # one number may agree by chance
+    several = max(2, 256 // outputs)  # one number may agree by chance
+    rows = torch.randn(2 * several, 1, inputs, generator=random).to(dtype)
+    # Half of the rows have terms that cancel each other, so that what comes out is how sums were rounded on their way.
+    # In bfloat16 the sums of others differ once in ten thousand times.
+    cancelling = torch.zeros_like(rows[several:])
+    cancelling[..., apart[0]], cancelling[..., apart[1]] = (
+        sign * rows[several:, :, apart[0]] for sign in (1, -1)
+    )
+    rows[several:] = cancelling
     found: dict[int, Tensor] = {}
     with autocast(products, torch.device("cpu")):
         for count in (count for count in COUNTS if count <= most):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -18,6 +18,7 @@ from octavo.generation.invariant import BatchInvariantLinear, agreeing, turned
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
+from octavo.training.precision import autocast
 
 V, T, SLOTS = 65, 48, 40
 SHAPES: dict[str, dict[str, Any]] = {
@@ -122,31 +123,39 @@ def test_hooks_of_a_layer_are_called() -> None:
     assert seen == [1]
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(
     inputs=st.integers(1, 300),
     outputs=st.integers(1, 300),
     biased=st.booleans(),
     short=st.booleans(),
+    products=st.sampled_from(["float32", "bfloat16"]),
     rows=st.integers(1, 70),
     seed=st.integers(0, 99),
 )
+@example(  # of which AMD's Zen 5 rounds one row alone otherwise
+    inputs=64, outputs=64, biased=False, short=False, products="bfloat16", rows=12, seed=0
+)
 def test_a_layer_gives_each_row_what_it_gives_it_alone(
-    inputs: int, outputs: int, biased: bool, short: bool, rows: int, seed: int
+    inputs: int, outputs: int, biased: bool, short: bool, products: str, rows: int, seed: int
 ) -> None:
     torch.set_num_threads(1)
     chance = torch.Generator().manual_seed(seed)
     layer = nn.Linear(inputs, outputs, bias=biased).requires_grad_(False)
-    layer.weight.copy_(torch.randn(outputs, inputs, generator=chance))
+    weight, x = torch.randn(outputs, inputs, generator=chance), torch.randn(rows, 1, inputs, generator=chance)
+    one, other = torch.randperm(inputs, generator=chance)[: inputs // 2 * 2].view(2, -1)
+    weight[:, other] = weight[:, one]
+    x[: rows // 2, :, other] = -x[: rows // 2, :, one]  # in these, what is left is how sums were rounded
+    layer.weight.copy_(weight)
     if short:
         layer.weight.short_output = True  # pyrefly: ignore
-    counts = agreeing((outputs, inputs), torch.float32, biased, "float32", short, 64, 1)
+    counts = agreeing((outputs, inputs), torch.float32, biased, products, short, 64, 1)
     made = BatchInvariantLinear.of(layer, counts)
-    x = torch.randn(rows, 1, inputs, generator=chance)
-    single = made(x[:1].repeat(counts[0], 1, 1))[:1]
-    assert torch.equal(made(x)[:1], single)
-    assert torch.equal(made(x), torch.cat([made(row) for row in x.split(1)]))
-    torch.testing.assert_close(made(x), layer(x), rtol=1e-4, atol=1e-4)
+    with autocast(products, torch.device("cpu")):
+        single = made(x[:1].repeat(counts[0], 1, 1))[:1]
+        assert torch.equal(made(x)[:1], single)
+        assert torch.equal(made(x), torch.cat([made(row) for row in x.split(1)]))
+        torch.testing.assert_close(made(x), layer(x), atol=1e-4, rtol=1e-4 if products == "float32" else 1e-2)
 
 
 def test_a_matrix_is_turned_in_memory_alone() -> None:
