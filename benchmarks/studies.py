@@ -113,6 +113,8 @@ def anew(given: argparse.Namespace) -> Iterator[Path]:
             continue
         except Interrupted as error:
             print(f"{name}: {error.what}", file=sys.stderr)
+            if is_ladder(folder):  # its rungs stand for themselves, and it says which are missing
+                yield folder
             return
         finally:  # what has ended is not lost when the rest is stopped
             if folder.is_dir():
@@ -194,12 +196,16 @@ def main() -> None:
 
 
 def again(kept: Path, under: Path) -> list[Path]:
-    """All that is kept and finished, as folders: a study in the middle is no result."""
+    """All that is kept, as folders; not studies in the middle, which are no result. A ladder says what is missing."""
     folders = []
     for file in sorted(kept.glob(f"*{END}")):
         folders.append(under / file.name.removesuffix(END))
         restore(file, folders[-1], {})
-    return [folder for folder in folders if not any(results.to_come for results in studies_in(folder))]
+    return [
+        folder
+        for folder in folders
+        if is_ladder(folder) or not any(results.to_come for results in studies_in(folder))
+    ]
 
 
 def trained(folder: Path) -> int:

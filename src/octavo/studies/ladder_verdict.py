@@ -46,6 +46,8 @@ class RungVerdict:
     at_edge: tuple[str, ...]
     """Variants whose best rate is the lowest or the highest that was tried."""
     analysis: Analysis | None
+    to_come: int = 0
+    """Planned runs that have not ended yet, of a rung that has begun."""
 
     def of(self, change: str) -> ChangeVerdict | None:
         """What the rung says of a change."""
@@ -128,6 +130,7 @@ def _rung(
         {names[slug]: rate for slug, rate in best.items()},
         tuple(names[slug] for slug, rate in best.items() if rate in ends),
         analyse_study(results) if results else None,
+        results.to_come if results else 0,
     )
 
 
@@ -263,6 +266,8 @@ def _notes(ladder: Ladder, rungs: Sequence[RungVerdict]) -> list[str]:
     open_rungs = [one for one in rungs if one.analysis is None or one.folder is None]
     if open_rungs:
         notes.append(f"{len(open_rungs)} of {len(rungs)} rungs have not begun.")
+    if halfway := [one for one in rungs if one.to_come]:
+        notes.append(f"Runs are still to come at {_places(halfway)}; what is shown is of the others.")
     early = [one for one in rungs if one.analysis is not None and one.analysis.nothing_learned]
     if early:
         notes.append(

@@ -105,6 +105,13 @@ def test_rungs_that_failed_or_have_not_begun_are_left_out(tmp_path: Path) -> Non
     assert [row[4].split(":")[-1] for row in rung_table(found)[1:]][::3] == ["failed to train", "–"]
 
 
+def test_a_rung_that_stands_in_the_middle_says_so(tmp_path: Path) -> None:
+    climbed(tmp_path / "l", shifted(16, 0))
+    last = next((tmp_path / "l" / "rungs" / "large-1200-steps" / "runs" / "change").rglob("outcome.json"))
+    last.unlink()
+    assert "still to come at large after 1,200 steps" in " ".join(analyse_ladder(tmp_path / "l").notes)
+
+
 @pytest.mark.slow
 def test_the_page_its_markdown_and_the_data(tmp_path: Path) -> None:
     climbed(tmp_path / "l", shifted(16, 0))
