@@ -3,13 +3,15 @@
     python benchmarks/honest.py --text input.txt --out FOLDER [--students 1 2 3] [--steps 5400] [KEY=VALUE ...]
 
 1. *Tuning.* The last tenth of the text is cut off and stays unread. Of what is left, the last tenth judges CANDIDATES:
-   students of the same three teachers, at half the steps. The best is written into FOLDER/chosen.json.
-2. *The result.* On nanoGPT's split, each student has three teachers of its own, and is trained twice with the chosen
+   students of the same three teachers, at half the steps. The best is frozen. Only then it is scored on the tenth that
+   was cut off: a test split, which tells what choosing flattered.
+2. *The result.* On nanoGPT's split, each student has three teachers of its own, and is trained twice with the frozen
    settings: as a network alone, and with counted n-grams mixed in. Every run reads the validation split at its end
    alone, and its last weights count.
 
-`distillation.py` says what teachers and students are. Runs that FOLDER has are taken as they are, or gone on with, so a
-stopped command may be given again. KEY=VALUEs hold for all runs; once settings are chosen, a folder takes no others.
+`distillation.py` says what teachers and students are. Losses are kept in a file of the repository (`--kept`): another
+machine goes on where one stopped: what is there is not trained again. Runs that FOLDER has are taken as they are, or
+gone on with. KEY=VALUEs hold for all runs; a file takes no others than its own.
 """
 
 from __future__ import annotations
@@ -21,8 +23,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from common import finish, load, print_table
+from common import finish, load, machine, print_table
 from distillation import trained
+from octavo.errors import Interrupted
+from octavo.ground.files import replace_text
+from octavo.runs.evaluate import evaluate_run
 from octavo.runs.run import Run
 
 TEACHERS = 3
@@ -38,7 +43,8 @@ CANDIDATES = {
 }
 WRITTEN = 740
 """Tokens that the teachers write for each step of a student."""
-COUNTS = "model.counts=kneser-ney"
+KINDS: dict[str, tuple[str, ...]] = {"network alone": (), "with counts": ("model.counts=kneser-ney",)}
+KEPT = Path(__file__).parent / "results" / "honest.json"
 
 
 def taught(options: argparse.Namespace, text: Path, seeds: Sequence[int], folder: Path) -> list[str]:
@@ -59,43 +65,104 @@ def student(
 
 
 def loss_of(run: Run) -> float:
-    """Of its last weights on the split that judges it, as its one evaluation found it."""
+    """Of its last weights, on the split that judges it."""
     found = json.loads((run.path / "evaluation.json").read_text(encoding="utf-8"))
-    if found["step"] != Run.open(run.path, checkpoint="last").step:
-        raise SystemExit(f"{run.path} was judged before its end")
-    return float(found["val_loss"])
+    last = Run.open(run.path, checkpoint="last")
+    return float((found if found["step"] == last.step else evaluate_run(last))["val_loss"])
 
 
-def chosen(options: argparse.Namespace, text: Path) -> dict[str, Any]:
-    """The frozen settings: those of the file, or the best candidate's, which are then written into it."""
-    path = options.out / "chosen.json"
-    wanted = {"recipe": options.recipe, "steps": options.steps, "overrides": options.overrides}
-    if path.is_file():
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if {key: found[key] for key in wanted} != wanted:
-            raise SystemExit(f"{path} has frozen other settings; take another --out")
-        return found
+class Kept:
+    """The losses so far, in a file that is written after each.
+
+    Attributes:
+        tuning: by candidate.
+        test: of the best candidate, on the tenth that was cut off.
+        results: by kind of student, then by seed.
+        processors: that trained.
+    """
+
+    def __init__(self, path: Path, wanted: dict[str, Any]) -> None:
+        self.path, self.wanted = path, wanted
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"wanted": wanted}
+        if found["wanted"] != wanted:
+            raise SystemExit(f"{path} is of other settings ({found['wanted']}); take another --kept")
+        self.tuning: dict[str, float] = found.get("tuning", {})
+        self.test: float | None = found.get("test")
+        self.results: dict[str, dict[str, float]] = found.get("results", {kind: {} for kind in KINDS})
+        self.processors: list[str] = found.get("processors", [])
+
+    def write(self) -> None:
+        """As it is now."""
+        here = machine()["processor"]
+        self.processors += [here] if here not in self.processors else []
+        names = ("wanted", "processors", "tuning", "test", "results")
+        text = json.dumps({name: getattr(self, name) for name in names}, indent=1)
+        replace_text(self.path, text + "\n")
+
+    @property
+    def best(self) -> str:
+        """The candidate that was best."""
+        return min(self.tuning, key=lambda name: self.tuning[name])
+
+
+def tune(options: argparse.Namespace, text: Path, kept: Kept) -> None:
+    """Judge the candidates that have no loss yet, and score the best on what none of them has seen."""
+    if kept.test is not None:
+        return
     whole = text.read_text(encoding="utf-8")
     folder = options.out / "tuning"
     folder.mkdir(parents=True, exist_ok=True)
-    known = folder / "training-part.txt"
-    known.write_text(whole[: int(0.9 * len(whole))], encoding="utf-8")
+    known, unread = folder / "training-part.txt", folder / "unread-part.txt"
+    at = int(0.9 * len(whole))
+    known.write_text(whole[:at], encoding="utf-8")
+    unread.write_text(whole[at:], encoding="utf-8")
     teachers = taught(options, known, range(1, TEACHERS + 1), folder)
-    losses = {}
-    for number, (name, settings) in enumerate(CANDIDATES.items(), start=1):
-        run = student(
-            options,
-            known,
-            folder / f"student-{number}",
-            1,
-            max(1, options.steps // 2),
-            [*teachers, *settings],
-        )
-        losses[name] = loss_of(run)
-    best = min(losses, key=lambda name: losses[name])
-    found = {**wanted, "losses": losses, "best": best, "settings": list(CANDIDATES[best])}
-    path.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    return found
+
+    def candidate(name: str) -> Run:
+        number, settings = list(CANDIDATES).index(name) + 1, CANDIDATES[name]
+        steps = max(1, options.steps // 2)
+        return student(options, known, folder / f"student-{number}", 1, steps, [*teachers, *settings])
+
+    for name in CANDIDATES:
+        if name not in kept.tuning:
+            kept.tuning[name] = loss_of(candidate(name))
+            kept.write()
+    last = Run.open(candidate(kept.best).path, checkpoint="last")
+    kept.test = float(evaluate_run(last, unread)["val_loss"])
+    kept.write()
+
+
+def train_students(options: argparse.Namespace, text: Path, kept: Kept) -> None:
+    """Train and score the students that have no loss yet."""
+    frozen = CANDIDATES[kept.best]
+    for seed in options.students:
+        wanted = [kind for kind in KINDS if str(seed) not in kept.results[kind]]
+        if not wanted:
+            continue
+        folder = options.out / f"result-{seed}"
+        first = TEACHERS * seed + 1
+        teachers = taught(options, text, range(first, first + TEACHERS), folder)
+        for kind in wanted:
+            own = folder / f"student-{kind.replace(' ', '-')}"
+            settings = [*teachers, *frozen, *KINDS[kind]]
+            kept.results[kind][str(seed)] = loss_of(
+                student(options, text, own, seed, options.steps, settings)
+            )
+            kept.write()
+
+
+def rows_of(kept: Kept) -> list[dict[str, Any]]:
+    """Mean and spread of each kind of student."""
+    return [
+        {
+            "student": kind,
+            "mean": f"{statistics.mean(found.values()):.4f}",
+            "standard deviation": f"{statistics.stdev(found.values()):.4f}" if len(found) > 1 else None,
+            "each": ", ".join(f"{loss:.4f}" for loss in found.values()),
+        }
+        for kind, found in kept.results.items()
+        if found
+    ]
 
 
 def main() -> None:
@@ -105,6 +172,7 @@ def main() -> None:
     )
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--kept", type=Path, default=KEPT, help="where losses are kept")
     parser.add_argument("--recipe", default="shakespeare-char-long")
     parser.add_argument("--students", type=int, nargs="+", default=[1, 2, 3], help="their seeds")
     parser.add_argument("--steps", type=int, default=5400, help="of a student")
@@ -112,31 +180,19 @@ def main() -> None:
     options = parser.parse_intermixed_args()
     before = load()
 
-    frozen = chosen(options, options.text)
-    print_table([{"candidate": name, "loss": f"{loss:.4f}"} for name, loss in frozen["losses"].items()])
-    kinds: dict[str, list[str]] = {"network alone": [], "with counts": [COUNTS]}
-    losses: dict[str, list[float]] = {kind: [] for kind in kinds}
-    for seed in options.students:
-        folder = options.out / f"result-{seed}"
-        first = TEACHERS * seed + 1
-        teachers = taught(options, options.text, range(first, first + TEACHERS), folder)
-        for kind, settings in kinds.items():
-            own = folder / f"student-{kind.replace(' ', '-')}"
-            run = student(
-                options, options.text, own, seed, options.steps, [*teachers, *frozen["settings"], *settings]
-            )
-            losses[kind].append(loss_of(run))
-    rows = [
-        {
-            "student": kind,
-            "mean": f"{statistics.mean(found):.4f}",
-            "standard deviation": f"{statistics.stdev(found):.4f}" if len(found) > 1 else None,
-            "each": ", ".join(f"{loss:.4f}" for loss in found),
-        }
-        for kind, found in losses.items()
-    ]
-    print_table(rows)
-    finish({"frozen": frozen, "losses": losses, "rows": rows, "load_before": before})
+    wanted = {"recipe": options.recipe, "steps": options.steps, "overrides": options.overrides}
+    kept = Kept(options.kept, wanted)
+    try:
+        tune(options, options.text, kept)
+        train_students(options, options.text, kept)
+    except Interrupted as error:
+        print(error.what)
+    print_table([{"candidate": name, "loss": f"{loss:.4f}"} for name, loss in kept.tuning.items()])
+    if kept.test is not None:
+        print(f"the best of them, on the tenth that was cut off: {kept.test:.4f}")
+    if rows := rows_of(kept):
+        print_table(rows)
+    finish({"frozen": kept.best if kept.test is not None else None, "rows": rows, "load_before": before})
 
 
 if __name__ == "__main__":
