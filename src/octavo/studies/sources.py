@@ -20,6 +20,9 @@ DECIDING = (
 )
 """Folders and files of the package on which a run's figures rest; not how they are judged or shown."""
 
+APART = ("model/counts.py", "model/first_gate.py", "model/recent.py", "model/recent.c")
+"""Those in there of counting beside the network, which no shipped study has: a change of theirs changes no figure."""
+
 JUDGING = tuple(
     f"studies/{name}.py"
     for name in (
@@ -52,7 +55,7 @@ def code_sha256(parts: tuple[str, ...] = DECIDING) -> str:
         file
         for one in found
         for file in ([one] if one.is_file() else one.rglob("*"))
-        if file.suffix in (".py", ".c")
+        if file.suffix in (".py", ".c") and file.relative_to(package).as_posix() not in APART
     ]
     for file in sorted(files, key=lambda file: file.relative_to(package).as_posix()):
         text = file.read_bytes().replace(b"\r\n", b"\n")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
 import octavo
+from octavo.config import load_recipe
 from octavo.studies.results import study_of, write_study
+from octavo.studies.shipped import study_names
 from octavo.studies.sources import (
     DECIDING,
     JUDGED_BEFORE,
@@ -19,6 +22,7 @@ from octavo.studies.sources import (
     marked,
     stale,
 )
+from octavo.studies.spec import read_study_file
 from octavo.studies.table import summary
 from unit.studies.synthetic import Truth, make
 
@@ -42,6 +46,13 @@ def test_the_hash_is_of_code_that_is_there_and_changes_with_it(
         found.append(code_sha256(("training", "model")))
     code_sha256.cache_clear()
     assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_no_shipped_study_has_what_stands_apart(name: str) -> None:
+    file, _ = read_study_file(name, (), [])
+    tree = json.dumps(file.model_dump(mode="json"))
+    assert "kneser-ney" not in tree and load_recipe(file.baseline).model.counts.kind == "none"
 
 
 def test_a_page_says_what_is_stale_and_nothing_else(tmp_path: Path) -> None:

@@ -1,0 +1,353 @@
+"""The one dial beside others in the same minutes on the same machine: bits per byte of the last twentieth of a text.
+
+    git clone https://github.com/karpathy/nanoGPT
+    python benchmarks/minutes_peers.py --texts a.txt b.txt --minutes 2 --nanogpt nanoGPT --peers PYTHON --out runs.jsonl
+    python benchmarks/minutes_peers.py --out runs.jsonl --table results/minutes_peers.md
+
+All learn from the first nine tenths and are judged by the last twentieth, by their own models.
+
+*octavo*: `octavo train --text TEXT --minutes N`, which keeps the last twentieth out of everything itself.
+*nanoGPT*, unmodified: its README's recipe for a CPU, with as many iterations as go into the minutes; it keeps the best
+by its own estimates, which it makes on the last tenth, so that its figure is flattered if anything.
+*Hugging Face's Trainer*: a GPT-2 of nanoGPT's shape, with its rate and as many steps as go into the minutes (PYTHON is
+one that has transformers and accelerate).
+*n-grams with a cache*: the best Kneser–Ney order, mixed with counts of what has been read of the last twentieth so far;
+order and share are chosen on the twentieth before it.
+
+The steps of the two peers are timed first, which their minutes do not count. What is in the file is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from common import finish, machine, print_table
+from nanogpt_run import RECIPE, STEP, call, prepare, train
+from octavo.model.kneser_ney import KneserNey
+
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+"""Of the cache, that are compared."""
+HIGHEST, CACHED = 10, 5
+"""Orders of counting, and of the cache."""
+PROBE = 150
+"""Steps that a peer is timed for, with those of nanoGPT's warm-up."""
+AROUND = 6.0
+"""Seconds of a peer's minutes in which it begins, evaluates and saves."""
+Row = dict[str, Any]
+
+
+def parts_of(text: str) -> tuple[str, str, str]:
+    """What is learned from, what may be chosen on, what is judged by."""
+    first, second = round(0.9 * len(text)), round(0.95 * len(text))
+    return text[:first], text[first:second], text[second:]
+
+
+def bits_per_byte(nats: float, text: str) -> float:
+    """Of the whole text's nats."""
+    return nats / math.log(2) / len(text.encode())
+
+
+def octavo_in(text: Path, minutes: float) -> Row:
+    """The dial."""
+    with tempfile.TemporaryDirectory(prefix="octavo-minutes-") as folder:
+        began = time.monotonic()
+        command = ["-m", "octavo", "train", "--text", str(text), "--minutes", f"{minutes:g}", "--out"]
+        call([*command, str(Path(folder, "run"))], Path.cwd())
+        seconds = time.monotonic() - began
+        manifest = json.loads(Path(folder, "run", "manifest.json").read_text(encoding="utf-8"))
+    return {"bits": manifest["test_looks"][0]["bits_per_byte"], "seconds": seconds}
+
+
+def nanogpt_in(text: Path, minutes: float, checkout: Path) -> Row:
+    """nanoGPT's recipe, with as many iterations as there is time for."""
+    with tempfile.TemporaryDirectory(prefix="nanogpt-") as folder:
+        copy = Path(folder, "nanoGPT")
+        shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git", "out*"))
+        prepare(copy, text)
+        probed = train(copy, {**RECIPE, "max_iters": PROBE, "lr_decay_iters": PROBE, "eval_interval": 10**6})
+        each = float(np.median([float(ms) for number, _, ms in STEP.findall(probed) if int(number)])) / 1000
+        steps = int((60 * minutes - AROUND) / each)
+        began = time.monotonic()
+        own = {"max_iters": steps, "lr_decay_iters": steps, "eval_interval": max(1, steps // 10)}
+        train(copy, {**RECIPE, **own, "log_interval": 100})
+        seconds = time.monotonic() - began
+        printed = call([__file__, "--measure", str(copy), "--texts", str(text)], copy)
+    judged = parts_of(text.read_text(encoding="utf-8"))[2]
+    nats = json.loads(printed.splitlines()[-1])["nats"]
+    return {"bits": bits_per_byte(nats, judged), "seconds": seconds, "steps": steps}
+
+
+def measured_nanogpt(checkout: Path, text: Path) -> float:
+    """Nats of the last twentieth with nanoGPT's own model, in a process of its own."""
+    import torch
+
+    sys.path.insert(0, str(checkout))
+    from model import GPT, GPTConfig  # nanoGPT's
+
+    saved = torch.load(checkout / "out-shakespeare-char" / "ckpt.pt", map_location="cpu", weights_only=True)
+    model = GPT(GPTConfig(**saved["model_args"])).eval()
+    model.load_state_dict(saved["model"])
+    whole = text.read_text(encoding="utf-8")
+    ids = torch.tensor([sorted(set(whole)).index(character) for character in parts_of(whole)[2]])
+
+    def nats(x: torch.Tensor, y: torch.Tensor) -> float:
+        return model(x, y)[1].item() * y.numel()
+
+    return in_blocks(ids, model.config.block_size, nats)
+
+
+def in_blocks(ids: Any, context: int, nats: Any) -> float:
+    """The nats of ids (N,) in blocks of one context side by side, each but the first scored once."""
+    import torch
+
+    whole = (len(ids) - 1) // context * context
+    x, y = ids[:whole].view(-1, context), ids[1 : whole + 1].view(-1, context)
+    pieces = [*zip(x.split(128), y.split(128), strict=True), (ids[whole:-1][None], ids[whole + 1 :][None])]
+    with torch.no_grad():
+        return sum(nats(x, y) for x, y in pieces if y.numel())
+
+
+def huggingface_in(text: Path, minutes: float, python: str) -> Row:
+    """Its Trainer, in a process and perhaps an interpreter of its own."""
+    spec = json.dumps({"text": str(text), "seconds": 60 * minutes - AROUND})
+    done = subprocess.run(
+        [python, __file__, "--trainer", spec],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": "ignore", "TOKENIZERS_PARALLELISM": "false"},
+    )
+    if done.returncode:
+        sys.exit(f"Hugging Face's Trainer failed:\n{done.stderr[-3000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    judged = parts_of(text.read_text(encoding="utf-8"))[2]
+    return {"bits": bits_per_byte(found.pop("nats"), judged), **found}
+
+
+def trainer(spec: dict[str, Any]) -> dict[str, Any]:
+    """A GPT-2 of nanoGPT's shape under Hugging Face's Trainer, for so many seconds."""
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    whole = Path(spec["text"]).read_text(encoding="utf-8")
+    known = {character: number for number, character in enumerate(sorted(set(whole)))}
+    learned, _, judged = (torch.tensor([known[each] for each in part]) for part in parts_of(whole))
+    context, batch = RECIPE["block_size"], RECIPE["batch_size"]
+    zero = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    shape = {"n_positions": context, "n_embd": RECIPE["n_embd"], "n_layer": RECIPE["n_layer"]}
+    config = GPT2Config(vocab_size=len(known), n_head=RECIPE["n_head"], **shape, **zero)
+
+    class Windows(torch.utils.data.Dataset):  # type: ignore[type-arg]
+        """Windows from random places; labels are the tokens themselves, which the model shifts."""
+
+        def __init__(self, count: int) -> None:
+            self.at = torch.randint(
+                len(learned) - context, (count,), generator=torch.Generator().manual_seed(1)
+            )
+
+        def __len__(self) -> int:
+            return len(self.at)
+
+        def __getitem__(self, index: int) -> dict[str, Any]:
+            window = learned[self.at[index] : self.at[index] + context]
+            return {"input_ids": window, "labels": window}
+
+    def trained(steps: int) -> tuple[Any, float]:
+        torch.manual_seed(1)
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = TrainingArguments(
+                output_dir=folder,
+                per_device_train_batch_size=batch,
+                max_steps=steps,
+                learning_rate=1e-3,
+                warmup_steps=100,
+                save_strategy="no",
+                report_to=[],
+                use_cpu=True,
+                disable_tqdm=True,
+                logging_strategy="no",
+            )
+            model = GPT2LMHeadModel(config)
+            began = time.monotonic()
+            Trainer(model=model, args=arguments, train_dataset=Windows(steps * batch)).train()
+            return model.eval(), time.monotonic() - began
+
+    steps = int(spec["seconds"] / (trained(PROBE)[1] / PROBE))
+    model, seconds = trained(steps)
+
+    def nats(x: torch.Tensor, y: torch.Tensor) -> float:
+        return torch.nn.functional.cross_entropy(
+            model(x).logits.flatten(0, 1), y.flatten(), reduction="sum"
+        ).item()
+
+    return {"nats": in_blocks(judged, context, nats), "seconds": seconds, "steps": steps}
+
+
+class Cache:
+    """Counts of what has been read so far, up to order `CACHED`, interpolated as by Witten and Bell (1991)."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.vocabulary = vocabulary
+        self.read: list[int] = []
+        self.counts: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+
+    def probability(self, token: int) -> float:
+        """Of the next token."""
+        found = 1 / self.vocabulary
+        for order in range(min(CACHED, len(self.read) + 1)):
+            seen = self.counts.get(tuple(self.read[len(self.read) - order :]))
+            if not seen:
+                break
+            total, kinds = seen.total(), len(seen)
+            found = (seen[token] + kinds * found) / (total + kinds)
+        return found
+
+    def take(self, token: int) -> None:
+        """The next token."""
+        for order in range(min(CACHED, len(self.read) + 1)):
+            self.counts[tuple(self.read[len(self.read) - order :])][token] += 1
+        self.read.append(token)
+
+
+def ngrams_of(text: Path) -> Row:
+    """Counting with a cache."""
+    whole, began = text.read_text(encoding="utf-8"), time.monotonic()
+    known = {character: number for number, character in enumerate(sorted(set(whole)))}
+    learned, chosen_on, judged = (
+        np.array([known[each] for each in part], np.int32) for part in parts_of(whole)
+    )
+    size = len(known)
+    orders = KneserNey(learned, vocab_size=size, highest=HIGHEST).losses(chosen_on)
+    order = int(np.argmin(orders)) + 1
+    model = KneserNey(learned, vocab_size=size, highest=order)
+
+    def mixed(tokens: np.ndarray) -> list[float]:
+        counted, cache = model.probabilities(tokens)[order - 1], Cache(size)
+        cached = []
+        for token in tokens.tolist():
+            cached.append(cache.probability(token))
+            cache.take(token)
+        recent = np.array(cached[1:])
+        return [-float(np.log((1 - share) * counted[1:] + share * recent).sum()) for share in SHARES]
+
+    share = int(np.argmin(mixed(chosen_on)))
+    nats = mixed(judged)[share]
+    return {
+        "bits": bits_per_byte(nats, parts_of(whole)[2]),
+        "seconds": time.monotonic() - began,
+        "order": order,
+        "share": SHARES[share],
+    }
+
+
+def table(rows: Sequence[Row]) -> list[Row]:
+    """A line for each text and time."""
+    found = []
+    for text, minutes in sorted({(row["text"], row["minutes"]) for row in rows if row["minutes"]}):
+        bits = {
+            row["who"]: row["bits"]
+            for row in rows
+            if row["text"] == text and row["minutes"] in (minutes, None)
+        }
+        found.append(
+            {"text": text, "minutes": minutes} | {who: f"{bits[who]:.3f}" for who in WHO if who in bits}
+        )
+    return found
+
+
+WHO = ("octavo", "n-grams with a cache", "Hugging Face's Trainer", "nanoGPT")
+
+
+def main() -> None:
+    """What is missing, or the table; a JSON line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--texts", type=Path, nargs="+", default=[])
+    parser.add_argument("--minutes", type=float, nargs="+", default=[2.0])
+    parser.add_argument("--nanogpt", type=Path, help="a checkout of nanoGPT; it is not changed")
+    parser.add_argument("--peers", default=sys.executable, help="a Python with transformers and accelerate")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, help="write the page of what is there")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--trainer", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        print(json.dumps({"nats": measured_nanogpt(given.measure, given.texts[0])}))
+        return
+    if given.trainer:
+        print(json.dumps(trainer(json.loads(given.trainer))))
+        return
+    if given.out is None or (given.texts and given.nanogpt is None):
+        parser.error("--out is needed, and --nanogpt with --texts")
+    lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
+    rows: list[Row] = [json.loads(line) for line in lines]
+    there = {(row["text"], row["minutes"], row["who"]) for row in rows}
+    here = machine()
+    for text in (path.resolve() for path in given.texts):
+        wanted: list[tuple[float | None, str, Any]] = [(None, WHO[1], lambda text=text: ngrams_of(text))]
+        for minutes in given.minutes:
+            wanted += [
+                (minutes, WHO[0], lambda text=text, minutes=minutes: octavo_in(text, minutes)),
+                (
+                    minutes,
+                    WHO[2],
+                    lambda text=text, minutes=minutes: huggingface_in(text, minutes, given.peers),
+                ),
+                (
+                    minutes,
+                    WHO[3],
+                    lambda text=text, minutes=minutes: nanogpt_in(text, minutes, given.nanogpt.resolve()),
+                ),
+            ]
+        for minutes, who, run in wanted:
+            if (text.stem, minutes, who) in there:
+                continue
+            row = {
+                "text": text.stem,
+                "minutes": minutes,
+                "who": who,
+                "processor": here["processor"],
+                "torch": here["torch"],
+            }
+            row |= run()
+            rows.append(row)
+            with given.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            print(row, file=sys.stderr, flush=True)
+    found = table(rows)
+    if found:
+        print_table(found)
+        if given.table:
+            given.table.write_text(page(found, rows), encoding="utf-8")
+    finish({"machine": here, "rows": found})
+
+
+def page(found: Sequence[Row], rows: Sequence[Row]) -> str:
+    """The page of results."""
+    heads = ["text", "minutes", *WHO]
+    body = "\n".join("| " + " | ".join(str(line.get(head, "–")) for head in heads) + " |" for line in found)
+    processors = ", ".join(dict.fromkeys(f"{row['processor']}, torch {row['torch']}" for row in rows))
+    return (
+        f"# The dial beside others in the same minutes\n\n{__doc__ or ''}\n"
+        f"Two cores of {processors}; one run each, bits per byte.\n\n"
+        f"| {' | '.join(heads)} |\n|{' --- |' * 2}{' ---: |' * len(WHO)}\n{body}\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
