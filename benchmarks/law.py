@@ -1,11 +1,13 @@
 """The runs that the law of `octavo train --minutes` is fitted on, and the fit.
 
     python benchmarks/law.py run --texts FOLDER --out runs.jsonl [--plan small] [--only NAME] [--device cuda]
+    python benchmarks/law.py run --texts FOLDER --out runs.jsonl --like earlier.jsonl [--only NAME]
     python benchmarks/law.py fit --runs runs.jsonl
     python benchmarks/law.py pilots --runs runs.jsonl
 
 `run` trains the family's sizes on the beginnings of each text in FOLDER for as many steps as a plan says, in one
-process and one thread, and adds a line a run to the file; what is there already is not trained again. `pilots` says
+process and one thread, and adds a line a run to the file; what is there already is not trained again. With `--like`
+it takes the runs of a file anew, for when the family has changed. `pilots` says
 what the law would gain by short runs of the same text.
 """
 
@@ -26,6 +28,7 @@ import torch
 
 from common import finish, print_table
 from octavo.auto.choose import parameters_of
+from octavo.auto.facts import counting
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
 from octavo.auto.law import NAMES, POINT, as_plain, shares, shipped_law, slopes
 from octavo.config import check
@@ -70,13 +73,11 @@ def dataset_of(path: Path, length: int, way: str, folder: Path) -> Any:
 
 
 def ngram(dataset: Any) -> float:
-    """Bits per byte of the best n-gram on the validation split."""
-    train, validation = dataset.train.tokens, dataset.validation
+    """Bits per byte of counting on the validation split."""
+    train, tokens = np.asarray(dataset.train.tokens), np.asarray(dataset.validation.tokens)
     order = best_order(train, vocab_size=dataset.tokenizer.vocab_size, highest=HIGHEST)
-    losses = KneserNey(train, vocab_size=dataset.tokenizer.vocab_size, highest=order).losses(
-        validation.tokens
-    )
-    return float(losses[order - 1]) * (len(validation.tokens) - 1) / validation.bytes / 0.6931471805599453
+    model = KneserNey(train, vocab_size=dataset.tokenizer.vocab_size, highest=order)
+    return float(counting(model, tokens, np.arange(1, len(tokens))).sum()) / dataset.validation.bytes
 
 
 def one(
@@ -136,8 +137,57 @@ def one(
     }
 
 
+def run_like(given: argparse.Namespace) -> None:
+    """The runs of a file, as far as they are missing."""
+    done = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.is_file() else []
+    named = ("text", "length", "read_as", "width", "steps", "seed")
+    there = {tuple(row[name] for name in named) for row in done}
+    wanted = [json.loads(line) for line in given.like.read_text().splitlines()]
+    wanted = [row for row in wanted if tuple(row[name] for name in named) not in there]
+    with tempfile.TemporaryDirectory(prefix="octavo-law-") as folder:
+        for text, length, way in sorted({(row["text"], row["length"], row["read_as"]) for row in wanted}):
+            if given.only and text not in given.only:
+                continue
+            here = [
+                row for row in wanted if (row["text"], row["length"], row["read_as"]) == (text, length, way)
+            ]
+            path = next(path for path in given.texts.iterdir() if path.stem == text)
+            part, dataset = dataset_of(path, length, way, Path(folder))
+            best = ngram(dataset)
+            for row in here:
+                size = next(size for size in SIZES if size.width == row["width"])
+                found = one(
+                    part,
+                    dataset,
+                    size,
+                    steps=row["steps"],
+                    way=way,
+                    device=given.device,
+                    seed=row["seed"],
+                )
+                add({"text": text, "length": length, "ngram": best, **found}, given.out)
+
+
+def add(row: Row, out: Path) -> None:
+    """Keep a run."""
+    with out.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(
+        f"{row['text']} {row['length']:,} ({row['read_as']}): width {row['width']}, {row['steps']} steps, "
+        f"{row['tokens'] / row['train_tokens']:.2f} passes, {row['bits_per_byte']:.4f} "
+        f"(counting {row['ngram']:.4f}), {row['cpu_seconds']} s",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 def run(given: argparse.Namespace) -> None:
     """All runs that are missing."""
+    if given.like:
+        torch.set_num_threads(1)
+        keep_memory()
+        run_like(given)
+        return
     done = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.is_file() else []
     named = ("text", "length", "read_as", "width", "steps", "seed")
     there = {tuple(row[name] for name in named) for row in done}
@@ -169,16 +219,7 @@ def run(given: argparse.Namespace) -> None:
                         device=given.device,
                         seed=given.seed,
                     )
-                    row = {"text": path.stem, "length": length, "ngram": best, **row}
-                    with given.out.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                    print(
-                        f"{path.stem} {length:,} ({given.read_as}): width {size.width}, {steps} steps, "
-                        f"{row['tokens'] / row['train_tokens']:.2f} passes, {row['bits_per_byte']:.4f} "
-                        f"(n-gram {best:.4f}), {row['cpu_seconds']} s",
-                        file=sys.stderr,
-                        flush=True,
-                    )
+                    add({"text": path.stem, "length": length, "ngram": best, **row}, given.out)
 
 
 START = {
@@ -331,6 +372,7 @@ def main() -> None:
     runs = verbs.add_parser("run")
     runs.add_argument("--texts", type=Path, required=True)
     runs.add_argument("--out", type=Path, required=True)
+    runs.add_argument("--like", type=Path, help="the same runs as in this file")
     runs.add_argument("--plan", choices=PLANS, default="small")
     runs.add_argument("--read-as", choices=WAYS, default="bytes")
     runs.add_argument("--only", nargs="*")

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
+from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, recipe_of
 from octavo.config import override_key, override_words
 from octavo.dataset import Dataset
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.ground.console import Console
+from octavo.model.first_gate import best_weights
 from octavo.model.kneser_ney import KneserNey, best_order
+from octavo.model.recent import Texts
 from octavo.runs.data import Paths, build_dataset
 from octavo.runs.settings import resolve
 
@@ -28,6 +30,8 @@ LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
 PARTS, COMPARED = 8, 1_000_000
 """Pieces of each half of the training text that are compared with each other, and tokens of both halves at most."""
+JUDGED = 200_000
+"""Tokens at most that counting is judged by."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class TextFacts:
         duplicates: documents that stood there before, and were left out.
         train_tokens, validation_tokens, test_tokens, vocabulary: of this tokenizer.
         train_bytes, validation_bytes: UTF-8.
-        ngram: bits per byte of the best n-gram on the validation split.
+        ngram: bits per byte of counting on the validation split: the best n-gram with what the text has said so far.
         order: of that n-gram.
         spread: standard deviation of the difference in difficulty between two held-out splits of this size, in bits per
             byte.
@@ -115,7 +119,8 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     counted, size = np.asarray(train.tokens[-LIMIT:]), dataset.tokenizer.vocab_size
     order = best_order(counted, vocab_size=size, highest=HIGHEST)
     model = KneserNey(counted, vocab_size=size, highest=order)
-    bits_a_token = float(model.losses(validation.tokens)[order - 1]) / math.log(2)
+    tokens = np.asarray(validation.tokens)
+    bits_a_token = float(counting(model, tokens, spaced(1, len(tokens), JUDGED)).mean())
     tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
     splits = (train, validation, *([dataset.test] if dataset.test else []))
     return TextFacts(
@@ -134,6 +139,20 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     )
 
 
+def counting(model: KneserNey, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """(n,) bits of the tokens at some places (n,) of a text (N,): the n-gram model's, mixed with what the text has said
+    so far by the share that is best for them all."""
+    spans = np.stack((np.zeros_like(places), np.maximum(0, places - RECENT), places), axis=1)
+    said = Texts(tokens[None], spans, vocab_size=model.vocab_size).probabilities(tokens[places])
+    both = np.stack((model.probabilities(tokens)[-1][places], said), axis=1)
+    return -np.log2(both @ best_weights(both))
+
+
+def spaced(first: int, end: int, most: int) -> np.ndarray:
+    """Places from `first` on before `end`, all or so many of them, evenly."""
+    return np.unique(np.linspace(first, end - 1, min(most, end - first)).astype(np.int64))
+
+
 def difference(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) -> float:
     """The standard deviation of the difference in difficulty between two pieces of so many tokens, in bits per token.
 
@@ -147,8 +166,10 @@ def difference(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) 
         if not pieces or length < 2 or not len(other):
             continue
         model = KneserNey(other, vocab_size=vocab_size, highest=order)
-        chosen = np.unique(np.linspace(0, len(pieces) - 1, PARTS).astype(int))
-        found += [float(model.losses(pieces[number])[-1]) / math.log(2) for number in chosen]
+        places = spaced(1, length, JUDGED // (2 * PARTS))
+        found += [
+            float(counting(model, pieces[number], places).mean()) for number in spaced(0, len(pieces), PARTS)
+        ]
     # Quartiles, for a title page is no outlier worth counting.
     low, high = np.percentile(found, (25, 75)) if found else (0.0, 0.0)
     return math.sqrt(2) * float(high - low) / QUARTILES

@@ -44,6 +44,9 @@ PAIRS: Mapping[str, Any] = {"kind": "bpe", "size": 8192, "min_frequency": 50}
 learned, so that a longer text has a larger vocabulary."""
 
 
+RECENT = 2000
+"""Tokens of the text so far that are counted beside the network."""
+
 EVALUATIONS, EVALUATED = 10, 100_000
 """How often a run looks at its validation split, and at how many tokens of it at most."""
 
@@ -87,7 +90,7 @@ def recipe_of(
             "feed_forward": {"kind": "relu2", "bias": False},
             "output_bias": False,
             "dropout": dropout,
-            "counts": "kneser-ney",
+            "counts": {"kind": "kneser-ney", "recent": RECENT},
             "initialization": {"kind": "zero_output", "embedding_std": 0.1},
         },
         "training": {

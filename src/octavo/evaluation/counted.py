@@ -35,11 +35,13 @@ class Credit:
         weights: (N, K + 1) the gate's, the network's first.
         probabilities: (N, K + 1) of the token, by the network and by each order.
         tokens: (N,) their ids.
+        recent: whether the last column, (N, K + 2) then, is of what the text has said so far.
     """
 
     weights: np.ndarray
     probabilities: np.ndarray
     tokens: np.ndarray
+    recent: bool = False
 
     @property
     def network(self) -> np.ndarray:
@@ -62,6 +64,7 @@ class Credit:
         wins = self.counting > self.network
         first = self.probabilities.argmax(axis=1)
         columns = range(self.weights.shape[1])
+        last = columns[-1] if self.recent else None
         decoder = tokenizer.decoder()
         pieces = [decoder.push(token) for token in self.tokens[:SHOWN].tolist()]
         lead = np.log(self.counting[:SHOWN] / self.network[:SHOWN])
@@ -74,7 +77,7 @@ class Credit:
             "counting_loss": _nats(self.counting),
             "sides": [
                 {
-                    "order": column,
+                    "order": None if column == last else column,
                     "trust": float(self.weights[:, column].mean()),
                     "loss": _nats(self.probabilities[:, column]),
                     "best": float((first == column).mean()),
@@ -128,7 +131,8 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
         return None
     order = np.argsort(np.concatenate(places), kind="stable")
     weights, probabilities = (np.concatenate(side)[order] for side in zip(*found, strict=True))
-    return Credit(weights, np.maximum(probabilities, LEAST), np.concatenate(ids)[order])
+    recent = counts.recent is not None
+    return Credit(weights, np.maximum(probabilities, LEAST), np.concatenate(ids)[order], recent)
 
 
 @contextmanager

@@ -12,9 +12,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Side(Record):
-    """The network (order 0), or an order of the n-grams."""
+    """The network (order 0), an order of the n-grams, or what the text has said so far (no order)."""
 
-    order: Count
+    order: Count | None
     trust: Share
     loss: Number
     best: Share

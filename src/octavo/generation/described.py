@@ -20,6 +20,7 @@ from octavo.model.native import Floats
 from octavo.model.ngrams import HashedNGrams, NGrams
 from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions
+from octavo.model.recent import Recent
 
 NORMS: dict[type[nn.Module], int] = {nn.Identity: 0, nn.LayerNorm: 1, RootMeanSquareNorm: 2}
 KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")  # as decode.c numbers them
@@ -111,6 +112,7 @@ _PLACES: dict[str, tuple[type[nn.Module], ...]] = {
     "counts.from_state": (nn.Linear,),
     "counts.from_known": (nn.Linear,),
     "counts.out": (nn.Linear,),
+    "counts.recent": (Recent,),
 }
 """What may stand where; nothing else may stand anywhere."""
 

@@ -19,8 +19,10 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
+from octavo.generation.said import Said
 from octavo.generation.sampling import Window, kept
 from octavo.model.kind import LanguageModel
+from octavo.model.recent import recent_apart
 
 Precision = Literal["float32", "bfloat16", "int8"]
 """Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
@@ -45,6 +47,7 @@ class Decoder(ABC):
         self.keep = kept(self.context, window)
         self.text = np.zeros((slots, self.context), dtype=np.int32)
         self._lengths = [0] * slots  # how much of each row counts
+        self._said = Said.of(model, slots)
 
     def feed(self, new: Mapping[int, Sequence[int]]) -> Tensor:
         """Read `new[slot]` into each slot, after what it holds. Returns the logits (n, V) that follow, in that order.
@@ -62,12 +65,21 @@ class Decoder(ABC):
                     raise IndexError(f"token {token} is beyond the vocabulary of {self.vocabulary}")
         if not all(map(len, new.values())):
             raise ValueError("there is nothing to read into some slots")
-        return self.read([self._take(slot, ids) for slot, ids in new.items()])
+        spans = [self._take(slot, ids) for slot, ids in new.items()]
+        if self._said is None:
+            return self.read(spans)
+        for slot, ids in new.items():
+            self._said.take(slot, ids)
+        with recent_apart():
+            logs = self.read(spans)
+        return self._said.mix(logs, list(new))
 
     def free(self, slot: int) -> None:
         """Forget what a slot holds; what is fed into it next begins a stream."""
         self._check(slot)
         self._lengths[slot] = 0
+        if self._said is not None:
+            self._said.free(slot)
 
     def copy(self, source: int, to: Sequence[int]) -> None:
         """Let the slots `to` hold what `source` holds, as if they had read it themselves."""
@@ -79,6 +91,8 @@ class Decoder(ABC):
         self.text[others, :length] = self.text[source, :length]
         for slot in others:
             self._lengths[slot] = length
+        if self._said is not None:
+            self._said.copy(source, others)
         self.share(source, others, length)
 
     def held(self, slot: int) -> list[int]:

@@ -4,6 +4,7 @@ The network learns alone. A gate weighs its prediction and those of all orders o
 the network's last state and from how often each context was seen. It has to learn from text that is new to both: where
 counts or network know the text, the gate would learn to trust what has merely been seen. So a small part of the
 training text is held out from both, and the gate learns there. When training is over, all of the text is counted.
+What a text itself has said so far may be counted too: see `model.recent`.
 
 Sources: Chen and Goodman 1999 (Kneser–Ney); Khandelwal et al. 2020 and Liu et al. 2024 (mixing in probability).
 B batch, T positions, C width, V vocabulary, K orders, H hidden units of the gate.
@@ -23,11 +24,14 @@ from torch.autograd.function import once_differentiable
 from octavo.config.parts import PartConfig, register
 from octavo.errors import CorpusError
 from octavo.model.counting import MOST_HIDDEN, Table, Tables, table_bytes
-from octavo.model.first_gate import HeldOut, best_weights, fit
+from octavo.model.first_gate import HeldOut, best_weights, fit, fit_recent
 from octavo.model.kneser_ney import KneserNey, kinds
+from octavo.model.recent import Recent, is_apart
 
 NETWORK = 0.02
 """The network's share before the gate has learned."""
+MOST_RECENT = 100_000
+"""Tokens of the text so far that can be asked for."""
 
 
 class Counts(nn.Module):
@@ -62,7 +66,8 @@ class Counts(nn.Module):
 
 
 class Sides(NamedTuple):
-    """What went into the predictions of N tokens, (N, K + 1) each: the network first, then the orders."""
+    """What went into the predictions of N tokens, (N, K + 1) each: the network first, then the orders; after them what
+    the text has said so far, if that is counted."""
 
     weights: Tensor
     """The gate's."""
@@ -71,7 +76,7 @@ class Sides(NamedTuple):
 
 
 class KneserNeyCounts(Counts):
-    """Interpolated modified Kneser–Ney of all orders, and the gate.
+    """Interpolated modified Kneser–Ney of all orders, and the gate; with `recent`, what a text has said so far.
 
     Its predictions are logarithms of probabilities, which are logits that add up to one. They bring no gradient to the
     network. While it trains (`train()`), what was held out is not counted.
@@ -80,9 +85,10 @@ class KneserNeyCounts(Counts):
         gate_tokens: of the training text, held out for the gate to learn from.
     """
 
-    def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int) -> None:
+    def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int, recent: int = 0) -> None:
         super().__init__()
         self.orders, self.vocab_size, self.before = orders, vocab_size, orders - 1
+        self.recent = Recent(most=recent, vocab_size=vocab_size) if recent else None
         self.from_state = nn.Linear(width, hidden, bias=False)
         self.from_known = nn.Linear(2 * orders, hidden)
         self.out = nn.Linear(hidden, orders + 1)
@@ -111,8 +117,11 @@ class KneserNeyCounts(Counts):
             self._learned = tables_of(counted)
             found = HeldOut.of(self._learned, tokens, held_out)
             self.gate_tokens = int(held_out.sum())
-        if not learned:
-            self._start(found)
+        if learned:
+            return
+        self._start(found)
+        if self.recent is not None:
+            fit_recent(self.recent, tokens, self.orders)
 
     @torch.no_grad()
     def _start(self, held_out: HeldOut | None) -> None:
@@ -160,11 +169,14 @@ class KneserNeyCounts(Counts):
         if not len(rows):  # of several processes, each has a gradient for every weight
             return logits + 0 * sum(weight.sum() for weight in self.parameters())
         here = rows.to(logits.device)
-        chosen = (None if each is None else each[here] for each in (earlier, segments))
+        chosen = [None if each is None else each[here] for each in (earlier, segments)]
         places = self._places(tables, tokens[here], *chosen)
         with torch.autocast(logits.device.type, enabled=False):
             network, weights = self._weighed(tables, places, logits[here], x[here])
-            mixed = _Mixture.apply(weights, network, places, tables).log()
+            mixed = _Mixture.apply(weights, network, places, tables)
+            if self.recent is not None and not self.training and not is_apart():
+                mixed = self.recent(mixed, self.recent.texts(tokens[here], *chosen))
+            mixed = mixed.log()
         if alone is None:
             return mixed.view(logits.shape)
         return logits.float().index_copy(0, here, mixed.view(len(rows), *logits.shape[1:]))
@@ -187,9 +199,15 @@ class KneserNeyCounts(Counts):
             return None
         places = self._places(tables, tokens, earlier, segments)
         network, weights = self._weighed(tables, places, logits, x)
-        own = network.gather(1, targets.reshape(-1, 1)).cpu()
-        orders = torch.from_numpy(tables.probabilities(places, targets.flatten().cpu().numpy()))
-        return Sides(weights.cpu(), torch.cat((own, orders), dim=1))
+        asked = targets.flatten().cpu().numpy()
+        found = [network.gather(1, targets.reshape(-1, 1)).cpu()]
+        found.append(torch.from_numpy(tables.probabilities(places, asked)))
+        if self.recent is not None:
+            texts = self.recent.texts(tokens, earlier, segments)
+            share = self.recent.shares(texts)[:, None].to(weights)
+            weights = torch.cat((weights * (1 - share), share), dim=1)
+            found.append(torch.from_numpy(texts.probabilities(asked))[:, None])
+        return Sides(weights.cpu(), torch.cat(found, dim=1))
 
     def _weighed(
         self, tables: Tables, places: np.ndarray, logits: Tensor, x: Tensor
@@ -213,6 +231,7 @@ class KneserNeyCounts(Counts):
         """(N, K) contexts."""
         before, fresh = 0, None
         if earlier is not None:
+            earlier = earlier[:, -self.before :]
             before, tokens = earlier.size(1), torch.cat((earlier, tokens), dim=1)
         if segments is not None:
             fresh = nn.functional.pad(segments[:, 1:] != segments[:, :-1], (1, 0), value=True).cpu().numpy()
@@ -316,11 +335,13 @@ class KneserNeyCountsConfig(CountsConfig):
     """Hidden units of the gate."""
     share: float = Field(0.04, gt=0, lt=0.5)
     """Share of the training text, and of each batch, that the gate learns from and the network does not."""
+    recent: int = Field(0, ge=0, le=MOST_RECENT)
+    """Tokens of the text so far that are counted too, beyond the context as well, such as 2000; 0: none."""
 
     @property
     def before(self) -> int:
         """See the base class."""
-        return self.orders - 1
+        return max(self.orders - 1, self.recent)
 
     @property
     def held_out(self) -> float:
@@ -337,4 +358,6 @@ class KneserNeyCountsConfig(CountsConfig):
 
     def build(self, *, width: int, vocab_size: int) -> Counts:
         """The module."""
-        return KneserNeyCounts(orders=self.orders, hidden=self.hidden, width=width, vocab_size=vocab_size)
+        return KneserNeyCounts(
+            orders=self.orders, hidden=self.hidden, width=width, vocab_size=vocab_size, recent=self.recent
+        )

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from octavo.model.counting import Tables
+from octavo.model.kneser_ney import KneserNey
+from octavo.model.recent import Recent, Texts, gated
 
 ROUNDS = 60
 """Of expectation–maximization."""
@@ -20,6 +22,8 @@ STEPS, RATE, BETAS = 100, 0.01, (0.9, 0.95)
 """Of Adam; the rate falls to zero. So few that a short text is not learned by heart."""
 MOST = 8192
 """Held-out tokens that are looked at."""
+TAIL, MOST_TAIL = 5, 80_000
+"""One part of so many at the end of a text, and tokens at most, are read as if they were new."""
 LEVEL = 0.1
 """How hard the orders' weights are held at what they have in all, so that the network keeps its share."""
 
@@ -80,6 +84,35 @@ def fit(held_out: HeldOut, from_state: nn.Linear, from_known: nn.Linear, out: nn
         from_known.weight[:, heard:] = 0
         for place, value in zip(given, values, strict=True):
             place.copy_(value)
+
+
+@torch.enable_grad()
+def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
+    """Let the gate of what a text has said so far learn on the end of a text (M,), beside n-grams of what stands before
+    it, as it will be with a text that goes on: what is held out in the middle is known from around."""
+    new = min(len(tokens) // TAIL, MOST_TAIL)
+    if new < 2:
+        return
+    before, tail = tokens[-TAIL * new : -new], np.ascontiguousarray(tokens[-new:])
+    counted = KneserNey(before, vocab_size=recent.vocab_size, highest=orders).probabilities(tail)[-1]
+    places = np.linspace(1, new - 1, min(MOST, new - 1)).astype(np.int64)
+    spans = np.stack((np.zeros_like(places), np.maximum(0, places - recent.most), places), axis=1)
+    texts = Texts(tail[None], spans, vocab_size=recent.vocab_size)
+    counted, said = counted[places], texts.probabilities(tail[places])
+    share = float(best_weights(np.stack((counted, said), axis=1))[1])
+    share = min(max(share, 1e-3), 1 - 1e-3)
+    recent.start(share)
+    known, p, q = (torch.from_numpy(each).to(recent.into) for each in (texts.known(), counted, said))
+    values = [each.detach().clone().requires_grad_() for each in (recent.into, recent.onto)]
+
+    def loss() -> Tensor:
+        shares = gated(known, *values)
+        return -((1 - shares) * p + shares * q).log().mean()
+
+    adam(values, loss)
+    with torch.no_grad():
+        recent.into.copy_(values[0])
+        recent.onto.copy_(values[1])
 
 
 def adam(values: list[Tensor], loss: Callable[[], Tensor]) -> None:

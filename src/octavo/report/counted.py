@@ -39,10 +39,10 @@ def of_counted(evaluation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def side(one: Mapping[str, Any]) -> Side:
-    """A row: the network, or an order."""
+    """A row: the network, an order, or what the text has said so far."""
     order = one["order"]
-    name = f"{order}-grams" if order else "the network"
-    return Side(name, one["trust"], one["loss"], one["best"], network=not order)
+    name = "the text so far" if order is None else f"{order}-grams" if order else "the network"
+    return Side(name, one["trust"], one["loss"], one["best"], network=order == 0)
 
 
 def piece(text: str, lead: float) -> Piece:

@@ -1,0 +1,191 @@
+"""What a text has said so far: counted by hand, by numpy and by the kernel; the gate, and where it learns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from octavo.model import recent
+from octavo.model.build import build_model
+from octavo.model.counts import KneserNeyCounts
+from octavo.model.first_gate import fit_recent
+from octavo.model.gpt import GPT
+from octavo.model.gpt_config import GPTConfig
+from octavo.model.recent import LONGEST, SHARE, Recent, Texts, recent_apart
+from unit.model import preferences
+
+V, T, MOST = 5, 12, 20
+
+
+def by_hand(tokens: Sequence[int]) -> np.ndarray:
+    """(V,) the interpolated estimate of what comes next, from counts in dictionaries."""
+    found = np.full(V, 1 / V)
+    for order in range(LONGEST + 1):
+        last = tuple(tokens[len(tokens) - order :])
+        followed = Counter(
+            tokens[end] for end in range(order, len(tokens)) if tuple(tokens[end - order : end]) == last
+        )
+        if len(last) < order or not followed:
+            break
+        counts = np.array([followed[token] for token in range(V)])
+        found = (counts + len(followed) * found) / (counts.sum() + len(followed))
+    return found
+
+
+def spans_of(lengths: Sequence[tuple[int, int]]) -> np.ndarray:
+    return np.array([(0, begin, end) for begin, end in lengths], np.int32)
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+@given(
+    tokens=st.lists(st.integers(0, V - 1), min_size=1, max_size=60),
+    ends=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=5),
+)
+@settings(max_examples=60)
+def test_it_is_what_counting_by_hand_gives(
+    kernel: bool, tokens: list[int], ends: list[tuple[int, int]]
+) -> None:
+    lengths = [(min(a, b) % len(tokens), max(a, b, 1) % (len(tokens) + 1)) for a, b in ends]
+    lengths = [(min(pair), max(pair)) for pair in lengths]
+    texts = Texts(np.array([tokens]), spans_of(lengths), vocab_size=V)
+    expected = np.stack([by_hand(tokens[begin:end]) for begin, end in lengths])
+    with pytest.MonkeyPatch.context() as patch:
+        if not kernel:
+            patch.setattr(recent, "compiled", lambda: None)
+        p = np.zeros((len(lengths), V), np.float32)
+        texts.mix(np.ones(len(lengths), np.float32), p)
+        np.testing.assert_allclose(p, expected, atol=1e-6)
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+        asked = np.arange(len(lengths)) % V
+        np.testing.assert_allclose(
+            texts.probabilities(asked), expected[np.arange(len(asked)), asked], atol=1e-6
+        )
+
+
+@pytest.mark.skipif(recent.compiled() is None, reason="no C compiler here")
+def test_the_kernel_knows_what_numpy_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    text = random.integers(0, V, (3, 200))
+    ends = random.integers(0, 201, 50)
+    spans = np.stack((random.integers(0, 3, 50), np.maximum(0, ends - 90), ends), axis=1)
+    texts = Texts(text, spans, vocab_size=V)
+    mine = texts.known()
+    monkeypatch.setattr(recent, "compiled", lambda: None)
+    np.testing.assert_allclose(mine, texts.known(), atol=1e-6)
+    assert (mine[:, : LONGEST + 1].sum(axis=1) == 1).all()
+
+
+def test_a_span_begins_where_a_text_does() -> None:
+    tokens = np.arange(8).reshape(2, 4) % V
+    earlier = np.array([[-1, -1, 1], [2, 3, 4]])
+    assert Texts.of(tokens, earlier, None, most=5, vocab_size=V).spans.tolist() == [
+        *([0, 2, 4], [0, 2, 5], [0, 2, 6], [0, 2, 7]),
+        *([1, 0, 4], [1, 0, 5], [1, 1, 6], [1, 2, 7]),
+    ]
+    segments = np.array([[0, 0, 1, 1], [3, 3, 3, 4]])
+    assert Texts.of(tokens, None, segments, most=5, vocab_size=V).spans.tolist() == [
+        *([0, 0, 1], [0, 0, 2], [0, 2, 3], [0, 2, 4]),
+        *([1, 0, 1], [1, 0, 2], [1, 0, 3], [1, 3, 4]),
+    ]
+
+
+def model(*, held_out: bool = True) -> GPT:
+    counts = {"kind": "kneser-ney", "orders": 3, "hidden": 4, "recent": MOST}
+    config = {"layers": 1, "width": 8, "heads": 2, "context": T, "counts": counts}
+    found = build_model(GPTConfig.model_validate(config), vocab_size=V, seed=1)
+    tokens = preferences.text(600, 0, vocabulary=V, evenly=0.4)
+    apart = np.zeros(600, bool)
+    apart[200:300] = True
+    found.take_text(tokens, apart if held_out else None)
+    return found
+
+
+def counts_of(found: GPT) -> tuple[KneserNeyCounts, Recent]:
+    counts = found.counts
+    assert isinstance(counts, KneserNeyCounts) and isinstance(counts.recent, Recent)
+    return counts, counts.recent
+
+
+def test_a_text_that_repeats_itself_is_predicted_better_with_what_it_said() -> None:
+    found = model().eval()
+    once = torch.from_numpy(np.random.default_rng(3).integers(0, V, T))
+    earlier, tokens = once[None], once[None]
+    with torch.no_grad():
+        logs = found(tokens, earlier=earlier)[0, :-1]
+        with recent_apart():
+            plain = found(tokens, earlier=earlier)[0, :-1]
+    assert torch.allclose(logs.exp().sum(dim=-1), torch.ones(T - 1), atol=1e-5)
+    assert F.cross_entropy(logs[4:], once[5:]) < F.cross_entropy(plain[4:], once[5:])
+    assert found.counts.before == 2  # what a cache holds: as n-grams need
+
+
+def test_while_it_trains_nothing_is_mixed_in() -> None:
+    found = model().train()
+    tokens = torch.from_numpy(preferences.text(2 * T, 5, vocabulary=V, evenly=0.4)).view(2, T).long()
+    with recent_apart():
+        plain = found(tokens)
+    assert torch.equal(found(tokens), plain)
+    with recent_apart():
+        plain = found.eval()(tokens)
+    assert not torch.equal(found(tokens), plain)
+    _, gate = counts_of(found)
+    assert not list(gate.parameters()), "so it has nothing to learn"
+
+
+def test_its_gate_learns_from_the_end_of_the_text() -> None:
+    """Of two texts of random letters, one says every piece twice."""
+    random = np.random.default_rng(0)
+    pieces = random.integers(0, V, (60, 1, 25))
+    shares = []
+    for text in (pieces.repeat(2, axis=1).ravel(), random.integers(0, V, 3000)):
+        gate = Recent(most=100, vocab_size=V)
+        fit_recent(gate, text, 4)
+        again = text[-50:]  # a piece, and again
+        texts = Texts(again[None], spans_of([(0, 20), (0, 45)]), vocab_size=V)
+        shares.append(gate.shares(texts).tolist())
+    (new, said), (_, by_chance) = shares
+    assert said > 0.8 > 0.3 > new and said > by_chance
+    untouched = Recent(most=100, vocab_size=V)
+    fit_recent(untouched, pieces.ravel()[:6], 4)  # too short to tell anything
+    assert untouched.shares(texts).tolist() == pytest.approx([SHARE, SHARE])
+
+
+def test_models_are_made_without_memory_too() -> None:
+    with torch.device("meta"):
+        assert Recent(most=MOST, vocab_size=V).into.device.type == "meta"
+
+
+def test_the_sides_add_up_to_what_is_predicted() -> None:
+    found = model().eval()
+    counts, _ = counts_of(found)
+    tokens = torch.from_numpy(preferences.text(T, 6, vocabulary=V, evenly=0.4)).long()[None]
+    x = torch.randn(1, T, 8)
+    logits = torch.randn(1, T, V)
+    with torch.no_grad():
+        sides = counts.sides(logits, x, tokens, targets=tokens)
+        logs = counts(logits, x, tokens)[0]
+    assert sides is not None and sides.weights.shape == (T, 3 + 2)
+    together = (sides.weights * sides.probabilities).sum(dim=1)
+    torch.testing.assert_close(together, logs.exp().gather(1, tokens[0][:, None])[:, 0], rtol=1e-4, atol=1e-6)
+
+
+def test_its_numbers_are_counted() -> None:
+    found = model()
+    config = GPTConfig.model_validate(
+        {
+            "layers": 1,
+            "width": 8,
+            "heads": 2,
+            "context": T,
+            "counts": {"kind": "kneser-ney", "orders": 3, "hidden": 4, "recent": MOST},
+        }
+    )
+    assert config.parameters(vocab_size=V) == sum(weight.numel() for weight in found.parameters())
+    assert config.before == MOST
