@@ -49,9 +49,14 @@ SWITCHES: dict[str, dict[str, object]] = {
     "embedding norm": {"embedding_norm": True},
     "n-grams": {"ngrams": {"kind": "hashed", "longest": 3, "buckets": 7}},
     "counts": {"counts": {"kind": "kneser-ney", "orders": 4, "hidden": 3}},
+    "what was said": {"counts": {"kind": "kneser-ney", "orders": 3, "hidden": 3, "recent": 6}},
     "half turned": {"positions": {"kind": "rotary", "share": 0.5}},
 }
-IMPOSSIBLE = [{"no projection", "free head width"}, {"no projection", "uneven width"}]
+IMPOSSIBLE = [
+    {"no projection", "free head width"},
+    {"no projection", "uneven width"},
+    {"counts", "what was said"},
+]
 
 
 def architectures(positions: str, norm: str) -> Iterator[dict[str, object]]:

@@ -17,6 +17,7 @@ from octavo.generation.slots import Precision, Span
 from octavo.model.attention import KeyValueCache
 from octavo.model.gpt import Cache
 from octavo.model.kind import LanguageModel
+from octavo.model.recent import recent_apart
 from octavo.training.precision import autocast
 
 BOUNDARY = 64
@@ -45,6 +46,8 @@ class CachedDecoder(FullDecoder):
         super().__init__(model, slots=slots, precision=precision, window=window)
         self.together = slots
         self._cache = model.new_cache(slots)
+        if self._said is not None:  # which knows the texts; the model needs what its n-grams look at
+            self._cache.before = max(model.ngrams.before, model.counts.near)  # type: ignore[union-attr]
         self._parts: dict[tuple[int, int], _SlotsCache] = {}
         self._invariant = self.device.type == "cpu"
         self._uneven = self._invariant and model.takes_uneven_cache
@@ -53,8 +56,9 @@ class CachedDecoder(FullDecoder):
             self.together = min(slots, most)
             for layer in self._cache.layers:
                 layer.keys, layer.values = lined_up(layer.keys), lined_up(layer.values)
-            if self.together > 1 and not self._rows_agree():
-                self.together = 1
+            with recent_apart():
+                if self.together > 1 and not self._rows_agree():
+                    self.together = 1
 
     @torch.no_grad()
     def read(self, spans: Sequence[Span]) -> Tensor:

@@ -39,9 +39,11 @@ class Counts(nn.Module):
 
     Attributes:
         before: tokens before a position that its prediction depends on.
+        near: the same without what the text has said so far.
     """
 
     before: int = 0
+    near: int = 0
 
     def forward(
         self,
@@ -87,7 +89,8 @@ class KneserNeyCounts(Counts):
 
     def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int, recent: int = 0) -> None:
         super().__init__()
-        self.orders, self.vocab_size, self.before = orders, vocab_size, orders - 1
+        self.orders, self.vocab_size = orders, vocab_size
+        self.near, self.before = orders - 1, max(orders - 1, recent)
         self.recent = Recent(most=recent, vocab_size=vocab_size) if recent else None
         self.from_state = nn.Linear(width, hidden, bias=False)
         self.from_known = nn.Linear(2 * orders, hidden)
@@ -231,7 +234,7 @@ class KneserNeyCounts(Counts):
         """(N, K) contexts."""
         before, fresh = 0, None
         if earlier is not None:
-            earlier = earlier[:, -self.before :]
+            earlier = earlier[:, -self.near :]
             before, tokens = earlier.size(1), torch.cat((earlier, tokens), dim=1)
         if segments is not None:
             fresh = nn.functional.pad(segments[:, 1:] != segments[:, :-1], (1, 0), value=True).cpu().numpy()

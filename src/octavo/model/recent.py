@@ -218,13 +218,13 @@ class Recent(nn.Module):
         given = (None if each is None else each.cpu().numpy() for each in (tokens, earlier, segments))
         return Texts.of(*given, most=self.most, vocab_size=self.vocab_size)  # type: ignore[arg-type]
 
-    @torch.no_grad()
     def forward(self, p: Tensor, texts: Texts) -> Tensor:
         """(N, V) probabilities from those of the rest of the model."""
-        mixed = p.cpu().clone(memory_format=torch.contiguous_format)
-        texts.mix(self.shares(texts).numpy(), mixed.numpy())
-        return mixed.to(p.device)
+        shares, said = self.shares(texts), np.zeros(p.shape, np.float32)
+        texts.mix(shares.numpy(), said)
+        return p * (1 - shares.to(p.device))[:, None] + torch.from_numpy(said).to(p.device)
 
+    @torch.no_grad()
     def shares(self, texts: Texts) -> Tensor:
         """(N,) the gate's."""
         known = torch.from_numpy(texts.known())

@@ -19,6 +19,7 @@ from octavo.generation.sampling import Window
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
+from unit.model import preferences
 
 V, SLOTS, T = 23, 4, 9
 SHAPES: dict[str, dict[str, Any]] = {
@@ -28,6 +29,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "head_width": 7,
         "ngrams": {"kind": "hashed", "longest": 3, "buckets": 29},
     },
+    "what was said": {"width": 32, "counts": {"kind": "kneser-ney", "orders": 3, "hidden": 4, "recent": 12}},
     "whole blocks": {"positions": "rotary", "width": 64, "kv_heads": 1, "feed_forward": "swiglu"},
 }
 KINDS = [NativeDecoder, CachedDecoder, FullDecoder]
@@ -48,6 +50,7 @@ def model_of(shape: str) -> GPT:
     torch.set_num_threads(1)
     options = {"layers": 2, "heads": 2, "context": T, **SHAPES[shape]}
     model = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=3).eval()
+    model.take_text(preferences.text(400, 0, vocabulary=V, evenly=0.4))
     torch.manual_seed(0)
     with torch.no_grad():
         for weight in model.parameters():  # what starts at zero would hide mistakes
@@ -87,6 +90,21 @@ def holds_for(kind: type[Decoder], schedule: Sequence[tuple[str, Any]], **option
             for slot in set(to) - {source}:
                 streams[slot] = streams[source]
                 alone.pop(slot, None)
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_what_a_text_has_said_is_mixed_in_by_all_alike(kind: type[Decoder]) -> None:
+    """Beyond the window, too: a stream that says the same again and again is foreseen."""
+    one, twin = (made(each, shape="what was said", slots=2) for each in (kind, FullDecoder))
+    for step in range(3 * T):
+        fed = {0: [step % 4], 1: [step * step % 7]}
+        found, expected = one.feed(fed), twin.feed(fed)
+        torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(found.exp().sum(dim=1), torch.ones(2), atol=1e-5, rtol=1e-5)
+    again = found[0].exp()[(step + 1) % 4]
+    one.free(0)
+    alone = one.feed({0: [step % 4]})[0].exp()[(step + 1) % 4]
+    assert again > alone
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
