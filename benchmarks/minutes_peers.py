@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +254,27 @@ def ngrams_of(text: Path) -> Row:
     }
 
 
+def run_missing(text: Path, rows: list[Row], given: argparse.Namespace, here: dict[str, Any]) -> None:
+    """What is missing of a text."""
+    runs: dict[str, Callable[[float], Row]] = {
+        WHO[0]: lambda minutes: octavo_in(text, minutes),
+        WHO[2]: lambda minutes: huggingface_in(text, minutes, given.peers),
+        WHO[3]: lambda minutes: nanogpt_in(text, minutes, given.nanogpt.resolve()),
+    }
+    there = {(row["text"], row["minutes"], row["who"]) for row in rows}
+    wanted = [(None, WHO[1]), *((minutes, who) for minutes in given.minutes for who in runs)]
+    for minutes, who in wanted:
+        if (text.stem, minutes, who) in there:
+            continue
+        row = {"text": text.stem, "minutes": minutes, "who": who}
+        row |= {"processor": here["processor"], "torch": here["torch"]}
+        row |= ngrams_of(text) if minutes is None else runs[who](minutes)
+        rows.append(row)
+        with given.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(row, file=sys.stderr, flush=True)
+
+
 def table(rows: Sequence[Row]) -> list[Row]:
     """A line for each text and time."""
     found = []
@@ -296,39 +317,9 @@ def main() -> None:
         parser.error("--out is needed, and --nanogpt with --texts")
     lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
     rows: list[Row] = [json.loads(line) for line in lines]
-    there = {(row["text"], row["minutes"], row["who"]) for row in rows}
     here = machine()
-    for text in (path.resolve() for path in given.texts):
-        wanted: list[tuple[float | None, str, Any]] = [(None, WHO[1], lambda text=text: ngrams_of(text))]
-        for minutes in given.minutes:
-            wanted += [
-                (minutes, WHO[0], lambda text=text, minutes=minutes: octavo_in(text, minutes)),
-                (
-                    minutes,
-                    WHO[2],
-                    lambda text=text, minutes=minutes: huggingface_in(text, minutes, given.peers),
-                ),
-                (
-                    minutes,
-                    WHO[3],
-                    lambda text=text, minutes=minutes: nanogpt_in(text, minutes, given.nanogpt.resolve()),
-                ),
-            ]
-        for minutes, who, run in wanted:
-            if (text.stem, minutes, who) in there:
-                continue
-            row = {
-                "text": text.stem,
-                "minutes": minutes,
-                "who": who,
-                "processor": here["processor"],
-                "torch": here["torch"],
-            }
-            row |= run()
-            rows.append(row)
-            with given.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            print(row, file=sys.stderr, flush=True)
+    for text in given.texts:
+        run_missing(text.resolve(), rows, given, here)
     found = table(rows)
     if found:
         print_table(found)

@@ -129,6 +129,35 @@ def test_all_decoders_write_the_same(counting: Path) -> None:
         tokens = {slot: [int(token)] for slot, token in enumerate(random.integers(model.vocab_size, size=3))}
 
 
+SAID = COUNTS.replace("}", ", recent: 60}")
+
+
+def test_what_the_text_has_said_so_far(octavo: Octavo, counting: Path, tmp_path: Path) -> None:
+    """A text that says each sentence twice, with words that nobody knows: judged, stopped, written with, reported."""
+    random = np.random.default_rng(0)
+    sentences = ["".join(random.choice([*"abcdefgh "], size=20)) for _ in range(150)]
+    text = "".join(f"{each}\n{each}\n" for each in sentences)
+    (octavo.folder / "twice.txt").write_text(text, encoding="utf-8")
+    out, other = tmp_path / "said", tmp_path / "unsaid"
+    for folder, setting in ((out, SAID), (other, COUNTS)):
+        done = asked(octavo, folder, setting, "training.keep=100", text="twice.txt")
+        assert done.code == 0, done.err
+    judged, unsaid = (json.loads((each / "evaluation.json").read_text()) for each in (out, other))
+    assert judged["val_loss"] < unsaid["val_loss"] - 0.3
+    assert [side["order"] for side in judged["counted"]["sides"]] == [*range(9), None]
+    assert "the text so far" in (out / "report" / "index.html").read_text()
+    assert json.loads(octavo("eval", out, "--json").out)["val_loss"] == judged["val_loss"]
+    whole = results(out)
+    for checkpoint in list_checkpoints(out / "checkpoints"):
+        if checkpoint.step > 15:
+            shutil.rmtree(checkpoint.folder)
+    done = asked(octavo, out, SAID, "training.keep=100", "--resume", text="twice.txt")
+    assert done.code == 0 and results(out) == whole, done.err
+    prompt = f"{sentences[0]}\n{sentences[0][:6]}"
+    written = octavo("generate", out, "--prompt", prompt, "--tokens", "8", "--temperature", "0")
+    assert written.out.startswith(prompt + sentences[0][6:12]), written.out
+
+
 def test_commands_take_it(octavo: Octavo, counting: Path, tmp_path: Path) -> None:
     written = octavo("generate", counting, "--prompt", "the ", "--tokens", "20")
     assert written.code == 0 and written.out.startswith("the "), written
