@@ -149,8 +149,8 @@ def reasons(
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} with all judging are "
         f"{best.most_steps:,} steps.",
-        "model.counts": f"the best n-gram, of {facts.order} tokens, has {facts.ngram:.3f} bits per byte; beside it the "
-        "model need not learn what counting knows.",
+        "model.counts": f"the best n-gram, of {facts.order} tokens, and what the text has said so far have "
+        f"{facts.ngram:.3f} bits per byte; beside them the model need not learn what counting knows.",
         "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"
         + (
             "; more would be learned by heart."

@@ -1,4 +1,4 @@
-"""The law: how many bits per byte a model of the family reaches, as a share of what the best n-gram of its text has.
+"""The law: how many bits per byte a model of the family reaches, as a share of what counting has (`facts.counting`).
 
 Fitted by `benchmarks/law.py` on runs of the family itself; its numbers stand in law.json, with the range that they were
 fitted in. N parameters, D bytes learned from, U bytes of the training text: in bytes, models of different tokens are
@@ -44,7 +44,7 @@ class Law:
     ranges: Mapping[str, tuple[float, float]]
 
     def share(self, *point: float) -> float:
-        """The model's bits per byte, divided by the best n-gram's."""
+        """The model's bits per byte, divided by counting's."""
         return float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0])
 
     def error(self, *point: float) -> float:

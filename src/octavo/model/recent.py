@@ -219,8 +219,14 @@ class Recent(nn.Module):
         return Texts.of(*given, most=self.most, vocab_size=self.vocab_size)  # type: ignore[arg-type]
 
     def forward(self, p: Tensor, texts: Texts) -> Tensor:
-        """(N, V) probabilities from those of the rest of the model."""
-        shares, said = self.shares(texts), np.zeros(p.shape, np.float32)
+        """(N, V) probabilities from those of the rest of the model, in whose place they are put where no slope is asked
+        for."""
+        shares = self.shares(texts)
+        if not (torch.is_grad_enabled() and p.requires_grad):
+            mixed = p.detach().cpu().contiguous()
+            texts.mix(shares.numpy(), mixed.numpy())
+            return mixed.to(p.device)
+        said = np.zeros(p.shape, np.float32)
         texts.mix(shares.numpy(), said)
         return p * (1 - shares.to(p.device))[:, None] + torch.from_numpy(said).to(p.device)
 

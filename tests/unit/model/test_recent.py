@@ -157,6 +157,14 @@ def test_its_gate_learns_from_the_end_of_the_text() -> None:
     assert untouched.shares(texts).tolist() == pytest.approx([SHARE, SHARE])
 
 
+def test_with_slopes_and_without_it_is_the_same() -> None:
+    texts = Texts(np.arange(40)[None] % V, spans_of([(0, 0), (0, 7), (3, 40)]), vocab_size=V)
+    gate, p = Recent(most=MOST, vocab_size=V), torch.rand(3, V).softmax(dim=-1)
+    with_slopes = gate(p.clone().requires_grad_(), texts)
+    with_slopes.log().sum().backward()
+    torch.testing.assert_close(gate(p.clone(), texts), with_slopes.detach())
+
+
 def test_models_are_made_without_memory_too() -> None:
     with torch.device("meta"):
         assert Recent(most=MOST, vocab_size=V).into.device.type == "meta"
