@@ -102,7 +102,8 @@ def measured_nanogpt(checkout: Path, text: Path) -> float:
     model = GPT(GPTConfig(**saved["model_args"])).eval()
     model.load_state_dict(saved["model"])
     whole = text.read_text(encoding="utf-8")
-    ids = torch.tensor([sorted(set(whole)).index(character) for character in parts_of(whole)[2]])
+    known = {character: number for number, character in enumerate(sorted(set(whole)))}
+    ids = torch.tensor([known[character] for character in parts_of(whole)[2]])
 
     def nats(x: torch.Tensor, y: torch.Tensor) -> float:
         return model(x, y)[1].item() * y.numel()
