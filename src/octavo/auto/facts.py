@@ -142,8 +142,7 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
 def counting(model: KneserNey, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:
     """(n,) bits of the tokens at some places (n,) of a text (N,): the n-gram model's, mixed with what the text has said
     so far by the share that is best for them all."""
-    spans = np.stack((np.zeros_like(places), np.maximum(0, places - RECENT), places), axis=1)
-    said = Texts(tokens[None], spans, vocab_size=model.vocab_size).probabilities(tokens[places])
+    said = Texts.at(tokens, places, most=RECENT, vocab_size=model.vocab_size).probabilities(tokens[places])
     both = np.stack((model.probabilities(tokens)[-1][places], said), axis=1)
     return -np.log2(both @ best_weights(both))
 

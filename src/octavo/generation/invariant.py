@@ -147,7 +147,7 @@ def agreeing(
     several = max(2, 256 // outputs)  # one number may agree by chance
     rows = torch.randn(2 * several, 1, inputs, generator=random).to(dtype)
     # Half of the rows have terms that cancel each other, so that what comes out is how sums were rounded on their way.
-    # In bfloat16 the sums of others differ once in ten thousand times.
+    # In bfloat16 the sums of others differ so seldom that a trial would miss it.
     cancelling = torch.zeros_like(rows[several:])
     cancelling[..., apart[0]], cancelling[..., apart[1]] = (
         sign * rows[several:, :, apart[0]] for sign in (1, -1)

@@ -96,8 +96,7 @@ def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
     before, tail = tokens[-TAIL * new : -new], np.ascontiguousarray(tokens[-new:])
     counted = KneserNey(before, vocab_size=recent.vocab_size, highest=orders).probabilities(tail)[-1]
     places = np.linspace(1, new - 1, min(MOST, new - 1)).astype(np.int64)
-    spans = np.stack((np.zeros_like(places), np.maximum(0, places - recent.most), places), axis=1)
-    texts = Texts(tail[None], spans, vocab_size=recent.vocab_size)
+    texts = Texts.at(tail, places, most=recent.most, vocab_size=recent.vocab_size)
     counted, said = counted[places], texts.probabilities(tail[places])
     share = float(best_weights(np.stack((counted, said), axis=1))[1])
     share = min(max(share, 1e-3), 1 - 1e-3)

@@ -108,6 +108,12 @@ class Texts:
         begins = np.maximum(begins, ends - most)
         return cls(whole, np.stack((row, begins, ends), axis=-1).reshape(-1, 3), vocab_size=vocab_size)
 
+    @classmethod
+    def at(cls, tokens: np.ndarray, places: np.ndarray, *, most: int, vocab_size: int) -> Texts:
+        """Of one text (M,), before some places (N,) of it, each with as many as `most` tokens."""
+        spans = np.stack((np.zeros_like(places), np.maximum(0, places - most), places), axis=1)
+        return cls(tokens[None], spans, vocab_size=vocab_size)
+
     def known(self) -> np.ndarray:
         """(N, F): how many tokens matched, ln(1 + how often these occurred), ln(1 + kinds of what followed)."""
         found = np.zeros((len(self.spans), FEATURES), np.float32)
