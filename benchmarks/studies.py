@@ -53,6 +53,9 @@ This page is written by `benchmarks/studies.py` from the studies' folders; below
 Texts: TinyShakespeare, unless said otherwise. *three-texts* has Robinson Crusoe as its other prose and Oscar Wilde's
 play An Ideal Husband as its short script; *overfit-and-cure* and *short-script* have that play.
 
+*tokenizers* flatters words: their list is read from the whole text, so the validation split has no word that is not in
+it, and none has to be spelled. The n-grams in its table are of characters.
+
 """
 
 

@@ -190,9 +190,11 @@ def read_as(facts: TextFacts) -> str:
     return f"{names[kind]} ({size}): {why}."
 
 
-def step_times(measure: Callable[[Size], float], *, vocabulary: int, seconds: float) -> dict[Size, float]:
-    """Seconds of a step of each size. Sizes are measured from the smallest on while that takes no more than `seconds`;
-    from there on time goes with the operations of a step."""
+def step_times(
+    measure: Callable[[Size], float], *, vocabulary: int, seconds: float, steps: int = STEPS_MEASURED
+) -> dict[Size, float]:
+    """Seconds of a step of each size. Sizes are measured, by so many steps, from the smallest on while that takes no
+    more than `seconds`; from there on time goes with the operations of a step."""
     found: dict[Size, float] = {}
     last: Size | None = None
     spent = 0.0
@@ -200,7 +202,7 @@ def step_times(measure: Callable[[Size], float], *, vocabulary: int, seconds: fl
         foreseen = (
             0.0 if last is None else found[last] * operations(size, vocabulary) / operations(last, vocabulary)
         )
-        if last is not None and spent + STEPS_MEASURED * foreseen > seconds:
+        if last is not None and spent + steps * foreseen > seconds:
             found[size] = foreseen
             continue
         began = time.monotonic()

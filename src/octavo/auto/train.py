@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from octavo.auto.audit import audited, own_settings
 from octavo.auto.choose import STEPS_MEASURED, Choice, choices, least_seconds, reasons, step_times
 from octavo.auto.facts import TextFacts, survey
@@ -26,6 +28,8 @@ from octavo.runs.plan import timed
 from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
 from octavo.runs.train import train
+from octavo.training.precision import fast_bfloat16
+from octavo.training.runtime import accelerator
 
 LEAST, MOST = 20 / 60, 12 * 60
 """Minutes that can be asked for."""
@@ -98,23 +102,13 @@ def foretell(
     with console.working("looking at the text", None), reading_within(max(minutes), console):
         facts = survey(text, overrides, console, seconds=MOST_COMPARING * 60 * max(minutes))
     read = time.monotonic() - console.started - before
-    threads: int | None = None  # a busy machine may take fewer than it has; the smallest size tells
-
-    def measure(size: Size) -> float:
-        nonlocal threads
-        tree = recipe_of(size, steps=1)
-        tree["training"] |= {"precision": "float32", "threads": threads}
-        found = timed(check(tree), vocab_size=facts.vocabulary, console=QUIET, repeats=STEPS_MEASURED - 1)
-        threads = found["threads"]
-        return found["step_seconds"]
-
     began = time.monotonic()
     if other is not None:
         speeds = predicted_times(other, vocabulary=facts.vocabulary)
     else:
         with console.working("timing a few steps", None):
             limit = MEASURING * 60 * max(minutes)
-            speeds = step_times(measure, vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
+            speeds = measured_times(vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
     measuring = time.monotonic() - began
     around = [before + read + min(measuring, 2 * MEASURING * 60 * one) for one in minutes]
     own, where = own_settings(overrides), "here" if other is None else f"on {other.name}"
@@ -127,6 +121,28 @@ def foretell(
                 raise
             console.say(error.what)
     return found
+
+
+def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:
+    """Seconds of a step of each size here, in the precision that is faster, as a run takes it; timing them takes about
+    so many seconds."""
+    device = torch.device(accelerator() or "cpu")
+    precisions = ["float32", "bfloat16"] if fast_bfloat16(device) else ["float32"]
+    threads: int | None = None  # a busy machine may take fewer than it has; the smallest size tells
+
+    def measure(size: Size) -> float:
+        nonlocal threads
+        taken = []
+        for precision in precisions:
+            tree = recipe_of(size, steps=1)
+            tree["training"] |= {"precision": precision, "threads": threads}
+            found = timed(check(tree), vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED - 1)
+            threads = found["threads"]
+            taken.append(found["step_seconds"])
+        return min(taken)
+
+    steps = STEPS_MEASURED * len(precisions)
+    return step_times(measure, vocabulary=vocabulary, seconds=seconds, steps=steps)
 
 
 def one_device(name: str) -> Machine:

@@ -207,9 +207,10 @@ class KneserNeyCounts(Counts):
         found.append(torch.from_numpy(tables.probabilities(places, asked)))
         if self.recent is not None:
             texts = self.recent.texts(tokens, earlier, segments)
-            share = self.recent.shares(texts)[:, None].to(weights)
+            said, rest = (torch.from_numpy(each)[:, None] for each in texts.said(asked))
+            share = (self.recent.shares(texts)[:, None] * (1 - rest)).to(weights)
             weights = torch.cat((weights * (1 - share), share), dim=1)
-            found.append(torch.from_numpy(texts.probabilities(asked))[:, None])
+            found.append(torch.where(rest < 1, said / (1 - rest), 0.0))
         return Sides(weights.cpu(), torch.cat(found, dim=1))
 
     def _weighed(

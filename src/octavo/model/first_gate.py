@@ -97,7 +97,8 @@ def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
     counted = KneserNey(before, vocab_size=recent.vocab_size, highest=orders).probabilities(tail)[-1]
     places = np.linspace(1, new - 1, min(MOST, new - 1)).astype(np.int64)
     texts = Texts.at(tail, places, most=recent.most, vocab_size=recent.vocab_size)
-    counted, said = counted[places], texts.probabilities(tail[places])
+    counted, (said, rest) = counted[places].astype(np.float32), texts.said(tail[places])
+    said += rest * counted
     share = float(best_weights(np.stack((counted, said), axis=1))[1])
     share = min(max(share, 1e-3), 1 - 1e-3)
     recent.start(share)

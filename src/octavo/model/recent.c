@@ -10,12 +10,12 @@
 enum { MOST = 16 };  // tokens of the longest context that there is room for
 
 // What followed the last tokens of a span. The estimate of order o, after o tokens, is interpolated with the one beneath:
-// (count + kinds · beneath) / (all + kinds), down to the uniform one (Witten and Bell 1991).
+// (count + kinds · beneath) / (all + kinds), down to the model's own (Witten and Bell 1991).
 typedef struct {
     int longest;               // of the contexts that occurred before
     int32_t counted, kinds;    // tokens that followed the longest one, and how many different ones
     double adds[MOST + 1];     // the probability that an occurrence adds to its token, by the tokens that matched
-    double rest;               // what is left for all tokens alike
+    double rest;               // what is left for the model to share out
 } Look;
 
 typedef struct {
@@ -129,10 +129,10 @@ static int for_each(const Texts *texts, Work *work, void *more) {
 
 static void mix_one(const Span *span, int64_t vocabulary, float weight, float *p) {
     const Look *found = span->look;
-    const float even = (float)(weight * found->rest / (double)vocabulary), kept = 1.0f - weight;
+    const float kept = (float)(1.0 - weight * (1.0 - found->rest));
     float adds[MOST + 1];
     for (int order = 0; order <= found->longest; order++) adds[order] = (float)(weight * found->adds[order]);
-    for (int64_t v = 0; v < vocabulary; v++) p[v] = kept * p[v] + even;
+    for (int64_t v = 0; v < vocabulary; v++) p[v] *= kept;
     for (int64_t i = 0; i < span->length; i++) p[span->tokens[i]] += adds[span->matched[i]];
 }
 
@@ -144,7 +144,7 @@ static void tell(const Texts *texts, const Span *span, void *out) {
 
 int known(const Texts *texts, float *out) { return for_each(texts, tell, out); }
 
-// p (count, vocabulary) becomes (1 − weight) · p + weight · (what was said so far).
+// p (count, vocabulary) becomes (1 − weight) · p + weight · (what was said so far, beneath which stands p).
 typedef struct {
     const float *weights;
     float *p;
@@ -160,22 +160,23 @@ int mix(const Texts *texts, const float *weights, float *p) {
     return for_each(texts, mix_span, &mixed);
 }
 
-// The probability of one token each, (count,).
+// The probability that was said of one token each, and the rest, (count,).
 typedef struct {
     const int32_t *asked;
-    float *out;
+    float *out, *rest;
 } Asked;
 
 static void ask_span(const Texts *texts, const Span *span, void *more) {
     const Asked *asked = more;
-    double sum = span->look->rest / (double)texts->vocabulary;
+    double sum = 0.0;
     for (int64_t i = 0; i < span->length; i++)
         if (span->tokens[i] == asked->asked[span->place]) sum += span->look->adds[span->matched[i]];
     asked->out[span->place] = (float)sum;
+    asked->rest[span->place] = (float)span->look->rest;
 }
 
-int probabilities(const Texts *texts, const int32_t *asked, float *out) {
-    Asked all = {asked, out};
+int said(const Texts *texts, const int32_t *asked, float *out, float *rest) {
+    Asked all = {asked, out, rest};
     return for_each(texts, ask_span, &all);
 }
 

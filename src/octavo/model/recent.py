@@ -1,8 +1,9 @@
 """What a text has said so far: counts of its last tokens, mixed with a model's predictions by a small gate.
 
 Names, turns and odd words come again in the text that has them, far beyond a network's context, and the training text
-knows nothing of them. The estimate is of all orders, interpolated (Witten and Bell 1991); it is mixed in as a cache
-is (Kuhn and De Mori 1990; Grave et al. 2017). The kernel is recent.c, with its slow twins in numpy.
+knows nothing of them. The estimate is of all orders, interpolated (Witten and Bell 1991), and beneath the lowest stands
+the model's own; it is mixed in as a cache is (Kuhn and De Mori 1990; Grave et al. 2017). The kernel is recent.c, with
+its slow twins in numpy.
 N positions, V vocabulary, F features.
 
 A span (row, begin, end) is what is known of a text before a position: the next token stands at `end`.
@@ -126,24 +127,25 @@ class Texts:
         return found
 
     def mix(self, weights: np.ndarray, p: np.ndarray) -> None:
-        """Put (1 − weights) · p + weights · (what was said so far) in place of p (N, V); weights (N,), both float32."""
+        """Put (1 − weights) · p + weights · (what was said so far, beneath which stands p) in place of p (N, V);
+        weights (N,), both float32."""
         if (native := compiled()) is not None:
             _whole(native.mix(self._struct, _address(weights), _address(p)))
             return
-        p *= 1 - weights[:, None]
         for row, weight, look in zip(p, weights, self._looks(), strict=True):
-            row += np.float32(weight * look.rest / self.vocab_size)
+            row *= np.float32(1 - weight * (1 - look.rest))
             np.add.at(row, look.tokens, (weight * look.adds).astype(np.float32))
 
-    def probabilities(self, tokens: np.ndarray) -> np.ndarray:
-        """(N,) of the tokens (N,)."""
-        found, asked = np.zeros(len(self.spans), np.float32), np.ascontiguousarray(tokens, np.int32)
+    def said(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) what was said gives to the tokens (N,), and (N,) the rest, which is the model's to share out."""
+        found = np.zeros((2, len(self.spans)), np.float32)
+        asked = np.ascontiguousarray(tokens, np.int32)
         if (native := compiled()) is not None:
-            _whole(native.probabilities(self._struct, _address(asked), _address(found)))
-            return found
+            _whole(native.said(self._struct, _address(asked), _address(found[0]), _address(found[1])))
+            return found[0], found[1]
         for at, (token, look) in enumerate(zip(asked, self._looks(), strict=True)):
-            found[at] = look.rest / self.vocab_size + look.adds[look.tokens == token].sum()
-        return found
+            found[:, at] = look.adds[look.tokens == token].sum(), look.rest
+        return found[0], found[1]
 
     def predict(self, gate: GateStruct, logs: np.ndarray) -> None:
         """Put those of the mixture in place of logarithms of probabilities (N, V). Only where there is a kernel."""
@@ -232,9 +234,9 @@ class Recent(nn.Module):
             mixed = p.detach().cpu().contiguous()
             texts.mix(shares.numpy(), mixed.numpy())
             return mixed.to(p.device)
-        said = np.zeros(p.shape, np.float32)
-        texts.mix(shares.numpy(), said)
-        return p * (1 - shares.to(p.device))[:, None] + torch.from_numpy(said).to(p.device)
+        added = torch.zeros(p.shape)
+        texts.mix(shares.numpy(), added.numpy())
+        return p * (1 - added.sum(dim=1, keepdim=True)).to(p.device) + added.to(p.device)
 
     @torch.no_grad()
     def shares(self, texts: Texts) -> Tensor:
@@ -272,7 +274,7 @@ def compiled() -> ctypes.CDLL | None:
     if native is None:
         return None
     texts, pointer = ctypes.POINTER(TextsStruct), ctypes.c_void_p
-    takes = {"known": 1, "mix": 2, "probabilities": 2, "predict": 2}
+    takes = {"known": 1, "mix": 2, "said": 3, "predict": 2}
     for name, count in takes.items():
         function = getattr(native, name)
         function.argtypes, function.restype = (texts, *[pointer] * count), ctypes.c_int

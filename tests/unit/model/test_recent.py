@@ -24,9 +24,9 @@ from unit.model import preferences
 V, T, MOST = 5, 12, 20
 
 
-def by_hand(tokens: Sequence[int]) -> np.ndarray:
-    """(V,) the interpolated estimate of what comes next, from counts in dictionaries."""
-    found = np.full(V, 1 / V)
+def by_hand(tokens: Sequence[int], beneath: np.ndarray) -> np.ndarray:
+    """(V,) the interpolated estimate of what comes next, from counts in dictionaries, beneath which stands another."""
+    found = beneath.astype(np.float64)
     for order in range(LONGEST + 1):
         last = tuple(tokens[len(tokens) - order :])
         followed = Counter(
@@ -55,18 +55,24 @@ def test_it_is_what_counting_by_hand_gives(
     lengths = [(min(a, b) % len(tokens), max(a, b, 1) % (len(tokens) + 1)) for a, b in ends]
     lengths = [(min(pair), max(pair)) for pair in lengths]
     texts = Texts(np.array([tokens]), spans_of(lengths), vocab_size=V)
-    expected = np.stack([by_hand(tokens[begin:end]) for begin, end in lengths])
+    beneath = np.random.default_rng(len(tokens)).dirichlet(np.ones(V), len(lengths)).astype(np.float32)
+    expected = np.stack(
+        [by_hand(tokens[begin:end], p) for (begin, end), p in zip(lengths, beneath, strict=True)]
+    )
     with pytest.MonkeyPatch.context() as patch:
         if not kernel:
             patch.setattr(recent, "compiled", lambda: None)
-        p = np.zeros((len(lengths), V), np.float32)
+        p = beneath.copy()
         texts.mix(np.ones(len(lengths), np.float32), p)
         np.testing.assert_allclose(p, expected, atol=1e-6)
         np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+        half = beneath.copy()
+        texts.mix(np.full(len(lengths), 0.5, np.float32), half)
+        np.testing.assert_allclose(half, (beneath + expected) / 2, atol=1e-6)
         asked = np.arange(len(lengths)) % V
-        np.testing.assert_allclose(
-            texts.probabilities(asked), expected[np.arange(len(asked)), asked], atol=1e-6
-        )
+        said, rest = texts.said(asked)
+        own = beneath[np.arange(len(asked)), asked]
+        np.testing.assert_allclose(said + rest * own, expected[np.arange(len(asked)), asked], atol=1e-6)
 
 
 @pytest.mark.skipif(recent.compiled() is None, reason="no C compiler here")
