@@ -79,7 +79,6 @@ class Texts:
 
     def __init__(self, text: np.ndarray, spans: np.ndarray, *, vocab_size: int) -> None:
         self.text, self.spans = np.ascontiguousarray(text, np.int32), np.ascontiguousarray(spans, np.int32)
-        self.vocab_size = vocab_size
         where = (_address(self.text), self.text.shape[1], _address(self.spans), len(self.spans))
         self._struct = TextsStruct(*where, LONGEST, vocab_size)
 
