@@ -32,8 +32,9 @@ def recipes_command(
 
     if schema:
         from octavo.config import Recipe
+        from octavo.config.described import SchemaWithSentences
 
-        print_json(Recipe.model_json_schema())
+        print_json(Recipe.model_json_schema(schema_generator=SchemaWithSentences))
     elif name is not None:
         show_text(recipe_text(name), end="")
     else:

@@ -90,9 +90,7 @@ _in_use: set[str] = set()  # rooms whose parts stand in a config class that is r
 class Strict(BaseModel):
     """Base of every config class: immutable, unknown keys are errors, checked when first used."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", defer_build=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
 FilePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from octavo.config.described import sentences
 from octavo.config.parts import PartConfig, PartOf, parts
 from octavo.config.schema import Recipe
 
@@ -42,6 +43,7 @@ def _section(
     yield f"\n## {title}\n\n| setting | values | default | what it does |\n| --- | --- | --- | --- |\n"
     inner: list[tuple[str, type[BaseModel]]] = []
     rooms: list[tuple[str, str]] = []
+    said = sentences(config)
     for name, field in config.model_fields.items():
         room = PartOf.of(field)
         if room is not None:
@@ -50,11 +52,12 @@ def _section(
             if room.room not in above:
                 rooms.append((f"{prefix}{name}.0" if listed else prefix + name, room.room))
             values = f"list of [{room.room}](#{anchor}0) steps" if listed else f"a [{room.room}](#{anchor})"
-            yield _row(prefix + name, values, _default(field) if listed else _part_default(field), field)
+            default = _default(field) if listed else _part_default(field)
+            yield _row(prefix + name, values, default, said.get(name, ""))
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             inner.append((prefix + name, field.annotation))
         elif name != "kind" or not issubclass(config, PartConfig):
-            yield _row(prefix + name, _values(field), _default(field), field)
+            yield _row(prefix + name, _values(field), _default(field), said.get(name, ""))
     for name, room in rooms:
         yield from _parts(name, room, above)
     for name, sub in inner:
@@ -72,17 +75,17 @@ def _parts(key: str, room: str, above: Mapping[str, str]) -> Iterator[str]:
         fields = {each: field for each, field in config.model_fields.items() if each != "kind"}
         if fields:
             yield "\n| option | values | default | what it does |\n| --- | --- | --- | --- |\n"
+        said = sentences(config)
         for each, field in fields.items():
-            yield _row(f"{key}.{each}", _values(field), _default(field), field)
+            yield _row(f"{key}.{each}", _values(field), _default(field), said.get(each, ""))
 
 
 def _holds_parts(config: type[BaseModel]) -> bool:
     return any(PartOf.of(field) for field in config.model_fields.values())
 
 
-def _row(key: str, values: str, default: str, field: FieldInfo) -> str:
-    text = " ".join((field.description or "").split()).replace("<", "&lt;")
-    cells = [f"`{key}`", values, default, text]
+def _row(key: str, values: str, default: str, said: str) -> str:
+    cells = [f"`{key}`", values, default, " ".join(said.split()).replace("<", "&lt;")]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 

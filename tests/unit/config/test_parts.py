@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from octavo.config import PartConfig, PartOf, Recipe, Strict
+from octavo.config.described import sentences
 from octavo.config.parts import ROOMS, parts, register
 from octavo.errors import ConfigError
 
@@ -137,9 +138,10 @@ ALL = sorted(configs(Recipe, set()), key=lambda config: config.__name__)
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.__name__)
 def test_every_option_says_what_it_does(config: type[BaseModel]) -> None:
     assert config.__doc__ and config.__doc__ != BaseModel.__doc__
+    said = sentences(config)
     for name, field in config.model_fields.items():
         section = isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-        described = field.description or (section and field.annotation.__doc__)
+        described = name in said or (section and field.annotation.__doc__)
         assert name == "kind" or described, f"{config.__name__}.{name}"
 
 
