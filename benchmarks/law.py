@@ -28,7 +28,7 @@ import torch
 
 from common import finish, print_table
 from octavo.auto.choose import parameters_of
-from octavo.auto.facts import counting
+from octavo.auto.facts import before_learning, counting
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
 from octavo.auto.law import NAMES, POINT, as_plain, shares, shipped_law, slopes
 from octavo.config import check
@@ -153,7 +153,7 @@ def run_like(given: argparse.Namespace) -> None:
             ]
             path = next(path for path in given.texts.iterdir() if path.stem == text)
             part, dataset = dataset_of(path, length, way, Path(folder))
-            best = ngram(dataset)
+            before = {"ngram": ngram(dataset), "start": before_learning(dataset)}
             for row in here:
                 size = next(size for size in SIZES if size.width == row["width"])
                 found = one(
@@ -165,7 +165,7 @@ def run_like(given: argparse.Namespace) -> None:
                     device=given.device,
                     seed=row["seed"],
                 )
-                add({"text": text, "length": length, "ngram": best, **found}, given.out)
+                add({"text": text, "length": length, **before, **found}, given.out)
 
 
 def add(row: Row, out: Path) -> None:
@@ -175,7 +175,7 @@ def add(row: Row, out: Path) -> None:
     print(
         f"{row['text']} {row['length']:,} ({row['read_as']}): width {row['width']}, {row['steps']} steps, "
         f"{row['tokens'] / row['train_tokens']:.2f} passes, {row['bits_per_byte']:.4f} "
-        f"(counting {row['ngram']:.4f}), {row['cpu_seconds']} s",
+        f"(counting {row['ngram']:.4f}, before learning {row['start']:.4f}), {row['cpu_seconds']} s",
         file=sys.stderr,
         flush=True,
     )
@@ -208,7 +208,7 @@ def run(given: argparse.Namespace) -> None:
                 if not wanted or (given.only and path.stem not in given.only):
                     continue
                 part, dataset = dataset_of(path, length, given.read_as, Path(folder))
-                best = ngram(dataset)
+                before = {"ngram": ngram(dataset), "start": before_learning(dataset)}
                 for size, steps in wanted:
                     row = one(
                         part,
@@ -219,7 +219,7 @@ def run(given: argparse.Namespace) -> None:
                         device=given.device,
                         seed=given.seed,
                     )
-                    add({"text": path.stem, "length": length, "ngram": best, **row}, given.out)
+                    add({"text": path.stem, "length": length, **before, **row}, given.out)
 
 
 START = {
@@ -274,7 +274,7 @@ def read_runs(paths: list[Path]) -> tuple[list[Row], np.ndarray, np.ndarray]:
         row["parameters"] = parameters_of(size, row["vocabulary"])
         row["bytes"] = row["tokens"] * row["train_bytes"] / row["train_tokens"]
     points = np.array([[row[name] for name in POINT] for row in rows], dtype=np.float64)
-    return rows, points, np.array([row["bits_per_byte"] / row["ngram"] for row in rows])
+    return rows, points, np.array([row["bits_per_byte"] / row["start"] for row in rows])
 
 
 def pilots(given: argparse.Namespace) -> None:

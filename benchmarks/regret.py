@@ -27,7 +27,7 @@ from typing import Any
 
 from common import finish, machine, print_table
 from octavo.auto.choose import STEPS_MEASURED, choices, judging, parameters_of
-from octavo.auto.facts import TextFacts, readings
+from octavo.auto.facts import TextFacts, readings, survey
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
 from octavo.auto.law import shipped_law
 from octavo.auto.promise import promise
@@ -130,8 +130,8 @@ def one_text(
     settings: list[str] | None,
 ) -> None:
     """All that is missing of a text, or of some settings of it."""
-    facts, *others = readings([path], (), QUIET)
-    vocabularies = {each.tokenizer["kind"]: each.vocabulary for each in (facts, *others)}
+    facts, read = survey([path], (), QUIET), [facts for facts, _ in readings([path], (), QUIET)]
+    vocabularies = {each.tokenizer["kind"]: each.vocabulary for each in read}
     hand = dict(by_hand())
     sizes = {named(size, way): (size, way) for size in SIZES for way in (BYTES, PAIRS)}
     trees = hand | {name: recipe_of(size, steps=1, tokenizer=way) for name, (size, way) in sizes.items()}
@@ -160,7 +160,7 @@ def one_text(
             tokens = step_tokens(check(prepared(tree, 1)))
             steps = int(seconds / taken[name] - judging(facts, tokens))
             if steps >= 20:
-                wanted[name] = (with_dropout(tree, sizes.get(name), steps, [facts, *others]), steps, {})
+                wanted[name] = (with_dropout(tree, sizes.get(name), steps, read), steps, {})
         for name, (tree, steps, told) in wanted.items():
             if (path.stem, each, name) in there or (settings and name not in settings):
                 continue

@@ -120,7 +120,7 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> C
     shares = [law.share(*point(int(count))) for count in counts]
     steps = int(counts[np.argmin(shares)])
     passes = steps * size.step_tokens / facts.train_tokens
-    error = facts.ngram * law.error(*point(steps))
+    error = facts.start * law.error(*point(steps))
     return Choice(
         size=size,
         tokenizer=facts.tokenizer,
@@ -131,7 +131,7 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> C
         dropout=dropout_for(passes, parameters / facts.train_tokens),
         step_seconds=each,
         most_steps=most,
-        bits=facts.ngram * min(shares),
+        bits=facts.start * min(shares),
         error=float(np.hypot(error, facts.spread)),
     )
 
@@ -150,7 +150,8 @@ def reasons(
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} with all judging are "
         f"{best.most_steps:,} steps.",
         "model.counts": f"the best n-gram, of {facts.order} tokens, and what the text has said so far have "
-        f"{facts.ngram:.3f} bits per byte; beside them the model need not learn what counting knows.",
+        f"{facts.ngram:.3f} bits per byte, {facts.start:.3f} where a gate mixes them for each token; beside them the "
+        "model need not learn what counting knows.",
         "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"
         + (
             "; more would be learned by heart."

@@ -9,17 +9,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, recipe_of
-from octavo.config import override_key, override_words
+from octavo.config import check, override_key, override_words
 from octavo.dataset import Dataset
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.ground.console import Console
+from octavo.model.build import build_model
 from octavo.model.first_gate import best_weights
 from octavo.model.kneser_ney import KneserNey, best_order
 from octavo.model.recent import Texts
-from octavo.runs.data import Paths, build_dataset
+from octavo.runs.data import Paths, build_dataset, held_out_of
+from octavo.runs.metrics import evaluate_split
 from octavo.runs.settings import resolve
+from octavo.training.runtime import Runtime
 
 QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal distribution."""
@@ -46,6 +50,8 @@ class TextFacts:
         train_bytes, validation_bytes: UTF-8.
         ngram: bits per byte of counting on the validation split: the best n-gram with what the text has said so far.
         order: of that n-gram.
+        start: bits per byte there of a model before its first step: n-grams of all lengths and what the text has said
+            so far, mixed by gates.
         spread: standard deviation of the difference in difficulty between two held-out splits of this size, in bits per
             byte.
         others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
@@ -62,6 +68,7 @@ class TextFacts:
     vocabulary: int
     ngram: float
     order: int
+    start: float
     spread: float
     others: Mapping[str, float] = field(default_factory=dict)
 
@@ -79,8 +86,12 @@ def survey(
     seconds: float = math.inf,
 ) -> TextFacts:
     """The best of a text's `readings`, beside the others."""
-    best, *others = readings(text, overrides, console, seconds=seconds)
-    return replace(best, others={other.tokenizer["kind"]: other.ngram for other in others})
+    (best, dataset), *others = readings(text, overrides, console, seconds=seconds)
+    return replace(
+        best,
+        start=before_learning(dataset),
+        others={other.tokenizer["kind"]: other.ngram for other, _ in others},
+    )
 
 
 def readings(
@@ -89,12 +100,13 @@ def readings(
     console: Console,
     *,
     seconds: float = math.inf,
-) -> list[TextFacts]:
+) -> list[tuple[TextFacts, Dataset]]:
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
     The first is the one whose best n-gram has fewer bits per byte, for with it models do better, too; pairs need fewer
-    by `MARGIN`. After so many `seconds` no other is tried. The datasets stay in the cache. Raises what reading a text
-    raises: too short to hold anything out, no such file, and so on.
+    by `MARGIN`. After so many `seconds` no other is tried. Of none it is known what a model has before its first step.
+    The datasets stay in the cache. Raises what reading a text raises: too short to hold anything out, no such file, and
+    so on.
     """
     began = time.monotonic()
     own = any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides))
@@ -106,15 +118,16 @@ def readings(
     first = read(BYTES)
     if not own and first.train.bytes > LONG:
         ways.reverse()
-    found: list[TextFacts] = []
+    found: list[tuple[TextFacts, Dataset]] = []
     for way in ways:
         if not found or time.monotonic() - began < seconds:
-            found.append(facts_of(first if way is BYTES else read(way), way))
-    return sorted(found, key=lambda facts: facts.ngram * (1 + MARGIN * (facts.tokenizer is PAIRS)))
+            dataset = first if way is BYTES else read(way)
+            found.append((facts_of(dataset, way), dataset))
+    return sorted(found, key=lambda each: each[0].ngram * (1 + MARGIN * (each[0].tokenizer is PAIRS)))
 
 
 def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
-    """The facts of a dataset that was made with a tokenizer."""
+    """The facts of a dataset that was made with a tokenizer, but for what a model has before its first step."""
     train, validation = dataset.train, dataset.validation
     counted, size = np.asarray(train.tokens[-LIMIT:]), dataset.tokenizer.vocab_size
     order = best_order(counted, vocab_size=size, highest=HIGHEST)
@@ -135,8 +148,22 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
         vocabulary=size,
         ngram=bits_a_token * tokens_a_byte,
         order=order,
+        start=math.nan,
         spread=difference(counted, len(validation.tokens), vocab_size=size, order=order) * tokens_a_byte,
     )
+
+
+def before_learning(dataset: Dataset) -> float:
+    """Bits per byte of the family's smallest model before its first step, on the validation split (of a long one, on
+    `JUDGED` tokens). The network says nothing yet: other sizes have the same but for the gate's random beginning."""
+    recipe = check(recipe_of(SIZES[0], steps=1))
+    recipe = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": JUDGED})})
+    model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
+    model.take_text(dataset.train.tokens, held_out_of(recipe, dataset))
+    runtime = Runtime(torch.device("cpu"), "float32", torch.get_num_threads())
+    found = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime)
+    assert found.bits_per_byte is not None  # of text
+    return found.bits_per_byte
 
 
 def counting(model: KneserNey, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""The law: how many bits per byte a model of the family reaches, as a share of what counting has (`facts.counting`).
+"""The law: how many bits per byte a model of the family reaches, as a share of what it has before its first step
+(`facts.before_learning`), when its n-grams and what the text has said so far are all that it knows.
 
 Fitted by `benchmarks/law.py` on runs of the family itself; its numbers stand in law.json, with the range that they were
 fitted in. N parameters, D bytes learned from, U bytes of the training text: in bytes, models of different tokens are
@@ -44,7 +45,7 @@ class Law:
     ranges: Mapping[str, tuple[float, float]]
 
     def share(self, *point: float) -> float:
-        """The model's bits per byte, divided by counting's."""
+        """The model's bits per byte, divided by those before its first step."""
         return float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0])
 
     def error(self, *point: float) -> float:

@@ -34,7 +34,8 @@ FACTS = TextFacts(
     train_bytes=1_000_000,
     validation_bytes=50_000,
     vocabulary=65,
-    ngram=2.2,
+    ngram=2.3,
+    start=2.2,
     order=7,
     spread=0.01,
     others={"bpe": 2.31},
@@ -111,13 +112,13 @@ def test_every_choice_has_its_reason() -> None:
     } == set(said)
     assert "left out" not in said["text"]
     assert all(sentence.endswith(".") for sentence in said.values())
-    assert "2.200" in said["model.counts"]
+    assert "2.300" in said["model.counts"] and "2.200" in said["model.counts"]
 
 
 def test_what_the_text_is_read_as_is_in_the_recipe_with_its_reason() -> None:
     said = reasons(choices(FACTS, SPEEDS, 60, made_up())[0], [], FACTS, 60)["tokenizer"]
     assert said == (
-        "bytes or characters (65 tokens of 1.0 bytes): their best n-gram has 2.200 bits per byte, that of byte pairs "
+        "bytes or characters (65 tokens of 1.0 bytes): their best n-gram has 2.300 bits per byte, that of byte pairs "
         "2.310."
     )
     close = reasons(choices(FACTS, SPEEDS, 60, made_up())[0], [], replace(FACTS, others={"bpe": 2.19}), 60)

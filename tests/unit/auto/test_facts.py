@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +10,15 @@ import numpy as np
 import pytest
 
 from octavo.auto import facts
-from octavo.auto.facts import counting, survey
-from octavo.auto.family import SIZES, recipe_of
+from octavo.auto.facts import before_learning, counting, survey
+from octavo.auto.family import BYTES, SIZES, recipe_of
 from octavo.errors import CorpusError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ground.console import Console
 from octavo.model.kneser_ney import KneserNey
 from octavo.runs.data import build_dataset
 from octavo.runs.settings import resolve
+from octavo.runs.train import train
 
 QUIET = Console(quiet=True)
 
@@ -41,8 +43,21 @@ def test_the_figures_are_those_of_the_split(tmp_path: Path, monkeypatch: pytest.
     said = counting(best, np.asarray(tokens), np.arange(1, len(tokens)))
     assert found.ngram == pytest.approx(said.mean() * (len(tokens) - 1) / dataset.validation.bytes)
     assert found.ngram < alone + 1e-6
+    assert 0 < found.start == before_learning(dataset)
     assert found.train_tokens == len(dataset.train.tokens) and found.documents == 3
     assert found.spread > 0
+
+
+def test_a_run_begins_where_the_facts_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
+    found = survey(path, ["tokenizer.characters=300"], QUIET)
+    recipe = recipe_of(SIZES[0], steps=1, tokenizer={**BYTES, "characters": 300})
+    recipe["training"]["precision"] = "float32"
+    run = train(recipe, path, tmp_path / "run", quiet=True)
+    rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    begun = next(row for row in rows if row["event"] == "validation" and row["step"] == 0)
+    assert begun["bits_per_byte"] == pytest.approx(found.start, rel=1e-5)
 
 
 def test_a_text_is_read_as_what_its_best_n_gram_predicts_better(
