@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
 
 from octavo.auto.choose import Choice
 from octavo.ground.cache import default_cache
@@ -15,12 +17,13 @@ from octavo.ground.records import Number, Record, read_rows
 
 LIKELY = 1.2816
 """Standard deviations on both sides of the middle that hold 80 %."""
-PRIOR = 6
-"""As many earlier promises as the law itself is worth, when a user's own calibrate the next."""
+PRIOR = [sign * NormalDist().inv_cdf(0.55 + each / 10) for each in range(5) for sign in (-1, 1)]
+"""How far ten promises are off for which the law is right, in standard deviations: what it is worth beside a user's own
+when these calibrate the next."""
+NARROWEST = 0.5
+"""Of what the law says: many trainings of one text are all alike, and say little of the next."""
 KEPT = 200
 """The newest promises that count."""
-FURTHEST = 4.0
-"""Standard deviations: a promise that was further off, of a text like no other, must not spoil all that follow."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,14 @@ def promise(minutes: float, choice: Choice, earlier: Sequence[float] = ()) -> Pr
 
 
 def calibration(earlier: Sequence[float]) -> tuple[float, float]:
-    """(shift, factor) in standard deviations, from how far earlier promises were off; (0, 1) without any."""
-    shift = sum(earlier) / (len(earlier) + PRIOR)
-    squares = sum((one - shift) ** 2 for one in earlier)
-    return shift, math.sqrt((PRIOR + squares) / (PRIOR + len(earlier)))
+    """(shift, factor) in standard deviations, from how far earlier promises were off; (0, 1) without any.
+
+    The median, and where 80 % lie around it: a text like no other does not spoil the promises that follow.
+    """
+    known = np.array([*PRIOR, *earlier])
+    shift = float(np.median(known))
+    usual, found = (float(np.quantile(np.abs(each), 0.8)) for each in (np.array(PRIOR), known - shift))
+    return shift, max(NARROWEST, found / usual)
 
 
 def promises_file() -> Path:
@@ -89,7 +96,7 @@ def earlier_promises() -> list[float]:
         rows = read_rows(promises_file(), Kept)[-KEPT:]
     except OSError:
         return []
-    return [max(-FURTHEST, min(FURTHEST, row["missed"])) for row in rows]
+    return [row["missed"] for row in rows]
 
 
 def keep(*, law_bits: float, law_error: float, came_out: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from octavo.auto.choose import choices
-from octavo.auto.promise import PRIOR, calibration, earlier_promises, keep, promise, promises_file
+from octavo.auto.promise import LIKELY, NARROWEST, calibration, earlier_promises, keep, promise, promises_file
 from unit.auto.laws import made_up
 from unit.auto.test_choose import FACTS, SPEEDS
 
@@ -33,9 +33,17 @@ def test_without_earlier_ones_nothing_changes() -> None:
 def test_promises_that_were_too_sure_widen_the_next_and_kept_ones_narrow_them() -> None:
     assert calibration([3, -3] * 20)[1] > 2
     assert calibration([0.1, -0.1] * 20)[1] < 0.6
-    shift, _ = calibration([1.0] * 60)
-    assert shift == pytest.approx(60 / (60 + PRIOR))
+    assert calibration([1.0] * 60) == (1, NARROWEST)
+    assert 0 < calibration([1.0] * 5)[0] < 1, "a few of them move it on the way"
     assert promise(1, BEST, [1.0] * 60).bits > promise(1, BEST).bits
+
+
+def test_calibrated_promises_hold_eighty_of_a_hundred() -> None:
+    """Where the law is off by half a standard deviation and half as sure as it should be, two hundred tell."""
+    drawn = random.Random(2)
+    shift, scale = calibration([drawn.gauss(0.5, 2) for _ in range(200)])
+    new = [drawn.gauss(0.5, 2) for _ in range(4000)]
+    assert sum(abs(each - shift) <= LIKELY * scale for each in new) / 4000 == pytest.approx(0.8, abs=0.04)
 
 
 def test_what_came_out_is_kept_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,5 +62,7 @@ def test_one_text_like_no_other_does_not_spoil_all_promises(
 ) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     note(1000)
-    assert earlier_promises() == [4.0]
-    assert calibration(earlier_promises())[1] < 2
+    shift, scale = calibration(earlier_promises())
+    assert 0 < shift < 0.2 and scale < 1.5
+    note(-1000)
+    assert calibration(earlier_promises())[0] == pytest.approx(0, abs=1e-9)
