@@ -6,8 +6,9 @@
    students of the same three teachers, at half the steps. The best is frozen. Only then it is scored on the tenth that
    was cut off: a test split, which tells what choosing flattered.
 2. *The result.* On nanoGPT's split, each student has three teachers of its own, and is trained twice with the frozen
-   settings: as a network alone, and with counted n-grams mixed in. Every run reads the validation split at its end
-   alone, and its last weights count.
+   settings: as a network alone, and with counted n-grams mixed in. Beside them stand the controls: the teachers, and
+   models of as many steps that nobody teaches, with the recipe's own settings. Every run reads the validation split at
+   its end alone, and its last weights count.
 
 `distillation.py` says what teachers and students are. Losses are kept in a file of the repository (`--kept`): another
 machine goes on where one stopped: what is there is not trained again. Runs that FOLDER has are taken as they are, or
@@ -43,24 +44,39 @@ CANDIDATES = {
 }
 WRITTEN = 740
 """Tokens that the teachers write for each step of a student."""
-KINDS: dict[str, tuple[str, ...]] = {"network alone": (), "with counts": ("model.counts=kneser-ney",)}
+TEACHER = "a teacher: the recipe itself"
+COUNTS = ("model.counts=kneser-ney",)
+KINDS: dict[str, tuple[bool, tuple[str, ...]]] = {
+    "taught": (True, ()),
+    "not taught": (False, ()),
+    "taught, with counts": (True, COUNTS),
+    "not taught, with counts": (False, COUNTS),
+}
+"""Whether somebody teaches, and settings."""
 KEPT = Path(__file__).parent / "results" / "honest.json"
 
 
-def taught(options: argparse.Namespace, text: Path, seeds: Sequence[int], folder: Path) -> list[str]:
-    """The teachers with these seeds, trained, as a student's setting."""
-    runs = [
+def trained_teachers(
+    options: argparse.Namespace, text: Path, seeds: Sequence[int], folder: Path
+) -> list[Run]:
+    """The teachers with these seeds."""
+    return [
         trained(options.recipe, text, folder / f"teacher-{seed}", [f"seed={seed}", *ONCE, *options.overrides])
         for seed in seeds
     ]
-    return [f"training.teachers.runs=[{', '.join(json.dumps(str(run.path.absolute())) for run in runs)}]"]
+
+
+def taught_by(teachers: Sequence[Run], steps: int) -> list[str]:
+    """A student's settings."""
+    paths = ", ".join(json.dumps(str(run.path.absolute())) for run in teachers)
+    return [f"training.teachers.runs=[{paths}]", f"training.teachers.written={WRITTEN * steps}"]
 
 
 def student(
     options: argparse.Namespace, text: Path, folder: Path, seed: int, steps: int, settings: Sequence[str]
 ) -> Run:
-    """A student, trained."""
-    own = (f"seed={seed}", f"training.steps={steps}", f"training.teachers.written={WRITTEN * steps}")
+    """A student, trained, or one that nobody teaches."""
+    own = (f"seed={seed}", f"training.steps={steps}")
     return trained(options.recipe, text, folder, [*options.overrides, *own, *ONCE, *settings])
 
 
@@ -88,7 +104,10 @@ class Kept:
             raise SystemExit(f"{path} is of other settings ({found['wanted']}); take another --kept")
         self.tuning: dict[str, float] = found.get("tuning", {})
         self.test: float | None = found.get("test")
-        self.results: dict[str, dict[str, float]] = found.get("results", {kind: {} for kind in KINDS})
+        results = found.get("results", {})
+        self.results: dict[str, dict[str, float]] = {
+            kind: results.get(kind, {}) for kind in (TEACHER, *KINDS)
+        }
         self.processors: list[str] = found.get("processors", [])
 
     def write(self) -> None:
@@ -116,12 +135,12 @@ def tune(options: argparse.Namespace, text: Path, kept: Kept) -> None:
     at = int(0.9 * len(whole))
     known.write_text(whole[:at], encoding="utf-8")
     unread.write_text(whole[at:], encoding="utf-8")
-    teachers = taught(options, known, range(1, TEACHERS + 1), folder)
+    teachers = trained_teachers(options, known, range(1, TEACHERS + 1), folder)
 
     def candidate(name: str) -> Run:
-        number, settings = list(CANDIDATES).index(name) + 1, CANDIDATES[name]
-        steps = max(1, options.steps // 2)
-        return student(options, known, folder / f"student-{number}", 1, steps, [*teachers, *settings])
+        number, steps = list(CANDIDATES).index(name) + 1, max(1, options.steps // 2)
+        settings = [*taught_by(teachers, steps), *CANDIDATES[name]]
+        return student(options, known, folder / f"student-{number}", 1, steps, settings)
 
     for name in CANDIDATES:
         if name not in kept.tuning:
@@ -133,29 +152,31 @@ def tune(options: argparse.Namespace, text: Path, kept: Kept) -> None:
 
 
 def train_students(options: argparse.Namespace, text: Path, kept: Kept) -> None:
-    """Train and score the students that have no loss yet."""
-    frozen = CANDIDATES[kept.best]
+    """Train and score the students and controls that have no loss yet."""
     for seed in options.students:
         wanted = [kind for kind in KINDS if str(seed) not in kept.results[kind]]
-        if not wanted:
+        first = TEACHERS * seed + 1
+        seeds = range(first, first + TEACHERS)
+        if not wanted and all(str(each) in kept.results[TEACHER] for each in seeds):
             continue
         folder = options.out / f"result-{seed}"
-        first = TEACHERS * seed + 1
-        teachers = taught(options, text, range(first, first + TEACHERS), folder)
+        teachers = trained_teachers(options, text, seeds, folder)
+        kept.results[TEACHER] |= {str(each): loss_of(run) for each, run in zip(seeds, teachers, strict=True)}
+        kept.write()
         for kind in wanted:
-            own = folder / f"student-{kind.replace(' ', '-')}"
-            settings = [*teachers, *frozen, *KINDS[kind]]
-            kept.results[kind][str(seed)] = loss_of(
-                student(options, text, own, seed, options.steps, settings)
-            )
+            is_taught, settings = KINDS[kind]
+            own = [*taught_by(teachers, options.steps), *CANDIDATES[kept.best]] if is_taught else []
+            place = folder / kind.replace(", ", "-").replace(" ", "-")
+            run = student(options, text, place, seed, options.steps, [*own, *settings])
+            kept.results[kind][str(seed)] = loss_of(run)
             kept.write()
 
 
 def rows_of(kept: Kept) -> list[dict[str, Any]]:
-    """Mean and spread of each kind of student."""
+    """Mean and spread of each kind."""
     return [
         {
-            "student": kind,
+            "model": kind,
             "mean": f"{statistics.mean(found.values()):.4f}",
             "standard deviation": f"{statistics.stdev(found.values()):.4f}" if len(found) > 1 else None,
             "each": ", ".join(f"{loss:.4f}" for loss in found.values()),
