@@ -143,8 +143,8 @@ def reasons(
     size = best.size
     again = f"; {facts.duplicates:,} more stood there before and were left out" if facts.duplicates else ""
     found = {
-        "text": f"{facts.train_bytes / 1000:,.0f} kB to learn from; {facts.documents:,} "
-        f"document{'s' * (facts.documents != 1)} in all{again}.",
+        "text": f"{facts.train_bytes / 1000:,.0f} kB to learn from, of {facts.alphabet:,} different characters, "
+        f"in {facts.documents:,} document{'s' * (facts.documents != 1)}{again}.",
         "tokenizer": read_as(facts),
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} with all judging are "

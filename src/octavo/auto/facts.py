@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,9 @@ class TextFacts:
 
     Attributes:
         tokenizer: what the text was read as, as plain data.
-        documents: of all splits.
+        documents: of the training split.
         duplicates: documents that stood there before, and were left out.
+        alphabet: different characters of the training split (of a long text, of its beginning).
         train_tokens, validation_tokens, test_tokens, vocabulary: of this tokenizer.
         train_bytes, validation_bytes: UTF-8.
         ngram: bits per byte of counting on the validation split: the best n-gram with what the text has said so far.
@@ -60,6 +62,7 @@ class TextFacts:
     tokenizer: Mapping[str, Any]
     documents: int
     duplicates: int
+    alphabet: int
     train_tokens: int
     validation_tokens: int
     test_tokens: int
@@ -135,11 +138,11 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     tokens = np.asarray(validation.tokens)
     bits_a_token = float(counting(model, tokens, spaced(1, len(tokens), JUDGED)).mean())
     tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
-    splits = (train, validation, *([dataset.test] if dataset.test else []))
     return TextFacts(
         tokenizer=tokenizer,
-        documents=sum(len(split.starts) for split in splits),
+        documents=len(train.starts),
         duplicates=dataset.manifest["duplicates_removed"],
+        alphabet=alphabet(train.text_path),
         train_tokens=len(train.tokens),
         validation_tokens=len(validation.tokens),
         test_tokens=len(dataset.test.tokens) if dataset.test else 0,
@@ -151,6 +154,12 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
         start=math.nan,
         spread=difference(counted, len(validation.tokens), vocab_size=size, order=order) * tokens_a_byte,
     )
+
+
+def alphabet(text: Path) -> int:
+    """Different characters, line breaks aside, in the first `LONG` bytes of a UTF-8 file."""
+    with text.open("rb") as file:
+        return len(set(file.read(LONG).decode("utf-8", errors="ignore")) - {"\n", "\r"})
 
 
 def before_learning(dataset: Dataset) -> float:

@@ -28,6 +28,7 @@ FACTS = TextFacts(
     tokenizer=BYTES,
     documents=1,
     duplicates=0,
+    alphabet=65,
     train_tokens=1_000_000,
     validation_tokens=50_000,
     test_tokens=50_000,
@@ -148,7 +149,8 @@ def test_learning_is_counted_in_bytes_so_that_tokens_of_any_length_compare() -> 
 def test_documents_that_were_left_out_are_said() -> None:
     (first, *_), facts = choices(FACTS, SPEEDS, 60, made_up()), replace(FACTS, documents=40, duplicates=1200)
     assert reasons(first, [], facts, 60)["text"] == (
-        "1,000 kB to learn from; 40 documents in all; 1,200 more stood there before and were left out."
+        "1,000 kB to learn from, of 65 different characters, in 40 documents; 1,200 more stood there before and were "
+        "left out."
     )
 
 

@@ -44,8 +44,18 @@ def test_the_figures_are_those_of_the_split(tmp_path: Path, monkeypatch: pytest.
     assert found.ngram == pytest.approx(said.mean() * (len(tokens) - 1) / dataset.validation.bytes)
     assert found.ngram < alone + 1e-6
     assert 0 < found.start == before_learning(dataset)
-    assert found.train_tokens == len(dataset.train.tokens) and found.documents == 3
+    assert found.train_tokens == len(dataset.train.tokens) and found.documents == 1
+    assert found.alphabet == len(set(path.read_text()) - {"\n"})
     assert found.spread > 0
+
+
+def test_the_alphabet_of_a_text_that_ends_within_a_character(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "LONG", 6)
+    path = tmp_path / "text.txt"
+    path.write_bytes("a\r\nüöß".encode())  # the sixth byte is the first of ö
+    assert facts.alphabet(path) == 2
 
 
 def test_a_run_begins_where_the_facts_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
