@@ -80,6 +80,12 @@ def ngram(dataset: Any) -> float:
     return float(counting(model, tokens, np.arange(1, len(tokens))).sum()) / dataset.validation.bytes
 
 
+def start(dataset: Any) -> float:
+    """Bits per byte there of a model before its first step."""
+    split = dataset.validation
+    return before_learning(dataset) * (len(split.tokens) - 1) / split.bytes
+
+
 def one(
     part: Path,
     dataset: Any,
@@ -153,7 +159,7 @@ def run_like(given: argparse.Namespace) -> None:
             ]
             path = next(path for path in given.texts.iterdir() if path.stem == text)
             part, dataset = dataset_of(path, length, way, Path(folder))
-            before = {"ngram": ngram(dataset), "start": before_learning(dataset)}
+            before = {"ngram": ngram(dataset), "start": start(dataset)}
             for row in here:
                 size = next(size for size in SIZES if size.width == row["width"])
                 found = one(
@@ -208,7 +214,7 @@ def run(given: argparse.Namespace) -> None:
                 if not wanted or (given.only and path.stem not in given.only):
                     continue
                 part, dataset = dataset_of(path, length, given.read_as, Path(folder))
-                before = {"ngram": ngram(dataset), "start": before_learning(dataset)}
+                before = {"ngram": ngram(dataset), "start": start(dataset)}
                 for size, steps in wanted:
                     row = one(
                         part,

@@ -24,7 +24,7 @@ from octavo.model.recent import Texts
 from octavo.runs.data import Paths, build_dataset, held_out_of
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.settings import resolve
-from octavo.training.runtime import Runtime
+from octavo.training.runtime import Runtime, keep_memory
 
 QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal distribution."""
@@ -37,6 +37,8 @@ PARTS, COMPARED = 8, 1_000_000
 """Pieces of each half of the training text that are compared with each other, and tokens of both halves at most."""
 JUDGED = 200_000
 """Tokens at most that counting is judged by."""
+BEGIN = 20_000
+"""Tokens of the validation split, from its beginning, that a model is judged by before it learns."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class TextFacts:
         train_tokens, validation_tokens, test_tokens, vocabulary: of this tokenizer.
         train_bytes, validation_bytes: UTF-8.
         ngram: bits per byte of counting on the validation split: the best n-gram with what the text has said so far.
+        begin: the same of the first `BEGIN` tokens alone, in bits per token.
         order: of that n-gram.
         start: bits per byte there of a model before its first step: n-grams of all lengths and what the text has said
             so far, mixed by gates.
@@ -70,6 +73,7 @@ class TextFacts:
     validation_bytes: int
     vocabulary: int
     ngram: float
+    begin: float
     order: int
     start: float
     spread: float
@@ -90,11 +94,8 @@ def survey(
 ) -> TextFacts:
     """The best of a text's `readings`, beside the others."""
     (best, dataset), *others = readings(text, overrides, console, seconds=seconds)
-    return replace(
-        best,
-        start=before_learning(dataset),
-        others={other.tokenizer["kind"]: other.ngram for other, _ in others},
-    )
+    start = best.ngram * before_learning(dataset, tokens=BEGIN) / best.begin
+    return replace(best, start=start, others={other.tokenizer["kind"]: other.ngram for other, _ in others})
 
 
 def readings(
@@ -136,7 +137,8 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     order = best_order(counted, vocab_size=size, highest=HIGHEST)
     model = KneserNey(counted, vocab_size=size, highest=order)
     tokens = np.asarray(validation.tokens)
-    bits_a_token = float(counting(model, tokens, spaced(1, len(tokens), JUDGED)).mean())
+    places = spaced(1, len(tokens), JUDGED)
+    bits = counting(model, tokens, places)
     tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
     return TextFacts(
         tokenizer=tokenizer,
@@ -149,7 +151,8 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
         train_bytes=train.bytes,
         validation_bytes=validation.bytes,
         vocabulary=size,
-        ngram=bits_a_token * tokens_a_byte,
+        ngram=float(bits.mean()) * tokens_a_byte,
+        begin=float(bits[places < BEGIN].mean()),
         order=order,
         start=math.nan,
         spread=difference(counted, len(validation.tokens), vocab_size=size, order=order) * tokens_a_byte,
@@ -162,17 +165,17 @@ def alphabet(text: Path) -> int:
         return len(set(file.read(LONG).decode("utf-8", errors="ignore")) - {"\n", "\r"})
 
 
-def before_learning(dataset: Dataset) -> float:
-    """Bits per byte of the family's smallest model before its first step, on the validation split (of a long one, on
-    `JUDGED` tokens). The network says nothing yet: other sizes have the same but for the gate's random beginning."""
+def before_learning(dataset: Dataset, *, tokens: int | None = None) -> float:
+    """Bits per token of the family's smallest model before its first step, on the validation split or on so many tokens
+    of it, from its beginning. The network says nothing yet: other sizes have the same but for the gate's random
+    beginning."""
     recipe = check(recipe_of(SIZES[0], steps=1))
-    recipe = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": JUDGED})})
+    recipe = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": tokens})})
+    keep_memory()
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
     model.take_text(dataset.train.tokens, held_out_of(recipe, dataset))
     runtime = Runtime(torch.device("cpu"), "float32", torch.get_num_threads())
-    found = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime)
-    assert found.bits_per_byte is not None  # of text
-    return found.bits_per_byte
+    return evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime).loss / math.log(2)
 
 
 def counting(model: KneserNey, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:

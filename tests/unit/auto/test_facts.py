@@ -43,10 +43,25 @@ def test_the_figures_are_those_of_the_split(tmp_path: Path, monkeypatch: pytest.
     said = counting(best, np.asarray(tokens), np.arange(1, len(tokens)))
     assert found.ngram == pytest.approx(said.mean() * (len(tokens) - 1) / dataset.validation.bytes)
     assert found.ngram < alone + 1e-6
-    assert 0 < found.start == before_learning(dataset)
+    assert found.start == pytest.approx(
+        before_learning(dataset) * (len(tokens) - 1) / dataset.validation.bytes
+    )
     assert found.train_tokens == len(dataset.train.tokens) and found.documents == 1
     assert found.alphabet == len(set(path.read_text()) - {"\n"})
     assert found.spread > 0
+
+
+def test_of_a_long_split_the_beginning_is_looked_at_before_learning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the model has there beside counting there, times counting on the whole."""
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(2000)))
+    (known, dataset), *_ = facts.readings(path, (), QUIET)
+    monkeypatch.setattr(facts, "BEGIN", 300)
+    found = survey(path, (), QUIET)
+    assert found.ngram == known.ngram and found.begin != known.begin
+    assert found.start == pytest.approx(known.ngram * before_learning(dataset, tokens=300) / found.begin)
 
 
 def test_the_alphabet_of_a_text_that_ends_within_a_character(
