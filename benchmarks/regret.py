@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from common import finish, machine, print_table
-from octavo.auto.choose import STEPS_MEASURED, choices, judging, parameters_of
+from octavo.auto.choose import STEPS_MEASURED, choices, judging
 from octavo.auto.facts import TextFacts, readings, survey
-from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, recipe_of
+from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import shipped_law
 from octavo.auto.promise import promise
 from octavo.config import check, load_recipe

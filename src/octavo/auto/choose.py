@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from octavo.auto.facts import TextFacts
-from octavo.auto.family import EVALUATED, EVALUATIONS, SIZES, Size, dropout_for, recipe_of
+from octavo.auto.family import EVALUATED, EVALUATIONS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import Law
+from octavo.auto.pilot import SIZE, STEPS
 from octavo.config import check
 from octavo.ground.shown import duration
 
@@ -69,19 +70,14 @@ class Choice:
         return tree
 
 
-def parameters_of(size: Size, vocabulary: int) -> int:
-    """Weights of the network, without the gate's."""
-    tree = recipe_of(size, steps=1)
-    tree["model"]["counts"] = "none"
-    return check(tree).model.parameters(vocab_size=vocabulary)
-
-
 def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
     """The best number of steps for each size that can take enough of them in so many seconds of training; first the one
     to take, which is the best or as good (`ALIKE`). Empty where there is no time for any."""
     most = {
         size: int(seconds / each - judging(facts, size.step_tokens)) for size, each in step_seconds.items()
     }
+    if facts.piloted is not None:
+        law = law.known(facts.piloted, *pilot_point(facts))
     found = [
         _choice(facts, size, step_seconds[size], steps, law)
         for size, steps in most.items()
@@ -93,6 +89,12 @@ def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float
         first = min(alike, key=lambda choice: choice.passes)
         found = [first, *(choice for choice in found if choice is not first)]
     return found
+
+
+def pilot_point(facts: TextFacts) -> tuple[float, ...]:
+    """Where a pilot of the text stands in the law."""
+    learned = STEPS * SIZE.step_tokens * facts.bytes_per_token
+    return parameters_of(SIZE, facts.vocabulary), learned, facts.train_bytes
 
 
 def judging(facts: TextFacts, step_tokens: int) -> float:
@@ -137,7 +139,7 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> C
 
 
 def reasons(
-    best: Choice, others: Sequence[Choice], facts: TextFacts, seconds: float, *, where: str = "here"
+    best: Choice, others: Sequence[Choice], facts: TextFacts, seconds: float, law: Law, *, where: str = "here"
 ) -> dict[str, str]:
     """Why each thing was chosen, a sentence each; `where` a step takes its time."""
     size = best.size
@@ -166,6 +168,8 @@ def reasons(
             else "enough to learn the text by heart."
         ),
     }
+    if facts.piloted is not None:
+        found["pilot"] = of_pilot(facts, facts.piloted, law)
     for other in others[:1]:
         alike = " too, but by seeing the text more often" if other.bits < best.bits else ""
         found["instead"] = (
@@ -173,6 +177,20 @@ def reasons(
             f"byte{alike}."
         )
     return found
+
+
+def of_pilot(facts: TextFacts, share: float, law: Law) -> str:
+    """What a pilot told, in a sentence."""
+    point = pilot_point(facts)
+    expected, found = law.share(*point), f"{facts.start * share:.3f} bits per byte after {STEPS} steps"
+    if law.known(share, *point).moved == 1:
+        return f"the smallest model has {found}, as the law says of texts of its kinds."
+    less = share < expected
+    return (
+        f"the smallest model has {found}, {'less' if less else 'more'} than the {facts.start * expected:.3f} that the "
+        f"law says: a text of another kind, of which {'more' if less else 'less'} can be learned. The promise is moved "
+        "by that, and less sure."
+    )
 
 
 def read_as(facts: TextFacts) -> str:

@@ -10,21 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, recipe_of
-from octavo.config import check, override_key, override_words
+from octavo.auto.pilot import Pilot
+from octavo.config import override_key, override_words
 from octavo.dataset import Dataset
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.ground.console import Console
-from octavo.model.build import build_model
 from octavo.model.first_gate import best_weights
 from octavo.model.kneser_ney import KneserNey, best_order
 from octavo.model.recent import Texts
-from octavo.runs.data import Paths, build_dataset, held_out_of
-from octavo.runs.metrics import evaluate_split
+from octavo.runs.data import Paths, build_dataset
 from octavo.runs.settings import resolve
-from octavo.training.runtime import Runtime, keep_memory
 
 QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal distribution."""
@@ -60,6 +57,8 @@ class TextFacts:
         spread: standard deviation of the difference in difficulty between two held-out splits of this size, in bits per
             byte.
         others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
+        piloted: what a pilot had after its steps, as a share of what it had before; None without one.
+        pilot_seconds: that it took.
     """
 
     tokenizer: Mapping[str, Any]
@@ -78,6 +77,8 @@ class TextFacts:
     start: float
     spread: float
     others: Mapping[str, float] = field(default_factory=dict)
+    piloted: float | None = None
+    pilot_seconds: float = 0.0
 
     @property
     def bytes_per_token(self) -> float:
@@ -91,11 +92,21 @@ def survey(
     console: Console,
     *,
     seconds: float = math.inf,
-) -> TextFacts:
-    """The best of a text's `readings`, beside the others."""
+) -> tuple[TextFacts, Pilot]:
+    """The best of a text's `readings`, beside the others; and a model of it that has not learned yet."""
     (best, dataset), *others = readings(text, overrides, console, seconds=seconds)
-    start = best.ngram * before_learning(dataset, tokens=BEGIN) / best.begin
-    return replace(best, start=start, others={other.tokenizer["kind"]: other.ngram for other, _ in others})
+    pilot = Pilot(dataset, best.tokenizer, tokens=BEGIN)
+    start, read = (
+        best.ngram * pilot.before / best.begin,
+        {each.tokenizer["kind"]: each.ngram for each, _ in others},
+    )
+    return replace(best, start=start, others=read), pilot
+
+
+def with_pilot(facts: TextFacts, pilot: Pilot, most_seconds: float, console: Console) -> TextFacts:
+    """The facts with what a pilot tells, if it needs no more than so many seconds."""
+    share = pilot.share(most_seconds, console)
+    return replace(facts, piloted=share, pilot_seconds=pilot.seconds)
 
 
 def readings(
@@ -163,19 +174,6 @@ def alphabet(text: Path) -> int:
     """Different characters, line breaks aside, in the first `LONG` bytes of a UTF-8 file."""
     with text.open("rb") as file:
         return len(set(file.read(LONG).decode("utf-8", errors="ignore")) - {"\n", "\r"})
-
-
-def before_learning(dataset: Dataset, *, tokens: int | None = None) -> float:
-    """Bits per token of the family's smallest model before its first step, on the validation split or on so many tokens
-    of it, from its beginning. The network says nothing yet: other sizes have the same but for the gate's random
-    beginning."""
-    recipe = check(recipe_of(SIZES[0], steps=1))
-    recipe = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": tokens})})
-    keep_memory()
-    model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
-    model.take_text(dataset.train.tokens, held_out_of(recipe, dataset))
-    runtime = Runtime(torch.device("cpu"), "float32", torch.get_num_threads())
-    return evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime).loss / math.log(2)
 
 
 def counting(model: KneserNey, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from octavo.config import check
+
 
 @dataclass(frozen=True)
 class Size:
@@ -109,3 +111,10 @@ def recipe_of(
         "evaluation": {"every": 1 / EVALUATIONS, "tokens": EVALUATED},
         "sampling": {"tokens": 500},
     }
+
+
+def parameters_of(size: Size, vocabulary: int) -> int:
+    """Weights of the network, without the gate's."""
+    tree = recipe_of(size, steps=1)
+    tree["model"]["counts"] = "none"
+    return check(tree).model.parameters(vocab_size=vocabulary)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -23,18 +23,22 @@ POINT = ("parameters", "bytes", "train_bytes")
 """What the law is told: N, D and U."""
 JOINT = 3.0
 """How sharply a model goes over from having read too little to being too small; 1 would add the two up."""
+APART = 1.8
+"""Standard deviations, beyond which a pilot says that a text is of another kind; those of the fit stay within 1.6."""
 NAMES = ("floor", "size", "size_power", "data", "data_power", "fit", "fit_power", "blend", "passes_power")
 
 
 @dataclass(frozen=True)
 class Law:
-    """Numbers of the fit.
+    """Numbers of the fit, and for a text of which more is known, the factor by which it is `moved`.
 
     Attributes:
         values: by NAMES.
         covariance: of the values.
         residual: standard deviation of a run around the law, as a share.
-        text: the same between texts, found by leaving each out of the fit.
+        text: the same between texts of any kind.
+        alike: between texts of the kinds that the law was fitted on, found by leaving each out of the fit.
+        beyond: of other kinds, how far off the law is once it is moved to where a pilot ended, as a share of that move.
         ranges: least and greatest of POINT in the runs.
     """
 
@@ -42,11 +46,24 @@ class Law:
     covariance: tuple[tuple[float, ...], ...]
     residual: float
     text: float
+    alike: float
+    beyond: float
     ranges: Mapping[str, tuple[float, float]]
+    moved: float = 1.0
 
     def share(self, *point: float) -> float:
         """The model's bits per byte, divided by those before its first step."""
-        return float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0])
+        found = float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0])
+        return min(1.0, self.moved * found)
+
+    def known(self, share: float, *point: float) -> Law:
+        """For a text of which a pilot at a point came to a share. Where that is as expected, the text is like those of
+        the fit; for another, the law is moved to where the pilot ended, and less sure."""
+        expected = self.share(*point)
+        off = share - expected
+        if abs(off) <= APART * math.hypot(self.residual, self.alike):
+            return replace(self, text=self.alike)
+        return replace(self, text=math.hypot(self.alike, self.beyond * off), moved=share / expected)
 
     def error(self, *point: float) -> float:
         """The standard deviation of that for a new text; it grows outside of the range of the fit."""
@@ -106,6 +123,8 @@ def law_from(found: Mapping[str, Any]) -> Law:
         covariance=tuple(map(tuple, found["covariance"])),
         residual=found["residual"],
         text=found["text"],
+        alike=found["alike"],
+        beyond=found["beyond"],
         ranges={name: (least, most) for name, (least, most) in found["ranges"].items()},
     )
 
@@ -116,6 +135,8 @@ def as_plain(
     *,
     residual: float,
     text: float,
+    alike: float,
+    beyond: float,
     ranges: Mapping[str, tuple[float, float]],
 ) -> dict[str, Any]:
     """As it stands in law.json."""
@@ -124,5 +145,7 @@ def as_plain(
         "covariance": [[float(f"{value:.4g}") for value in row] for row in covariance.tolist()],
         "residual": float(f"{residual:.4g}"),
         "text": float(f"{text:.4g}"),
+        "alike": float(f"{alike:.4g}"),
+        "beyond": float(f"{beyond:.4g}"),
         "ranges": {name: list(ends) for name, ends in ranges.items()},
     }

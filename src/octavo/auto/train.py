@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 
 from octavo.auto.audit import audited, own_settings
 from octavo.auto.choose import STEPS_MEASURED, Choice, choices, least_seconds, reasons, step_times
-from octavo.auto.facts import TextFacts, survey
+from octavo.auto.facts import TextFacts, survey, with_pilot
 from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
 from octavo.auto.promise import Promise, earlier_promises, promise
@@ -35,6 +35,8 @@ LEAST, MOST = 20 / 60, 12 * 60
 """Minutes that can be asked for."""
 MEASURING, MOST_MEASURING = 0.05, 20.0
 """Share of the minutes that steps are timed for, and seconds at most."""
+PILOTING = 0.05
+"""Share of the minutes that a pilot may take."""
 MOST_COMPARING = 0.2
 """Share of the minutes after which no other way to read the text is tried."""
 MOST_READING = 0.5
@@ -100,8 +102,10 @@ def foretell(
     console, law = console or Console(quiet=True), law or shipped_law()
     before = time.monotonic() - console.started
     with console.working("looking at the text", None), reading_within(max(minutes), console):
-        facts = survey(text, overrides, console, seconds=MOST_COMPARING * 60 * max(minutes))
+        facts, pilot = survey(text, overrides, console, seconds=MOST_COMPARING * 60 * max(minutes))
     read = time.monotonic() - console.started - before
+    facts = with_pilot(facts, pilot, PILOTING * 60 * max(minutes), console)
+    del pilot
     began = time.monotonic()
     if other is not None:
         speeds = predicted_times(other, vocabulary=facts.vocabulary)
@@ -110,12 +114,17 @@ def foretell(
             limit = MEASURING * 60 * max(minutes)
             speeds = measured_times(vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
     measuring = time.monotonic() - began
-    around = [before + read + min(measuring, 2 * MEASURING * 60 * one) for one in minutes]
+    short = replace(facts, piloted=None, pilot_seconds=0.0)  # what is known in a time that has no pilot
+    known = [facts if facts.pilot_seconds <= 2 * PILOTING * 60 * one else short for one in minutes]
+    around = [
+        before + read + min(measuring, 2 * MEASURING * 60 * one) + each.pilot_seconds
+        for one, each in zip(minutes, known, strict=True)
+    ]
     own, where = own_settings(overrides), "here" if other is None else f"on {other.name}"
     found = []
-    for one, each in zip(minutes, around, strict=True):
+    for one, each, facts_then in zip(minutes, around, known, strict=True):
         try:
-            found.append(_chosen(facts, speeds, one, each + FINISH * (before + read), law, own, where))
+            found.append(_chosen(facts_then, speeds, one, each + FINISH * (before + read), law, own, where))
         except InputError as error:
             if one == max(minutes):
                 raise
@@ -202,7 +211,7 @@ def _chosen(
             f"{duration(around)} here.",
             remedy=f"--minutes {max(LEAST, least / 60):.1f}, or a part of the text",
         )
-    said = reasons(found[0], found[1:], facts, seconds, where=where)
+    said = reasons(found[0], found[1:], facts, seconds, law, where=where)
     if any(key.partition(".")[0] == "tokenizer" for key in own):
         del said["tokenizer"]
     said |= dict.fromkeys(own, "a setting of your own, of which the promise knows nothing.")

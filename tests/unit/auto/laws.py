@@ -25,6 +25,8 @@ def made_up(*, residual: float = 0.02, text: float = 0.03) -> Law:
         ),
         residual=residual,
         text=text,
+        alike=text / 3,
+        beyond=0.3,
         ranges={
             "parameters": (5e4, 5e6),
             "bytes": (1e5, 1e7),

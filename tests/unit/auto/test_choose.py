@@ -15,12 +15,12 @@ from octavo.auto.choose import (
     choices,
     least_seconds,
     operations,
-    parameters_of,
+    pilot_point,
     reasons,
     step_times,
 )
 from octavo.auto.facts import TextFacts
-from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for
+from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of
 from octavo.config import check
 from unit.auto.laws import made_up
 
@@ -70,7 +70,7 @@ def test_a_short_text_is_not_seen_as_often_as_there_is_time_for() -> None:
     best = choices(short, SPEEDS, 6000, made_up())[0]
     assert best.steps < best.most_steps / 2
     assert best.recipe()["training"]["passes"] == pytest.approx(MORE * best.passes, rel=0.01)
-    assert "by heart" in reasons(best, [], short, 6000)["training.steps"]
+    assert "by heart" in reasons(best, [], short, 6000, made_up())["training.steps"]
 
 
 def test_of_choices_that_are_alike_the_one_that_sees_its_text_least_is_taken(
@@ -102,7 +102,7 @@ def test_a_choice_is_a_recipe() -> None:
 
 def test_every_choice_has_its_reason() -> None:
     first, *others = choices(FACTS, SPEEDS, 60, made_up())
-    said = reasons(first, others, FACTS, 60)
+    said = reasons(first, others, FACTS, 60, made_up())
     assert {
         "text",
         "tokenizer",
@@ -118,12 +118,14 @@ def test_every_choice_has_its_reason() -> None:
 
 
 def test_what_the_text_is_read_as_is_in_the_recipe_with_its_reason() -> None:
-    said = reasons(choices(FACTS, SPEEDS, 60, made_up())[0], [], FACTS, 60)["tokenizer"]
+    said = reasons(choices(FACTS, SPEEDS, 60, made_up())[0], [], FACTS, 60, made_up())["tokenizer"]
     assert said == (
         "bytes or characters (65 tokens of 1.0 bytes): their best n-gram has 2.300 bits per byte, that of byte pairs "
         "2.310."
     )
-    close = reasons(choices(FACTS, SPEEDS, 60, made_up())[0], [], replace(FACTS, others={"bpe": 2.19}), 60)
+    close = reasons(
+        choices(FACTS, SPEEDS, 60, made_up())[0], [], replace(FACTS, others={"bpe": 2.19}), 60, made_up()
+    )
     assert close["tokenizer"].endswith(
         "that of byte pairs 2.190, which is too little for what new words cost them."
     )
@@ -133,9 +135,9 @@ def test_what_the_text_is_read_as_is_in_the_recipe_with_its_reason() -> None:
     best = choices(pairs, SPEEDS, 60, made_up())[0]
     recipe = check(best.recipe())
     assert recipe.tokenizer.kind == "bpe" and recipe.expected_vocabulary == 1900
-    said = reasons(best, [], pairs, 60)["tokenizer"]
+    said = reasons(best, [], pairs, 60, made_up())["tokenizer"]
     assert said.startswith("byte pairs (1,900 tokens of 4.0 bytes)") and "bytes or characters 2.200" in said
-    alone = reasons(best, [], replace(pairs, others={}), 60)["tokenizer"]
+    alone = reasons(best, [], replace(pairs, others={}), 60, made_up())["tokenizer"]
     assert alone.endswith("there was no time to try bytes or characters.")
 
 
@@ -149,10 +151,30 @@ def test_learning_is_counted_in_bytes_so_that_tokens_of_any_length_compare() -> 
 
 def test_documents_that_were_left_out_are_said() -> None:
     (first, *_), facts = choices(FACTS, SPEEDS, 60, made_up()), replace(FACTS, documents=40, duplicates=1200)
-    assert reasons(first, [], facts, 60)["text"] == (
+    assert reasons(first, [], facts, 60, made_up())["text"] == (
         "1,000 kB to learn from, of 65 different characters, in 40 documents; 1,200 more stood there before and were "
         "left out."
     )
+
+
+def test_a_pilot_as_expected_makes_the_promise_surer_and_another_moves_it() -> None:
+    law = made_up()
+    expected = law.share(*pilot_point(FACTS))
+    alone, alike, apart = (
+        choices(replace(FACTS, piloted=share), SPEEDS, 60, law)[0]
+        for share in (None, 1.01 * expected, 0.8 * expected)
+    )
+    assert alike.bits == alone.bits and alike.error < alone.error
+    assert apart.bits == pytest.approx(0.8 * alone.bits) and apart.error > alike.error
+    assert (apart.size, apart.steps) == (alone.size, alone.steps)
+    said = [
+        reasons(alone, [], replace(FACTS, piloted=factor * expected), 60, law)["pilot"]
+        for factor in (1.01, 0.8, 1.2)
+    ]
+    assert f"{2.2 * 1.01 * expected:.3f} bits per byte after 300 steps, as the law says" in said[0]
+    assert "less than" in said[1] and "of which more can be learned" in said[1]
+    assert "more than" in said[2] and "of which less can be learned" in said[2]
+    assert "pilot" not in reasons(alone, [], FACTS, 60, law)
 
 
 def test_sizes_are_timed_while_that_is_short_and_reckoned_from_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from octavo.auto import facts
-from octavo.auto.facts import before_learning, counting, survey
+from octavo.auto.facts import TextFacts, counting, with_pilot
 from octavo.auto.family import BYTES, SIZES, recipe_of
+from octavo.auto.pilot import Pilot
 from octavo.errors import CorpusError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ground.console import Console
@@ -21,6 +23,10 @@ from octavo.runs.settings import resolve
 from octavo.runs.train import train
 
 QUIET = Console(quiet=True)
+
+
+def survey(path: Path, overrides: Sequence[str], console: Console, **limits: float) -> TextFacts:
+    return facts.survey([path], overrides, console, **limits)[0]
 
 
 def written(folder: Path, text: str) -> Path:
@@ -44,7 +50,7 @@ def test_the_figures_are_those_of_the_split(tmp_path: Path, monkeypatch: pytest.
     assert found.ngram == pytest.approx(said.mean() * (len(tokens) - 1) / dataset.validation.bytes)
     assert found.ngram < alone + 1e-6
     assert found.start == pytest.approx(
-        before_learning(dataset) * (len(tokens) - 1) / dataset.validation.bytes
+        Pilot(dataset, found.tokenizer).before * (len(tokens) - 1) / dataset.validation.bytes
     )
     assert found.train_tokens == len(dataset.train.tokens) and found.documents == 1
     assert found.alphabet == len(set(path.read_text()) - {"\n"})
@@ -61,7 +67,23 @@ def test_of_a_long_split_the_beginning_is_looked_at_before_learning(
     monkeypatch.setattr(facts, "BEGIN", 300)
     found = survey(path, (), QUIET)
     assert found.ngram == known.ngram and found.begin != known.begin
-    assert found.start == pytest.approx(known.ngram * before_learning(dataset, tokens=300) / found.begin)
+    assert found.start == pytest.approx(
+        known.ngram * Pilot(dataset, found.tokenizer, tokens=300).before / found.begin
+    )
+
+
+def test_a_pilot_is_trained_where_there_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
+    found, pilot = facts.survey(path, (), QUIET)
+    without = with_pilot(found, pilot, 0.0, QUIET)
+    assert without.piloted is None and found.piloted is None and without.start == found.start
+    found, pilot = facts.survey(path, (), QUIET)
+    known = with_pilot(found, pilot, 1000.0, QUIET)
+    assert known.piloted is not None and 0 < known.piloted < 0.9, (
+        "sums are a rule, which counting does not know"
+    )
+    assert known.pilot_seconds > 0
 
 
 def test_the_alphabet_of_a_text_that_ends_within_a_character(

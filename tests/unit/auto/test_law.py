@@ -42,6 +42,20 @@ def test_it_is_less_sure_outside_of_what_it_was_fitted_on() -> None:
     assert law.outside(1e6, 1e6, 1e6) == 0
 
 
+def test_a_pilot_tells_of_what_kind_a_text_is() -> None:
+    law, point, later = made_up(), (1e5, 3e5, 1e6), (1e6, 1e7, 1e6)
+    expected, usual = law.share(*point), np.hypot(law.residual, law.alike)
+    for near in (expected, expected + 1.7 * usual, expected - 1.7 * usual):
+        alike = law.known(near, *point)
+        assert alike.share(*later) == law.share(*later)
+        assert alike.error(*later) < law.error(*later)
+    apart = law.known(0.7 * expected, *point)
+    assert apart.share(*point) == pytest.approx(0.7 * expected)
+    assert apart.share(*later) == pytest.approx(0.7 * law.share(*later))
+    assert apart.error(*later) == pytest.approx(np.hypot(law.residual, 0.3 * 0.3 * expected), rel=0.05)
+    assert law.known(2 * expected, *point).share(*point) == 1, "never worse than before the first step"
+
+
 def test_slopes_are_those_of_the_shares() -> None:
     values = np.array([VALUES[name] for name in NAMES])
     points = np.array([[1e6, 3e6, 1e6], [1e5, 1e5, 1e5]])
@@ -57,7 +71,13 @@ def test_slopes_are_those_of_the_shares() -> None:
 def test_to_plain_data_and_back() -> None:
     law = made_up()
     plain = as_plain(
-        law.values, np.array(law.covariance), residual=law.residual, text=law.text, ranges=law.ranges
+        law.values,
+        np.array(law.covariance),
+        residual=law.residual,
+        text=law.text,
+        alike=law.alike,
+        beyond=law.beyond,
+        ranges=law.ranges,
     )
     assert law_from(json.loads(json.dumps(plain))) == law
 
