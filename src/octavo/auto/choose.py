@@ -133,7 +133,7 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> C
         dropout=dropout_for(passes, parameters / facts.train_tokens),
         step_seconds=each,
         most_steps=most,
-        bits=facts.start * min(shares),
+        bits=(facts.start + facts.drift) * min(shares),
         error=float(np.hypot(error, facts.spread)),
     )
 

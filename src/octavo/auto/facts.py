@@ -30,8 +30,9 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-PARTS, COMPARED = 8, 1_000_000
-"""Pieces of each half of the training text that are compared with each other, and tokens of both halves at most."""
+PLACES, EARLIEST, COMPARED = 8, 0.3, 300_000
+"""Of a training text at which what follows is compared with what comes after that, from which share of it on, and
+tokens before each that are counted at most."""
 JUDGED = 200_000
 """Tokens at most that counting is judged by."""
 BEGIN = 20_000
@@ -54,8 +55,9 @@ class TextFacts:
         order: of that n-gram.
         start: bits per byte there of a model before its first step: n-grams of all lengths and what the text has said
             so far, mixed by gates.
-        spread: standard deviation of the difference in difficulty between two held-out splits of this size, in bits per
-            byte.
+        drift: how much harder than the validation split the test split should be, in bits per byte of counting; 0 where
+            documents are held out by chance.
+        spread: standard deviation of that.
         others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
         piloted: what a pilot had after its steps, as a share of what it had before; None without one.
         pilot_seconds: that it took.
@@ -75,6 +77,7 @@ class TextFacts:
     begin: float
     order: int
     start: float
+    drift: float
     spread: float
     others: Mapping[str, float] = field(default_factory=dict)
     piloted: float | None = None
@@ -150,7 +153,8 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     tokens = np.asarray(validation.tokens)
     places = spaced(1, len(tokens), JUDGED)
     bits = counting(model, tokens, places)
-    tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
+    further, spread = drift(counted, len(tokens), vocab_size=size, order=order)
+    tokens_a_byte = (len(tokens) - 1) / validation.bytes
     return TextFacts(
         tokenizer=tokenizer,
         documents=len(train.starts),
@@ -166,7 +170,8 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
         begin=float(bits[places < BEGIN].mean()),
         order=order,
         start=math.nan,
-        spread=difference(counted, len(validation.tokens), vocab_size=size, order=order) * tokens_a_byte,
+        drift=further * tokens_a_byte if dataset.manifest["split"] in ("contiguous", "files") else 0.0,
+        spread=spread * tokens_a_byte,
     )
 
 
@@ -191,23 +196,21 @@ def spaced(first: int, end: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(first, end - 1, min(most, end - first)).astype(np.int64))
 
 
-def difference(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) -> float:
-    """The standard deviation of the difference in difficulty between two pieces of so many tokens, in bits per token.
+def drift(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) -> tuple[float, float]:
+    """How much harder than the next so many tokens of a text those after them are, which no model has seen either: the
+    middle, and the standard deviation, in bits per token.
 
-    What the pieces of each half of a text have under an n-gram model of the other half: a text's end is not like its
-    middle, and pieces of the validation split alone, which stand side by side, would be too much alike.
+    By an n-gram model of what stands before, at places all over the text: a validation split is the next piece of a
+    training text, and a test split the one after it.
     """
-    halves = np.array_split(tokens[-COMPARED:], 2)
-    found = []
-    for half, other in zip(halves, reversed(halves), strict=True):
-        pieces = [half[at : at + length] for at in range(0, len(half) - length + 1, length)]
-        if not pieces or length < 2 or not len(other):
-            continue
-        model = KneserNey(other, vocab_size=vocab_size, highest=order)
-        places = spaced(1, length, JUDGED // (2 * PARTS))
-        found += [
-            float(counting(model, pieces[number], places).mean()) for number in spaced(0, len(pieces), PARTS)
-        ]
+    first, last = int(EARLIEST * len(tokens)), len(tokens) - 2 * length
+    if length < 2 or last < max(first, 2):
+        return 0.0, 0.0
+    found, places = [], spaced(1, length, JUDGED // (2 * PLACES))
+    for at in np.linspace(first, last, PLACES).astype(int):
+        model = KneserNey(tokens[max(0, at - COMPARED) : at], vocab_size=vocab_size, highest=order)
+        near, far = (counting(model, tokens[begin : begin + length], places) for begin in (at, at + length))
+        found.append(float(far.mean() - near.mean()))
     # Quartiles, for a title page is no outlier worth counting.
-    low, high = np.percentile(found, (25, 75)) if found else (0.0, 0.0)
-    return math.sqrt(2) * float(high - low) / QUARTILES
+    low, middle, high = np.percentile(found, (25, 50, 75))
+    return float(middle), float(high - low) / QUARTILES

@@ -39,6 +39,7 @@ FACTS = TextFacts(
     begin=2.3,
     start=2.2,
     order=7,
+    drift=0.0,
     spread=0.01,
     others={"bpe": 2.31},
 )
@@ -175,6 +176,12 @@ def test_a_pilot_as_expected_makes_the_promise_surer_and_another_moves_it() -> N
     assert "less than" in said[1] and "of which more can be learned" in said[1]
     assert "more than" in said[2] and "of which less can be learned" in said[2]
     assert "pilot" not in reasons(alone, [], FACTS, 60, law)
+
+
+def test_what_is_promised_is_of_the_test_split() -> None:
+    plain, drifting = (choices(replace(FACTS, drift=drift), SPEEDS, 60, made_up())[0] for drift in (0.0, 0.2))
+    assert drifting.bits == pytest.approx(plain.bits * 2.4 / 2.2)
+    assert drifting.steps == plain.steps and drifting.error == plain.error
 
 
 def test_sizes_are_timed_while_that_is_short_and_reckoned_from_there() -> None:

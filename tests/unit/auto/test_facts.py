@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from octavo.auto import facts
-from octavo.auto.facts import TextFacts, counting, with_pilot
+from octavo.auto.facts import TextFacts, counting, drift, with_pilot
 from octavo.auto.family import BYTES, SIZES, recipe_of
 from octavo.auto.pilot import Pilot
 from octavo.errors import CorpusError
@@ -84,6 +84,44 @@ def test_a_pilot_is_trained_where_there_is_time(tmp_path: Path, monkeypatch: pyt
         "sums are a rule, which counting does not know"
     )
     assert known.pilot_seconds > 0
+
+
+def test_what_stands_further_away_is_harder_where_a_text_drifts() -> None:
+    """By hand: words that change slowly with the place, and words that do not."""
+    random = np.random.default_rng(0)
+    turning = np.concatenate(
+        [random.integers(at // 200, at // 200 + 20, 100) for at in range(0, 20_000, 100)]
+    )
+    still = random.integers(0, 20, 20_000)
+    (further, spread), (same, noise) = (
+        drift(tokens, 1000, vocab_size=128, order=2) for tokens in (turning, still)
+    )
+    assert further > 0.05 > abs(same) and noise < 0.05
+    assert spread < further
+    near, far = [], []
+    for at in np.linspace(6000, 18_000, 8).astype(int):
+        model = KneserNey(turning[:at], vocab_size=128, highest=2)
+        for begin, found in ((at, near), (at + 1000, far)):
+            found.append(counting(model, turning[begin : begin + 1000], np.arange(1, 1000)).mean())
+    assert further == pytest.approx(np.median(np.subtract(far, near)))
+
+
+def test_of_a_text_too_short_for_two_pieces_nothing_is_said() -> None:
+    tokens = np.arange(100) % 7
+    assert drift(tokens, 40, vocab_size=8, order=2) == drift(tokens, 1, vocab_size=8, order=2) == (0, 0)
+
+
+def test_documents_that_are_held_out_by_chance_do_not_drift(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "text.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"text": f"{n} is {n % 7} by seven, {n // 5} by five"}) + "\n" for n in range(1500)
+        )
+    )
+    assert survey(path, ["split=documents"], QUIET).drift == 0 != survey(path, (), QUIET).drift
 
 
 def test_the_alphabet_of_a_text_that_ends_within_a_character(
