@@ -18,19 +18,23 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import math
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from common import finish, machine, print_table
 from octavo.auto.choose import STEPS_MEASURED, choices, judging
-from octavo.auto.facts import TextFacts, readings, survey
+from octavo.auto.facts import TextFacts, readings, survey, with_pilot
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import shipped_law
+from octavo.auto.pilot import SIZE, STEPS
 from octavo.auto.promise import promise
+from octavo.auto.train import PILOTING
 from octavo.config import check, load_recipe
 from octavo.ground.console import Console
 from octavo.runs.plan import step_tokens, timed
@@ -130,7 +134,7 @@ def one_text(
     settings: list[str] | None,
 ) -> None:
     """All that is missing of a text, or of some settings of it."""
-    facts, read = survey([path], (), QUIET), [facts for facts, _ in readings([path], (), QUIET)]
+    (facts, pilot), read = survey([path], (), QUIET), [facts for facts, _ in readings([path], (), QUIET)]
     vocabularies = {each.tokenizer["kind"]: each.vocabulary for each in read}
     hand = dict(by_hand())
     sizes = {named(size, way): (size, way) for size in SIZES for way in (BYTES, PAIRS)}
@@ -145,7 +149,11 @@ def one_text(
     for each in minutes:
         seconds = 60 * each * (1 - AROUND)
         each_step = {size: taken[named(size, facts.tokenizer)] for size in SIZES}
-        chosen = choices(facts, each_step, seconds, shipped_law())
+        piloting = STEPS * each_step[SIZE]
+        if has_pilot := piloting <= PILOTING * 60 * each:
+            facts = facts if facts.piloted else with_pilot(facts, pilot, math.inf, QUIET)
+        known = facts if has_pilot else replace(facts, piloted=None)
+        chosen = choices(known, each_step, seconds - has_pilot * piloting, shipped_law())
         wanted: dict[str, tuple[dict[str, Any], int, Row]] = {}
         if chosen:
             said = promise(each, chosen[0])
