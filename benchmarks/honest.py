@@ -3,8 +3,8 @@
     python benchmarks/honest.py --text input.txt --out FOLDER [--students 1 2 3] [--steps 5400] [KEY=VALUE ...]
 
 1. *Tuning.* The last tenth of the text is cut off and stays unread. Of what is left, the last tenth judges CANDIDATES:
-   students of the same three teachers, at half the steps. The best is frozen. Only then it is scored on the tenth that
-   was cut off: a test split, which tells what choosing flattered.
+   students of the same three teachers, at half the steps. The best is frozen. Only then it is trained whole, beside the
+   controls of 2., and all are scored on the tenth that was cut off: a test split.
 2. *The result.* On nanoGPT's split, each student has three teachers of its own, and is trained twice with the frozen
    settings: as a network alone, and with counted n-grams mixed in. Beside them stand the controls: the teachers, and
    models of as many steps that nobody teaches, with the recipe's own settings. Every run reads the validation split at
@@ -92,7 +92,7 @@ class Kept:
 
     Attributes:
         tuning: by candidate.
-        test: of the best candidate, on the tenth that was cut off.
+        test: by kind of student, of one run each that has not seen the last fifth, on the tenth that was cut off.
         results: by kind of student, then by seed.
         processors: that trained.
     """
@@ -103,7 +103,7 @@ class Kept:
         if found["wanted"] != wanted:
             raise SystemExit(f"{path} is of other settings ({found['wanted']}); take another --kept")
         self.tuning: dict[str, float] = found.get("tuning", {})
-        self.test: float | None = found.get("test")
+        self.test: dict[str, float] = found.get("test", {})
         results = found.get("results", {})
         self.results: dict[str, dict[str, float]] = {
             kind: results.get(kind, {}) for kind in (TEACHER, *KINDS)
@@ -125,8 +125,8 @@ class Kept:
 
 
 def tune(options: argparse.Namespace, text: Path, kept: Kept) -> None:
-    """Judge the candidates that have no loss yet, and score the best on what none of them has seen."""
-    if kept.test is not None:
+    """Judge the candidates that have no loss yet; then score the best, and its controls, on what none has seen."""
+    if len(kept.test) == len(KINDS):
         return
     whole = text.read_text(encoding="utf-8")
     folder = options.out / "tuning"
@@ -146,9 +146,27 @@ def tune(options: argparse.Namespace, text: Path, kept: Kept) -> None:
         if name not in kept.tuning:
             kept.tuning[name] = loss_of(candidate(name))
             kept.write()
-    last = Run.open(candidate(kept.best).path, checkpoint="last")
-    kept.test = float(evaluate_run(last, unread)["val_loss"])
-    kept.write()
+    for kind in KINDS:
+        if kind not in kept.test:
+            run = of_kind(options, known, folder, 1, kind, teachers, kept)
+            kept.test[kind] = float(evaluate_run(Run.open(run.path, checkpoint="last"), unread)["val_loss"])
+            kept.write()
+
+
+def of_kind(
+    options: argparse.Namespace,
+    text: Path,
+    folder: Path,
+    seed: int,
+    kind: str,
+    teachers: Sequence[Run],
+    kept: Kept,
+) -> Run:
+    """A student or a control, trained whole with the settings that are frozen."""
+    is_taught, settings = KINDS[kind]
+    own = [*taught_by(teachers, options.steps), *CANDIDATES[kept.best]] if is_taught else []
+    place = folder / kind.replace(", ", "-").replace(" ", "-")
+    return student(options, text, place, seed, options.steps, [*own, *settings])
 
 
 def train_students(options: argparse.Namespace, text: Path, kept: Kept) -> None:
@@ -164,10 +182,7 @@ def train_students(options: argparse.Namespace, text: Path, kept: Kept) -> None:
         kept.results[TEACHER] |= {str(each): loss_of(run) for each, run in zip(seeds, teachers, strict=True)}
         kept.write()
         for kind in wanted:
-            is_taught, settings = KINDS[kind]
-            own = [*taught_by(teachers, options.steps), *CANDIDATES[kept.best]] if is_taught else []
-            place = folder / kind.replace(", ", "-").replace(" ", "-")
-            run = student(options, text, place, seed, options.steps, [*own, *settings])
+            run = of_kind(options, text, folder, seed, kind, teachers, kept)
             kept.results[kind][str(seed)] = loss_of(run)
             kept.write()
 
@@ -180,6 +195,7 @@ def rows_of(kept: Kept) -> list[dict[str, Any]]:
             "mean": f"{statistics.mean(found.values()):.4f}",
             "standard deviation": f"{statistics.stdev(found.values()):.4f}" if len(found) > 1 else None,
             "each": ", ".join(f"{loss:.4f}" for loss in found.values()),
+            "test split": f"{kept.test[kind]:.4f}" if kind in kept.test else None,
         }
         for kind, found in kept.results.items()
         if found
@@ -209,11 +225,9 @@ def main() -> None:
     except Interrupted as error:
         print(error.what)
     print_table([{"candidate": name, "loss": f"{loss:.4f}"} for name, loss in kept.tuning.items()])
-    if kept.test is not None:
-        print(f"the best of them, on the tenth that was cut off: {kept.test:.4f}")
     if rows := rows_of(kept):
         print_table(rows)
-    finish({"frozen": kept.best if kept.test is not None else None, "rows": rows, "load_before": before})
+    finish({"frozen": kept.best if kept.test else None, "rows": rows, "load_before": before})
 
 
 if __name__ == "__main__":
