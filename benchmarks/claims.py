@@ -34,7 +34,13 @@ CLAIMS = (
         "(benchmarks/results/demo.md)",
         agrees="yes, on easier stories",
     ),
-    Claim("A", "a vocabulary made from the data is wide enough, a fixed list is not"),
+    Claim(
+        "A",
+        "a vocabulary made from the data is wide enough, a fixed list is not",
+        here="TinyStories: 850 listed words cover 64.2 % of new stories, the 850 most frequent of other stories 91.0 % "
+        "(benchmarks/results/vocabularies.md)",
+        agrees="yes, at thousands of words",
+    ),
     Claim(
         "B",
         "a GPT can be made of tensors alone",
