@@ -15,6 +15,7 @@ from octavo.dataset import Dataset
 from octavo.errors import CorpusError
 from octavo.ground.console import Console
 from octavo.model.build import build_model
+from octavo.model.first_gate import one_thread
 from octavo.runs.data import build_batches, held_out_of, with_rows_held_out
 from octavo.runs.metrics import evaluate_split
 from octavo.training.loop import training_steps
@@ -47,16 +48,18 @@ class Pilot:
         self.recipe = recipe.model_copy(update={"evaluation": judged})
         self.model = build_model(recipe.model, vocab_size=vocabulary, seed=recipe.seed)
         self.held_out = held_out_of(recipe, dataset)
-        self.model.take_text(dataset.train.tokens, self.held_out)
-        self.runtime = Runtime(torch.device("cpu"), "float32", torch.get_num_threads())
-        self.before, self.seconds = self._bits(), 0.0
+        self.runtime = Runtime(torch.device("cpu"), "float32", 1)
+        with one_thread():
+            self.model.take_text(dataset.train.tokens, self.held_out)
+            self.before, self.seconds = self._bits(), 0.0
 
     def share(self, most_seconds: float, console: Console) -> float | None:
         """What it has after all steps, as a share of what it had before; None if they need more than so many seconds,
         or the text is too short for them."""
         began = time.monotonic()
-        learned = self._learn(most_seconds, console)
-        after = self._bits() if learned else 0.0
+        with one_thread():
+            learned = self._learn(most_seconds, console)
+            after = self._bits() if learned else 0.0
         self.seconds = time.monotonic() - began
         return after / self.before if learned else None
 
@@ -87,6 +90,7 @@ class Pilot:
         with console.working("a pilot learns", STEPS):
             for step, _ in enumerate(loop, 1):
                 console.advance(step, f"step {step} of {STEPS}")
-                if step == TRIED and (time.monotonic() - began) / TRIED * STEPS > most_seconds:
+                spent = time.monotonic() - began
+                if (spent * STEPS / step if step == TRIED else spent) > most_seconds:
                     return False
         return True

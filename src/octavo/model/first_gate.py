@@ -5,7 +5,8 @@ N held-out tokens, K orders, H hidden units.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -115,6 +116,19 @@ def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
         recent.onto.copy_(values[1])
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute in one thread: what is so small gains nothing by several, which wait for each other on a busy machine, a
+    second where one alone needs a hundredth of it; and the last bits do not depend on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def adam(values: list[Tensor], loss: Callable[[], Tensor]) -> None:
     """Kingma and Ba 2015. Our own lines, for torch's bring its compiler along, which takes a second to import."""
     means, squares = ([torch.zeros_like(each) for each in values] for _ in BETAS)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
+import torch
 
+from octavo.auto import pilot as pilots
 from octavo.auto.family import BYTES, dropout_for, parameters_of, recipe_of
 from octavo.auto.pilot import SIZE, STEPS, TRIED, Pilot
 from octavo.ground.console import Console
@@ -55,11 +58,16 @@ def test_it_ends_where_an_ordinary_run_of_these_settings_ends(text: Path, tmp_pa
     assert share == pytest.approx(found[STEPS] / found[0], rel=1e-4)
 
 
-def test_it_is_given_up_when_its_first_steps_are_slow(text: Path) -> None:
-    console = Listening(quiet=True)
-    pilot = pilot_of(text)
-    assert pilot.share(0.0, console) is None
-    assert console.last == TRIED and pilot.seconds > 0
+@pytest.mark.parametrize(("seconds", "most", "last"), [(1.0, 299.0, TRIED), (9.0, 8.0, 1)])
+def test_it_is_given_up_when_its_steps_are_slow(
+    text: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, most: float, last: int
+) -> None:
+    """After a few steps that tell that all would take too long, and at once when the time is over."""
+    console, pilot, ticks, threads = Listening(quiet=True), pilot_of(text), count(), torch.get_num_threads()
+    monkeypatch.setattr(pilots.time, "monotonic", lambda: seconds * next(ticks))
+    assert pilot.share(most, console) is None
+    assert console.last == last and pilot.seconds > 0
+    assert torch.get_num_threads() == threads
 
 
 def test_a_text_that_is_too_short_for_its_context_has_none(
