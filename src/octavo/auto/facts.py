@@ -99,11 +99,8 @@ def survey(
     """The best of a text's `readings`, beside the others; and a model of it that has not learned yet."""
     (best, dataset), *others = readings(text, overrides, console, seconds=seconds)
     pilot = Pilot(dataset, best.tokenizer, tokens=BEGIN)
-    start, read = (
-        best.ngram * pilot.before / best.begin,
-        {each.tokenizer["kind"]: each.ngram for each, _ in others},
-    )
-    return replace(best, start=start, others=read), pilot
+    found = {each.tokenizer["kind"]: each.ngram for each, _ in others}
+    return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
 
 
 def with_pilot(facts: TextFacts, pilot: Pilot, most_seconds: float, console: Console) -> TextFacts:
