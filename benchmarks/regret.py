@@ -51,8 +51,8 @@ Markdown, *spanish* 2 MB of sentences, *mixed* 10 MB of Markdown and code. The l
 fitted on runs over parts of these very texts, in places perhaps of their test splits; only *mixed* is new to both. One
 run each: differences of 0.01 are noise. Six of the twelve settings made by hand are sizes of the dial's own family,
 with its way to mix counts in and its dropout: the regret says what the choice among them is worth. *of* says how many
-of the twelve were trained: a setting that takes too long for twenty steps is left out, and of most texts those that were
-far behind on the notes (the recipes without counts, but for nanoGPT's).
+of the twelve were trained: a setting that takes too long for twenty steps is left out, and of most texts those that
+were far behind on the notes (the recipes without counts, but for nanoGPT's).
 """
 ALIKE = {"split": "files", "validation": 0.05, "test": 0.05}
 
