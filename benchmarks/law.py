@@ -282,11 +282,7 @@ def read_runs(paths: list[Path]) -> tuple[list[Row], np.ndarray, np.ndarray]:
     return rows, points, np.array([row["bits_per_byte"] / row["start"] for row in rows])
 
 
-OTHER_KINDS = {
-    "tunes": "tunes as letters",
-    "json": "JSON with texts that repeat",
-    "pidgin": "stories made by a rule",
-}
+OTHER_KINDS = ("tunes", "json", "pidgin")
 """Texts that the law is not fitted on: they say how far it is off for such, with and without a pilot."""
 RULED = ("pidgin",)
 """Of these the texts that are no one's: how far the law is off for them says nothing of those that people have."""

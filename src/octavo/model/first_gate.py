@@ -118,8 +118,8 @@ def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute in one thread: what is so small gains nothing by several, which wait for each other on a busy machine, a
-    second where one alone needs a hundredth of it; and the last bits do not depend on their number."""
+    """Compute in one thread: what is so small gains nothing by several, and they wait for each other on a busy machine,
+    16 s for half a second; and the last bits do not depend on their number."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
