@@ -168,7 +168,8 @@ def one_text(
             wanted["the dial"] = (chosen[0].recipe(), chosen[0].steps, told)
         for name, tree in hand.items():
             tokens = step_tokens(check(prepared(tree, 1)))
-            steps = int(seconds / taken[name] - judging(facts, tokens))
+            each_look = tree["evaluation"].get("tokens") or facts.validation_tokens
+            steps = int(seconds / taken[name] - judging(facts, tokens, each_look))
             if steps >= 20:
                 wanted[name] = (with_dropout(tree, sizes.get(name), steps, read), steps, {})
         for name, (tree, steps, told) in wanted.items():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from octavo.auto.facts import TextFacts
-from octavo.auto.family import EVALUATED, EVALUATIONS, SIZES, Size, dropout_for, parameters_of, recipe_of
+from octavo.auto.family import EVALUATIONS, SIZES, Size, dropout_for, judged_in, parameters_of, recipe_of
 from octavo.auto.law import Law
 from octavo.auto.pilot import SIZE, STEPS
 from octavo.config import check
@@ -73,9 +73,7 @@ class Choice:
 def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
     """The best number of steps for each size that can take enough of them in so many seconds of training; first the one
     to take, which is the best or as good (`ALIKE`). Empty where there is no time for any."""
-    most = {
-        size: int(seconds / each - judging(facts, size.step_tokens)) for size, each in step_seconds.items()
-    }
+    most = {size: steps_in(seconds / each, facts, size) for size, each in step_seconds.items()}
     if facts.piloted is not None:
         law = law.known(facts.piloted, *pilot_point(facts))
     found = [
@@ -97,17 +95,26 @@ def pilot_point(facts: TextFacts) -> tuple[float, ...]:
     return parameters_of(SIZE, facts.vocabulary), learned, facts.train_bytes
 
 
-def judging(facts: TextFacts, step_tokens: int) -> float:
-    """The steps of so many tokens that could be taken in the time of a run's evaluations: before its first step, on its
-    way, and of both held-out splits at its end."""
+def judging(facts: TextFacts, step_tokens: int, each: int) -> float:
+    """The steps of so many tokens that could be taken in the time of a run's evaluations: before its first step and on
+    its way of `each` so many tokens, and of both held-out splits at its end."""
     validation = facts.validation_tokens
-    judged = (1 + EVALUATIONS) * min(validation, EVALUATED) + validation + facts.test_tokens
+    judged = (1 + EVALUATIONS) * min(validation, each) + validation + facts.test_tokens
     return FORWARD * judged / step_tokens
+
+
+def steps_in(most: float, facts: TextFacts, size: Size) -> int:
+    """How many steps a size can take, and judge, where steps alone would be `most`."""
+    steps = int(most - judging(facts, size.step_tokens, judged_in(size, 0)))
+    return int(most - judging(facts, size.step_tokens, judged_in(size, steps)))
 
 
 def least_seconds(facts: TextFacts, step_seconds: Mapping[Size, float]) -> float:
     """Of training and judging, in which there is a choice."""
-    return min((LEAST_STEPS + judging(facts, size.step_tokens)) * each for size, each in step_seconds.items())
+    return min(
+        (LEAST_STEPS + judging(facts, size.step_tokens, judged_in(size, LEAST_STEPS))) * each
+        for size, each in step_seconds.items()
+    )
 
 
 def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> Choice:

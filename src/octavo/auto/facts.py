@@ -98,6 +98,7 @@ def survey(
 ) -> tuple[TextFacts, Pilot]:
     """The best of a text's `readings`, beside the others; and a model of it that has not learned yet."""
     (best, dataset), *others = readings(text, overrides, console, seconds=seconds)
+    best = with_drift(best, dataset)
     pilot = Pilot(dataset, best.tokenizer, tokens=BEGIN)
     found = {each.tokenizer["kind"]: each.ngram for each, _ in others}
     return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
@@ -119,9 +120,9 @@ def readings(
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
     The first is the one whose best n-gram has fewer bits per byte, for with it models do better, too; pairs need fewer
-    by `MARGIN`. After so many `seconds` no other is tried. Of none it is known what a model has before its first step.
-    The datasets stay in the cache. Raises what reading a text raises: too short to hold anything out, no such file, and
-    so on.
+    by `MARGIN`. After so many `seconds` no other is tried. Of none it is known yet what a model has before its first
+    step, nor how much harder its test split is. The datasets stay in the cache. Raises what reading a text raises: too
+    short to hold anything out, no such file, and so on.
     """
     began = time.monotonic()
     own = any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides))
@@ -142,7 +143,7 @@ def readings(
 
 
 def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
-    """The facts of a dataset that was made with a tokenizer, but for what a model has before its first step."""
+    """The facts of a dataset that was made with a tokenizer, but for what only the chosen reading is asked."""
     train, validation = dataset.train, dataset.validation
     counted, size = np.asarray(train.tokens[-LIMIT:]), dataset.tokenizer.vocab_size
     order = best_order(counted, vocab_size=size, highest=HIGHEST)
@@ -150,7 +151,6 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     tokens = np.asarray(validation.tokens)
     places = spaced(1, len(tokens), JUDGED)
     bits = counting(model, tokens, places)
-    further, spread = drift(counted, len(tokens), vocab_size=size, order=order)
     tokens_a_byte = (len(tokens) - 1) / validation.bytes
     return TextFacts(
         tokenizer=tokenizer,
@@ -167,9 +167,18 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
         begin=float(bits[places < BEGIN].mean()),
         order=order,
         start=math.nan,
-        drift=further * tokens_a_byte if dataset.manifest["split"] in ("contiguous", "files") else 0.0,
-        spread=spread * tokens_a_byte,
+        drift=0.0,
+        spread=math.nan,
     )
+
+
+def with_drift(facts: TextFacts, dataset: Dataset) -> TextFacts:
+    """The facts with how much harder the test split should be, and how sure that is."""
+    counted, length = dataset.train.tokens[-LIMIT:], len(dataset.validation.tokens)
+    middle, spread = drift(np.asarray(counted), length, vocab_size=facts.vocabulary, order=facts.order)
+    tokens_a_byte = (length - 1) / facts.validation_bytes
+    by_chance = dataset.manifest["split"] not in ("contiguous", "files")
+    return replace(facts, drift=0.0 if by_chance else middle * tokens_a_byte, spread=spread * tokens_a_byte)
 
 
 def alphabet(text: Path) -> int:

@@ -49,8 +49,11 @@ learned, so that a longer text has a larger vocabulary."""
 RECENT = 2000
 """Tokens of the text so far that are counted beside the network."""
 
-EVALUATIONS, EVALUATED = 10, 100_000
-"""How often a run looks at its validation split, and at how many tokens of it at most."""
+EVALUATIONS, LOOKING = 10, 0.015
+"""How often a run looks at its validation split, and at how many tokens of it for each that it learns from: judging a
+token takes a third of the time of learning from it, so all looks together take a twentieth."""
+FEWEST_JUDGED, MOST_JUDGED = 20_000, 100_000
+"""Tokens of a look at least and at most, if the split has them."""
 
 SOME_DROPOUT, MORE_DROPOUT = 30, 150
 """From how many passes on, times weights for each token of the text, dropout of 0.1 and of 0.2 is better than less."""
@@ -61,6 +64,11 @@ def dropout_for(passes: float, weights_per_token: float) -> float:
     may see a text often before they know it by heart."""
     worn = passes * weights_per_token
     return 0.0 if worn < SOME_DROPOUT else 0.1 if worn < MORE_DROPOUT else 0.2
+
+
+def judged_in(size: Size, steps: int) -> int:
+    """Tokens of each look of a run that takes so many steps."""
+    return int(min(max(LOOKING * steps * size.step_tokens, FEWEST_JUDGED), MOST_JUDGED))
 
 
 def recipe_of(
@@ -108,7 +116,7 @@ def recipe_of(
             "schedule": {"kind": "linear", "floor": 0.0},
             "checkpoint_every": 1 / EVALUATIONS,
         },
-        "evaluation": {"every": 1 / EVALUATIONS, "tokens": EVALUATED},
+        "evaluation": {"every": 1 / EVALUATIONS, "tokens": judged_in(size, steps)},
         "sampling": {"tokens": 500},
     }
 

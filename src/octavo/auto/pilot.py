@@ -17,6 +17,7 @@ from octavo.ground.console import Console
 from octavo.model.build import build_model
 from octavo.model.first_gate import one_thread
 from octavo.runs.data import build_batches, held_out_of, with_rows_held_out
+from octavo.runs.evaluate import evaluated_by
 from octavo.runs.metrics import evaluate_split
 from octavo.training.loop import training_steps
 from octavo.training.runtime import Runtime, keep_memory
@@ -44,8 +45,7 @@ class Pilot:
         passes = STEPS * SIZE.step_tokens / len(dataset.train.tokens)
         dropout = dropout_for(passes, parameters_of(SIZE, vocabulary) / len(dataset.train.tokens))
         recipe = check(recipe_of(SIZE, steps=STEPS, dropout=dropout, tokenizer=tokenizer))
-        judged = recipe.evaluation.model_copy(update={"tokens": tokens})
-        self.recipe = recipe.model_copy(update={"evaluation": judged})
+        self.recipe = evaluated_by(recipe, tokens)
         self.model = build_model(recipe.model, vocab_size=vocabulary, seed=recipe.seed)
         self.held_out = held_out_of(recipe, dataset)
         self.runtime = Runtime(torch.device("cpu"), "float32", 1)

@@ -21,7 +21,7 @@ from octavo.config import check
 from octavo.errors import InputError
 from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
-from octavo.runs.clock import FINISH
+from octavo.runs.clock import baselines_of, ending
 from octavo.runs.data import Paths
 from octavo.runs.machines import Machine, find_machine
 from octavo.runs.plan import timed
@@ -39,6 +39,8 @@ PILOTING = 0.05
 """Share of the minutes that a pilot may take."""
 MOST_COMPARING = 0.2
 """Share of the minutes after which no other way to read the text is tried."""
+AGAIN = 0.25
+"""Of the time that reading a text in two ways and judging counting by both took: what the run prepares once more."""
 MOST_READING = 0.5
 """Share of the minutes that reading may take."""
 QUIET = Console(quiet=True)
@@ -120,11 +122,13 @@ def foretell(
         before + read + min(measuring, 2 * MEASURING * 60 * one) + each.pilot_seconds
         for one, each in zip(minutes, known, strict=True)
     ]
+    prepared, baselines = AGAIN * read, baselines_of(facts.train_bytes)
+    end = prepared + baselines + ending(prepared, baselines if facts.test_tokens else 0.0)
     own, where = own_settings(overrides), "here" if other is None else f"on {other.name}"
     found = []
     for one, each, facts_then in zip(minutes, around, known, strict=True):
         try:
-            found.append(_chosen(facts_then, speeds, one, each + FINISH * (before + read), law, own, where))
+            found.append(_chosen(facts_then, speeds, one, each + end, law, own, where))
         except InputError as error:
             if one == max(minutes):
                 raise

@@ -21,8 +21,11 @@ LOOKS = 50
 """How often in a run the clock is looked at, about."""
 TOLERANCE = 0.01
 """Of all steps: a smaller difference changes nothing."""
-FINISH = 1.3
-"""What the end of a run takes beside its evaluation (baselines, samples, the page), in seconds of its preparation."""
+LAST, AS_BEFORE = 3.0, 1.5
+"""Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
+BASELINES, MOST_COUNTED = 0.7e-6, 20_000_000
+"""Seconds for each byte of the training text, of which so many are counted and packed at most, that the baselines of a
+split take: where they are kept, the time that they took is not known."""
 
 
 class Clock:
@@ -102,11 +105,22 @@ def with_more_minutes(out: Path | None, minutes: float) -> str:
 
 
 def clock_of(
-    recipe: Recipe, batches: Batches, pace: Pace, progress: Progress, console: Console
+    recipe: Recipe, batches: Batches, pace: Pace, progress: Progress, console: Console, *, finish: float
 ) -> Clock | None:
-    """The clock of a recipe that has minutes; sessions before this one have taken their part."""
+    """The clock of a recipe that has minutes; sessions before this one have taken their part. `finish`: seconds that
+    the end of the run takes, without its evaluation."""
     if recipe.training.minutes is None:
         return None
     end = console.started - progress.elapsed + 60 * recipe.training.minutes
-    prepared = time.monotonic() - console.started
-    return Clock(pace, end=end, finish=FINISH * prepared, most=most_steps(recipe, batches))
+    return Clock(pace, end=end, finish=finish, most=most_steps(recipe, batches))
+
+
+def ending(prepared: float, baselines: float) -> float:
+    """Seconds that the end of a run takes, without its evaluation, by those of its preparation and of baselines that
+    are still to be counted."""
+    return LAST + AS_BEFORE * prepared + baselines
+
+
+def baselines_of(train_bytes: int) -> float:
+    """Seconds that the baselines of a split are expected to take beside a training text of so many bytes."""
+    return BASELINES * min(train_bytes, MOST_COUNTED)

@@ -139,7 +139,12 @@ def with_next_step(found: dict[str, Any], run: Evaluable) -> dict[str, Any]:
 
 def whole_split(recipe: Recipe) -> Recipe:
     """The recipe with evaluation on everything: what is reported at the end is never a part."""
-    return recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": None})})
+    return evaluated_by(recipe, None)
+
+
+def evaluated_by(recipe: Recipe, tokens: int | None) -> Recipe:
+    """The recipe with evaluation on so many tokens, or on all."""
+    return recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": tokens})})
 
 
 def check_same_tokens(built: Tokenizer, saved: Tokenizer) -> None:
@@ -189,9 +194,14 @@ def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict
     split, objective = dataset.validation, recipe.objective.build()
     if not recipe.model.before or not objective.unit.text:
         return None
-    rows, limit = recipe.evaluation.batch, min(COUNTED, len(split.tokens))
+    rows, limit = recipe.evaluation.batch, judged_twice(split)
     found = credit(model, evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=limit), objective)
     return None if found is None else found.as_dict(dataset.tokenizer)
+
+
+def judged_twice(split: Split) -> int:
+    """Tokens of a split by which counting and learning are told apart."""
+    return min(COUNTED, len(split.tokens))
 
 
 def as_it_started(

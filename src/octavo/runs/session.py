@@ -19,8 +19,9 @@ from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
-from octavo.runs.clock import clock_of
+from octavo.runs.clock import Clock, clock_of
 from octavo.runs.data import in_steps
+from octavo.runs.evaluate import evaluated_by, judged_twice
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
 from octavo.runs.metrics import Metrics, evaluate_split
@@ -41,12 +42,15 @@ from octavo.training.sharding import held, is_part
 from octavo.training.threads import Crew
 from octavo.training.work import StepOptions
 
+FEW = 100  # tokens
+IN_FLOAT32, APART = 2, 2  # how much slower the test split is judged, and counting and learning are told apart
 SPARING = 10  # a checkpoint by time comes no sooner than after so many times the last save's length
 
 
 class Session:
     """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. With the `pace` of
-    a run that it repeats, no clock is looked at."""
+    a run that it repeats, no clock is looked at. `finish`: seconds that the end of the run takes beside its evaluation,
+    which a clock keeps for it."""
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class Session:
         teachers: Sequence[Run] = (),
         hooks: Sequence[Hook[Session]] = (),
         pace: list[list[float]] | None = None,
+        finish: float = 0.0,
     ) -> None:
         self.recipe, self.folder, self.dataset = recipe, folder, dataset
         self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
@@ -85,7 +90,9 @@ class Session:
         if pace is not None:
             self.progress.pace = pace
         self.pace = Pace(steps, self.progress.pace)
-        self.clock = clock_of(recipe, batches, self.pace, self.progress, console) if pace is None else None
+        self.clock: Clock | None = None
+        if pace is None:
+            self.clock = clock_of(recipe, batches, self.pace, self.progress, console, finish=finish)
         if self.clock is not None:
             self.clock.begin(self.progress)
         self.progress.finished = self.progress.step >= self.steps or self.out_of_patience
@@ -261,17 +268,27 @@ class Session:
 
     def measured(self) -> Metrics:
         """The model's metrics on the validation split now. The time for it does not count as training."""
-        began, data, before = time.monotonic(), self.dataset, self.objective.reference
-        result = evaluate_split(
-            self.model, data.validation, self.recipe, data.tokenizer, self.runtime, reference=before
-        )
+        data = self.dataset
+
+        def evaluated(recipe: Recipe) -> Metrics:
+            before = self.objective.reference
+            return evaluate_split(
+                self.model, data.validation, recipe, data.tokenizer, self.runtime, reference=before
+            )
+
+        if self.clock is not None and not self.clock.evaluation:
+            evaluated(evaluated_by(self.recipe, FEW))  # makes tables that later ones find: it tells no time
+        began = time.monotonic()
+        result = evaluated(self.recipe)
         if not math.isfinite(result.loss):
             raise self.diverged(f"the validation loss is {result.loss}")
         self._clock = time.monotonic()
         self._mark = (self._clock, self.progress.tokens)
         if self.clock is not None:
-            held_out = len(data.validation.tokens) + (len(data.test.tokens) if data.test else 0)
-            self.clock.evaluation = (self._clock - began) * held_out / result.tokens
+            slower = 1 if self.runtime.precision == "float32" else IN_FLOAT32
+            judged = len(data.validation.tokens) + APART * judged_twice(data.validation)
+            judged += slower * len(data.test.tokens) if data.test else 0
+            self.clock.evaluation = (self._clock - began) * judged / result.tokens
         return result
 
     def evaluate(self, info: StepInfo) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -27,6 +28,7 @@ from octavo.ground.files import replace_text, storage_errors
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel, trained
 from octavo.runs.advice import idle_options
+from octavo.runs.clock import baselines_of, ending
 from octavo.runs.data import (
     Paths,
     build_batches,
@@ -36,6 +38,7 @@ from octavo.runs.data import (
     total_steps,
     with_rows_held_out,
 )
+from octavo.runs.evaluate import cached_baselines, whole_split
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
@@ -50,6 +53,7 @@ from octavo.runs.start import Start, begun_with, keep_start
 from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.tensorboard import writer
 from octavo.runs.together import decisions, gather, heard, prepared
+from octavo.tokenizers.columns import Columns
 from octavo.tokenizers.vocabulary import of_sides
 from octavo.training.fitting import Fit, attempted, open_ways, refuse_beyond_memory_of, try_out
 from octavo.training.recompute import recompute_blocks
@@ -244,6 +248,7 @@ def train_in(
 ) -> Run:
     """Begin or resume the run in a locked folder; returns it finished. `told` is also for the manifest; `like` is a run
     that it repeats, and whose start and pace it takes."""
+    began = time.monotonic()
     if world.first:
         begin(folder, recipe)
         console.keep_log(folder.made.file(folder.log))
@@ -271,6 +276,7 @@ def train_in(
             made |= keep_start(folder, model, start)
         note_down(folder, recipe, dataset, runtime, None if earlier else made)
     announce(recipe, dataset, batches, runtime, model, console)
+    by_the_clock = recipe.training.minutes is not None and like is None
     session = Session(
         recipe=recipe,
         steps=steps,
@@ -284,6 +290,7 @@ def train_in(
         teachers=teachers,
         hooks=hooks,
         pace=None if like is None else followed(like),
+        finish=end_foreseen(dataset, recipe, console, time.monotonic() - began) if by_the_clock else 0.0,
     )
     if world.first:
         keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
@@ -315,6 +322,19 @@ def announce(
     steps = total_steps(recipe, batches)
     for sentence in idle_options(in_steps(recipe, batches, steps), steps):
         console.say(f"warning: {sentence}")
+
+
+def end_foreseen(dataset: Dataset, recipe: Recipe, console: Console, prepared: float) -> float:
+    """Seconds that the end of a run takes that was prepared in so many, without its evaluation. The baselines of the
+    validation split are counted now: so it is known what those of the test split will take."""
+    baselines = 0.0
+    if recipe.objective.build().unit.text and not isinstance(dataset.tokenizer, Columns):
+        began = time.monotonic()
+        with console.working("counting", None):
+            cached_baselines(dataset, whole_split(recipe), console)
+        if dataset.test is not None:
+            baselines = max(time.monotonic() - began, baselines_of(dataset.train.bytes))
+    return ending(prepared, baselines)
 
 
 def run_to_the_end(session: Session) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from octavo.auto import choose
 from octavo.auto.choose import (
+    FORWARD,
     LEAST_STEPS,
     MORE,
     OFTEN,
@@ -20,7 +21,18 @@ from octavo.auto.choose import (
     step_times,
 )
 from octavo.auto.facts import TextFacts
-from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of
+from octavo.auto.family import (
+    BYTES,
+    EVALUATIONS,
+    FEWEST_JUDGED,
+    MOST_JUDGED,
+    PAIRS,
+    SIZES,
+    Size,
+    dropout_for,
+    judged_in,
+    parameters_of,
+)
 from octavo.config import check
 from unit.auto.laws import made_up
 
@@ -64,6 +76,17 @@ def test_judging_takes_its_part_of_the_time() -> None:
         # A third of a step's time for as many tokens, eleven times one split, and both at the end.
         fewer = 13 * 50_000 / one.size.step_tokens / 3
         assert each[one.size] - one.most_steps == pytest.approx(fewer, abs=1)
+
+
+def test_all_looks_together_take_a_twentieth_of_a_short_training() -> None:
+    long = replace(FACTS, validation_tokens=10**6)
+    for one in choices(long, SPEEDS, 3000, made_up()):
+        each = one.recipe()["evaluation"]["tokens"]
+        learned = one.steps * one.size.step_tokens
+        assert FEWEST_JUDGED <= each <= MOST_JUDGED
+        if FEWEST_JUDGED < each < MOST_JUDGED:
+            assert EVALUATIONS * each * FORWARD == pytest.approx(learned / 20, rel=0.01)
+    assert judged_in(SIZES[0], -5) == FEWEST_JUDGED and judged_in(SIZES[-1], 10**6) == MOST_JUDGED
 
 
 def test_a_short_text_is_not_seen_as_often_as_there_is_time_for() -> None:

@@ -14,6 +14,9 @@ import octavo
 from octavo.errors import CorpusError, StorageError
 from octavo.ground.console import Console
 from octavo.runs import session
+from octavo.runs import train as runs_train
+from octavo.runs.clock import ending
+from octavo.runs.evaluate import cached_baselines
 from octavo.runs.hooks import Hook
 from octavo.runs.metrics import Metrics, evaluate_split
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
@@ -83,6 +86,31 @@ def test_judging_is_no_training_time(text: Path, tmp_path: Path, monkeypatch: py
     assert seconds[0] == 5000
     assert 0 < run.metrics[-1]["seconds"] < 10
     assert all(row["tokens_per_second"] > 1 for row in run.metrics if row["event"] == "train")
+
+
+def test_a_run_by_the_clock_knows_what_the_baselines_will_take(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one split are counted before the first step; those of the other will take as long."""
+    seconds, kept = [100.0], []
+
+    def counted(*arguments: Any) -> dict[str, Any]:
+        seconds[0] += 7
+        return cached_baselines(*arguments)
+
+    def clocked(*arguments: Any, finish: float) -> None:
+        kept.append(finish)
+
+    monkeypatch.setattr(runs_train, "cached_baselines", counted)
+    monkeypatch.setattr(runs_train, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    monkeypatch.setattr(session, "clock_of", clocked)
+    minutes = "training.minutes=1"
+    train(text, tmp_path / "tested", minutes, "validation=0.2", "test=0.2", "split=contiguous")
+    train(text, tmp_path / "untested", minutes, "validation=0.2", "test=0")
+    train(text, tmp_path / "without")
+    octavo.replay(tmp_path / "tested", tmp_path / "again", console=Console(quiet=True))
+    assert kept == [ending(0.0, 7.0), ending(0.0, 0.0), 0.0]
+    assert seconds[0] == 114, "counted first by those alone that go by the clock"
 
 
 class Clock:
