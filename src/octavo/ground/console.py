@@ -97,9 +97,9 @@ class Console:
         self._line.move(done, note)
         self._plainly(self._line.plain, at_once=first)
 
-    def expect(self, total: float) -> None:
-        """The work has so many parts now."""
-        self._line.total = total
+    def expect(self, total: float, *, ends: float | None = None) -> None:
+        """The work has so many parts now, and all is over then (monotonic seconds), where that is known."""
+        self._line.total, self._line.ends = total, ends
 
     def read(self, done: int, total: int | None) -> None:
         """How much of a text is read, in bytes; may be called as often as one likes. Raises ReadingTooLong."""

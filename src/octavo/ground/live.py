@@ -42,9 +42,10 @@ def cuts(note: str) -> Iterator[str]:
 
 class Line:
     """How far something is. `rich` draws it: a sign of life, a name, a bar as wide as there is room, a note, the time
-    left."""
+    left. `ends`: when all is over (monotonic seconds), where that is known better than by the pace of late."""
 
     def __init__(self, what: str = "", total: float | None = None) -> None:
+        self.ends: float | None = None
         self.what, self.total, self.done, self.note = shown(what), total, 0.0, ""
         self._marks: deque[tuple[float, float]] = deque()  # (seconds, done), a second or more apart
 
@@ -60,6 +61,8 @@ class Line:
     @property
     def left(self) -> str:
         """How long the rest takes, by the pace of late; nothing while that is not known."""
+        if self.ends is not None:
+            return f"{duration(max(0.0, self.ends - time.monotonic()))} left"
         if self.total is None or not self._marks:
             return ""
         then, before = self._marks[0]

@@ -42,5 +42,5 @@ def audit(*, minutes: float, bits: float, within: float, came_out: float | None,
     said = f"Promised for {in_minutes(minutes)}: {bits:.2f} ± {within:.2f} bits per byte on new text"
     if came_out is None:
         return f"{said} (80 of 100 such promises hold)."
-    held = "as promised" if abs(came_out - bits) <= within else "not as promised"
-    return f"{said} (80 of 100 such promises hold). Came out: {came_out:.3f} on the test split, {held}."
+    held = "better than" if came_out < bits - within else "worse than" if came_out > bits + within else "as"
+    return f"{said} (80 of 100 such promises hold). Came out: {came_out:.3f} on the test split, {held} promised."

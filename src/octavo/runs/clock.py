@@ -51,6 +51,15 @@ class Clock:
         """Seconds until the training must be over."""
         return self.end - self.finish - self.evaluation - time.monotonic()
 
+    def ends(self, step: int) -> float:
+        """When the whole run will be over (monotonic seconds), after this step: in its time, or before, where the steps
+        that are left will not take all of it."""
+        now, (when, first, _) = time.monotonic(), self._began
+        if step <= first:
+            return self.end
+        training = (self.pace.total - step) * (now - when) / (step - first)
+        return min(self.end, now + training + self.evaluation + self.finish)
+
     def begin(self, progress: Progress) -> None:
         """The training begins, or goes on: then with steps for all of the time that is left."""
         step = progress.step

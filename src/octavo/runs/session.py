@@ -221,8 +221,9 @@ class Session:
         remark = self.own.remark(info.step - 1) if self.own is not None else None
         for sentence in filter(None, (remark, over)):
             self.console.say(f"step {info.step}: {sentence}")
-        if self.clock is not None and self.clock.keep(progress):
-            self.console.expect(self.steps)
+        if self.clock is not None:
+            self.clock.keep(progress)
+            self.console.expect(self.steps, ends=self.clock.ends(info.step))
         progress.finished = info.step >= self.steps or over is not None
         for hook in self.hooks:
             if hook.due(progress):

@@ -74,7 +74,7 @@ def after(run: Ended) -> list[str]:
 
 def test_what_came_out_is_said_and_noted(looks: list[Any]) -> None:
     (said,) = after(Ended({"auto": {"promise": PROMISE, "reasons": {}, "own": []}}))
-    assert "2.20 ± 0.05" in said and "2.300 on the test split, not as promised" in said
+    assert "2.20 ± 0.05" in said and "2.300 on the test split, worse than promised" in said
     assert earlier_promises() == [pytest.approx(2.0)], (
         "in deviations of the law, not of the calibrated promise"
     )

@@ -28,9 +28,17 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 
 
 def train(
-    time: Time, pace: Pace, clock: Clock, *, seconds: float, stop: int = 10**6, halved: int = 10**6
+    time: Time,
+    pace: Pace,
+    clock: Clock,
+    *,
+    seconds: float,
+    stop: int = 10**6,
+    halved: int = 10**6,
+    foreseen: list[tuple[float, float]] | None = None,
 ) -> float:
-    """Steps of so many seconds each, evaluations of a second after every tenth; twice as slow from step `halved`."""
+    """Steps of so many seconds each, evaluations of a second after every tenth; twice as slow from step `halved`.
+    `foreseen`: takes when it was, and what was then foreseen as the end."""
     progress = Progress()
     clock.begin(progress)
     for step in pace.steps(0):
@@ -40,6 +48,8 @@ def train(
         if progress.step % 10 == 0:
             time.now += 1.0
         clock.keep(progress)
+        if foreseen is not None:
+            foreseen.append((time.now, clock.ends(progress.step)))
         if progress.step == stop:
             break
     return time.now - 1000
@@ -64,6 +74,18 @@ def test_no_more_steps_than_the_passes_allow(time: Time) -> None:
     pace = Pace(100)
     assert train(time, pace, Clock(pace, end=1300, most=150), seconds=0.4) < 100
     assert pace.total == 150
+
+
+@pytest.mark.parametrize("most", [None, 300])
+def test_the_time_left_keeps_its_word_from_the_first_tenth_on(time: Time, most: int | None) -> None:
+    """Also where the passes end before the time does."""
+    pace, foreseen = Pace(200), list[tuple[float, float]]()
+    took = train(time, pace, Clock(pace, end=1300, finish=20, most=most), seconds=0.4, foreseen=foreseen)
+    over = 1000 + took + 20
+    assert over == pytest.approx(1300 if most is None else 1175, abs=3)
+    for now, ends in foreseen:
+        if now - 1000 > took / 10:
+            assert ends - now == pytest.approx(over - now, rel=0.1)
 
 
 def test_a_run_goes_on_with_all_of_the_time(time: Time) -> None:
