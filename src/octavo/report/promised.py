@@ -43,4 +43,6 @@ def audit(*, minutes: float, bits: float, within: float, came_out: float | None,
     if came_out is None:
         return f"{said} (80 of 100 such promises hold)."
     held = "better than" if came_out < bits - within else "worse than" if came_out > bits + within else "as"
-    return f"{said} (80 of 100 such promises hold). Came out: {came_out:.3f} on the test split, {held} promised."
+    return (
+        f"{said} (80 of 100 such promises hold). Came out: {came_out:.3f} on the test split, {held} promised."
+    )
