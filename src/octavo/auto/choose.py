@@ -15,6 +15,7 @@ from octavo.auto.family import EVALUATIONS, SIZES, Size, dropout_for, judged_in,
 from octavo.auto.law import Law
 from octavo.auto.pilot import SIZE, STEPS
 from octavo.config import check
+from octavo.corpus.languages import NOTICED, name_of
 from octavo.ground.shown import duration
 
 LEAST_STEPS = 20
@@ -153,7 +154,7 @@ def reasons(
     again = f"; {facts.duplicates:,} more stood there before and were left out" if facts.duplicates else ""
     found = {
         "text": f"{facts.train_bytes / 1000:,.0f} kB to learn from, of {facts.alphabet:,} different characters, "
-        f"in {facts.documents:,} document{'s' * (facts.documents != 1)}{again}.",
+        f"in {facts.documents:,} document{'s' * (facts.documents != 1)}{again}{written_in(facts)}.",
         "tokenizer": read_as(facts),
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} with all judging are "
@@ -184,6 +185,13 @@ def reasons(
             f"byte{alike}."
         )
     return found
+
+
+def written_in(facts: TextFacts) -> str:
+    """The languages of a text, those of a twentieth of it or more; nothing where they are not known."""
+    named = [(name_of(code), share) for code, share in facts.languages.items() if share >= NOTICED]
+    said = [f"{share:.0%} of it is {name}" if len(named) > 1 else f"it is {name}" for name, share in named]
+    return f"; {', '.join(said)} (from samples)" if said else ""
 
 
 def of_pilot(facts: TextFacts, share: float, law: Law) -> str:

@@ -14,7 +14,9 @@ import numpy as np
 from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, recipe_of
 from octavo.auto.pilot import Pilot
 from octavo.config import override_key, override_words
+from octavo.corpus.languages import spoken
 from octavo.dataset import Dataset
+from octavo.errors import MissingExtra
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.ground.console import Console
 from octavo.model.first_gate import best_weights
@@ -30,6 +32,8 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
+UNHURRIED = 20.0
+"""Seconds for reading from which on languages are told apart, which takes most of a second."""
 PLACES, EARLIEST, COMPARED = 8, 0.3, 300_000
 """Of a training text at which what follows is compared with what comes after that, from which share of it on, and
 tokens before each that are counted at most."""
@@ -58,6 +62,7 @@ class TextFacts:
         drift: how much harder than the validation split the test split should be, in bits per byte of counting; 0 where
             documents are held out by chance.
         spread: standard deviation of that.
+        languages: of the training split, code → share, by samples; empty where they were not looked at.
         others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
         piloted: what a pilot had after its steps, as a share of what it had before; None without one.
         pilot_seconds: that it took.
@@ -79,6 +84,7 @@ class TextFacts:
     start: float
     drift: float
     spread: float
+    languages: Mapping[str, float] = field(default_factory=dict)
     others: Mapping[str, float] = field(default_factory=dict)
     piloted: float | None = None
     pilot_seconds: float = 0.0
@@ -99,6 +105,8 @@ def survey(
     """The best of a text's `readings`, beside the others; and a model of it that has not learned yet."""
     (best, dataset), *others = readings(text, overrides, console, seconds=seconds)
     best = with_drift(best, dataset)
+    if seconds >= UNHURRIED:
+        best = replace(best, languages=languages_of(dataset.train.text_path))
     pilot = Pilot(dataset, best.tokenizer, tokens=BEGIN)
     found = {each.tokenizer["kind"]: each.ngram for each, _ in others}
     return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
@@ -179,6 +187,14 @@ def with_drift(facts: TextFacts, dataset: Dataset) -> TextFacts:
     tokens_a_byte = (length - 1) / facts.validation_bytes
     by_chance = dataset.manifest["split"] not in ("contiguous", "files")
     return replace(facts, drift=0.0 if by_chance else middle * tokens_a_byte, spread=spread * tokens_a_byte)
+
+
+def languages_of(text: Path) -> dict[str, float]:
+    """Shares of a text by their codes; none without what tells languages apart (extra: data)."""
+    try:
+        return spoken(text)
+    except MissingExtra:
+        return {}
 
 
 def alphabet(text: Path) -> int:

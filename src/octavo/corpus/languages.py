@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from octavo.corpus.documents import Document, Source
@@ -13,7 +14,7 @@ from octavo.errors import MissingExtra
 SAMPLE = 3_000  # characters that a document is judged by
 _FEWEST_LETTERS = 40  # in a sample; fewer say too little
 _ALL_OF = 16  # documents of a file that are all judged; of more, every second, every fourth …
-_NOTICED = 0.05  # share of a language from which on it is named
+NOTICED = 0.05  # share of a language from which on it is named
 
 _NAMES = """
 af:Afrikaans am:Amharic ar:Arabic ary:Moroccan_Arabic arz:Egyptian_Arabic as:Assamese az:Azerbaijani
@@ -46,6 +47,21 @@ def identifier() -> Any:
 def name_of(code: str | None) -> str:
     """A language's name in English; `-` where it is not known."""
     return NAMES.get(code, code).replace("_", " ") if code else "-"
+
+
+def spoken(text: Path, *, places: int = 20) -> dict[str, float]:
+    """code → share of the places of a UTF-8 file, evenly spaced, that are in a language, the largest first; places with
+    few letters do not count. Raises MissingExtra."""
+    model, found = identifier(), Counter[str]()
+    with text.open("rb") as file:
+        for at in range(places):
+            file.seek(text.stat().st_size * at // places)
+            sample = file.read(SAMPLE).decode("utf-8", errors="ignore")
+            if sum(map(str.isalpha, sample)) >= _FEWEST_LETTERS:
+                found[str(model.classify(sample)[0])] += 1
+    return {
+        code: found[code] / found.total() for code in sorted(found, key=lambda code: (-found[code], code))
+    }
 
 
 @dataclass
@@ -147,7 +163,7 @@ class FileCounts:
 
     def sentence(self) -> str | None:
         """What to know about a corpus in several languages; None if it is in one."""
-        named = [(code, share) for code, share in self.shares().items() if share >= _NOTICED]
+        named = [(code, share) for code, share in self.shares().items() if share >= NOTICED]
         if len(named) < 2:
             return None
         parts = [f"{share:.0%} of it is {name_of(code)}" for code, share in named[1:]]

@@ -114,14 +114,22 @@ def with_more_minutes(out: Path | None, minutes: float) -> str:
 
 
 def clock_of(
-    recipe: Recipe, batches: Batches, pace: Pace, progress: Progress, console: Console, *, finish: float
+    recipe: Recipe,
+    batches: Batches,
+    pace: Pace,
+    progress: Progress,
+    console: Console,
+    *,
+    finish: float | None,
 ) -> Clock | None:
-    """The clock of a recipe that has minutes; sessions before this one have taken their part. `finish`: seconds that
-    the end of the run takes, without its evaluation."""
-    if recipe.training.minutes is None:
+    """The clock of a recipe that has minutes, which begins now; sessions before this one have taken their part.
+    `finish`: seconds that the end of the run takes, without its evaluation; None where no clock is to be looked at."""
+    if recipe.training.minutes is None or finish is None:
         return None
     end = console.started - progress.elapsed + 60 * recipe.training.minutes
-    return Clock(pace, end=end, finish=finish, most=most_steps(recipe, batches))
+    clock = Clock(pace, end=end, finish=finish, most=most_steps(recipe, batches))
+    clock.begin(progress)
+    return clock
 
 
 def ending(prepared: float, baselines: float) -> float:

@@ -19,7 +19,7 @@ from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
-from octavo.runs.clock import Clock, clock_of
+from octavo.runs.clock import clock_of
 from octavo.runs.data import in_steps
 from octavo.runs.evaluate import evaluated_by, judged_twice
 from octavo.runs.folder import RunFolder
@@ -48,9 +48,9 @@ SPARING = 10  # a checkpoint by time comes no sooner than after so many times th
 
 
 class Session:
-    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. With the `pace` of
-    a run that it repeats, no clock is looked at. `finish`: seconds that the end of the run takes beside its evaluation,
-    which a clock keeps for it."""
+    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. `pace` is that of a
+    run that it repeats. `finish`: seconds that a clock keeps for the end of the run, beside its evaluation; without it
+    no clock is looked at."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Session:
         teachers: Sequence[Run] = (),
         hooks: Sequence[Hook[Session]] = (),
         pace: list[list[float]] | None = None,
-        finish: float = 0.0,
+        finish: float | None = None,
     ) -> None:
         self.recipe, self.folder, self.dataset = recipe, folder, dataset
         self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
@@ -90,11 +90,7 @@ class Session:
         if pace is not None:
             self.progress.pace = pace
         self.pace = Pace(steps, self.progress.pace)
-        self.clock: Clock | None = None
-        if pace is None:
-            self.clock = clock_of(recipe, batches, self.pace, self.progress, console, finish=finish)
-        if self.clock is not None:
-            self.clock.begin(self.progress)
+        self.clock = clock_of(recipe, batches, self.pace, self.progress, console, finish=finish)
         self.progress.finished = self.progress.step >= self.steps or self.out_of_patience
         self.crew = self._crew()
         self.board = (

@@ -150,7 +150,7 @@ def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -
 
 
 def begin_with(
-    start: Start,
+    start: Start | None,
     model: LanguageModel,
     recipe: Recipe,
     dataset: Dataset,
@@ -158,9 +158,9 @@ def begin_with(
     *,
     goes_on: bool,
 ) -> None:
-    """Give the model the weights that it starts from, unless it goes on from a checkpoint that holds all of them; the
-    text is its own."""
-    if goes_on and recipe.training.adapters.kind == "none":
+    """Give the model the weights that it starts from, if there are any, unless it goes on from a checkpoint that holds
+    all of them; the text is its own."""
+    if start is None or (goes_on and recipe.training.adapters.kind == "none"):
         return
     start.fill(model)
     model.take_text(dataset.train.tokens, held_out, learned=True)
@@ -268,15 +268,13 @@ def train_in(
     batches = with_rows_held_out(batches, held_out, recipe, dataset)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
-    if start is not None:
-        begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
+    begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
     if world.first:
         made = {**(told or {}), **described(teachers, folder.written)}
         if not earlier and start is not None:
             made |= keep_start(folder, model, start)
         note_down(folder, recipe, dataset, runtime, None if earlier else made)
     announce(recipe, dataset, batches, runtime, model, console)
-    by_the_clock = recipe.training.minutes is not None and like is None
     session = Session(
         recipe=recipe,
         steps=steps,
@@ -290,7 +288,7 @@ def train_in(
         teachers=teachers,
         hooks=hooks,
         pace=None if like is None else followed(like),
-        finish=end_foreseen(dataset, recipe, console, time.monotonic() - began) if by_the_clock else 0.0,
+        finish=None if like else end_foreseen(dataset, recipe, console, time.monotonic() - began),
     )
     if world.first:
         keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
@@ -324,9 +322,12 @@ def announce(
         console.say(f"warning: {sentence}")
 
 
-def end_foreseen(dataset: Dataset, recipe: Recipe, console: Console, prepared: float) -> float:
-    """Seconds that the end of a run takes that was prepared in so many, without its evaluation. The baselines of the
-    validation split are counted now: so it is known what those of the test split will take."""
+def end_foreseen(dataset: Dataset, recipe: Recipe, console: Console, prepared: float) -> float | None:
+    """Seconds that the end of a run by the clock takes that was prepared in so many, without its evaluation; None of
+    other runs. The baselines of the validation split are counted now: so it is known what those of the test split will
+    take."""
+    if recipe.training.minutes is None:
+        return None
     baselines = 0.0
     if recipe.objective.build().unit.text and not isinstance(dataset.tokenizer, Columns):
         began = time.monotonic()

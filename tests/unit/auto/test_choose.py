@@ -89,6 +89,17 @@ def test_all_looks_together_take_a_twentieth_of_a_short_training() -> None:
     assert judged_in(SIZES[0], -5) == FEWEST_JUDGED and judged_in(SIZES[-1], 10**6) == MOST_JUDGED
 
 
+def test_the_languages_of_a_text_are_named() -> None:
+    best = choices(FACTS, SPEEDS, 60, made_up())[0]
+
+    def said(**shares: float) -> str:
+        return reasons(best, [], replace(FACTS, languages=shares), 60, made_up())["text"]
+
+    assert said().endswith("document.")
+    assert said(en=1.0).endswith("it is English (from samples).") and said(en=0.97, de=0.03) == said(en=1.0)
+    assert "75% of it is English, 25% of it is German (from samples)" in said(en=0.75, de=0.25)
+
+
 def test_a_short_text_is_not_seen_as_often_as_there_is_time_for() -> None:
     short = replace(FACTS, train_tokens=30_000, train_bytes=30_000)
     best = choices(short, SPEEDS, 6000, made_up())[0]

@@ -207,3 +207,11 @@ def test_a_text_too_short_to_hold_anything_out(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     with pytest.raises(CorpusError):
         survey(written(tmp_path, "abc"), (), QUIET)
+
+
+def test_languages_are_told_where_there_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("py3langid")
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "The old man walked down to the river and looked at the water. " * 200)
+    assert facts.survey(path, (), QUIET, seconds=facts.UNHURRIED - 1)[0].languages == {}
+    assert facts.survey(path, (), QUIET)[0].languages == {"en": 1.0}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from octavo.corpus import Document, Source, languages
 from octavo.corpus.inspection import inspect
-from octavo.corpus.languages import NAMES, CountedByFile, FileCounts, name_of
+from octavo.corpus.languages import NAMES, CountedByFile, FileCounts, name_of, spoken
 from octavo.corpus.sources import FilesSource
 from octavo.errors import MissingExtra
 
@@ -136,3 +136,16 @@ def test_every_document_of_a_folder_names_its_file_and_records_keep_theirs(tmp_p
         ("e.pdf", "fifth"),
         ("d.json", "sixth"),
     ]
+
+
+def test_what_is_spoken_in_a_file_is_told_from_samples(tmp_path: Path) -> None:
+    pytest.importorskip("py3langid")
+    path = tmp_path / "text.txt"
+    path.write_text(ENGLISH * 30 + GERMAN * 10 + "0 1 2 3 4 5\n" * 200, encoding="utf-8")
+    found = spoken(path)
+    assert list(found) == ["en", "de"] and sum(found.values()) == pytest.approx(1)
+    assert found["en"] == pytest.approx(0.75, abs=0.1)
+    path.write_bytes("ä".encode() * 5000)
+    assert sum(spoken(path).values()) == pytest.approx(1), "a sample may begin within a character"
+    path.write_text("1 2 3")
+    assert spoken(path) == {}

@@ -98,7 +98,7 @@ def test_a_run_by_the_clock_knows_what_the_baselines_will_take(
         seconds[0] += 7
         return cached_baselines(*arguments)
 
-    def clocked(*arguments: Any, finish: float) -> None:
+    def clocked(*arguments: Any, finish: float | None) -> None:
         kept.append(finish)
 
     monkeypatch.setattr(runs_train, "cached_baselines", counted)
@@ -109,7 +109,7 @@ def test_a_run_by_the_clock_knows_what_the_baselines_will_take(
     train(text, tmp_path / "untested", minutes, "validation=0.2", "test=0")
     train(text, tmp_path / "without")
     octavo.replay(tmp_path / "tested", tmp_path / "again", console=Console(quiet=True))
-    assert kept == [ending(0.0, 7.0), ending(0.0, 0.0), 0.0]
+    assert kept == [ending(0.0, 7.0), ending(0.0, 0.0), None, None]
     assert seconds[0] == 114, "counted first by those alone that go by the clock"
 
 

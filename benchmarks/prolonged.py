@@ -1,0 +1,137 @@
+"""More minutes for a run that has ended: which schedule lets it go on best, and what does that cost before.
+
+    python benchmarks/prolonged.py --text TEXT --out runs.jsonl [--steps 2000] [--seeds 0 1 2] [--table PAGE.md]
+
+A model of the dial's own family takes STEPS steps, and then as many again. Bits per byte of the test split, by the
+checkpoint that is best on the validation split; mean and standard deviation over the seeds.
+
+*one line*: the rate falls in a straight line, over all of the steps that were planned.
+*one line, prolonged*: planned for half of them; at its end the rate goes back to where it would stand had all been
+planned. This is what `octavo train --resume --minutes` does.
+*begun anew*: after the first half a second run starts from its weights, with the whole schedule once more.
+*stable, then decay*: the rate stays until the last fifth (Hu et al. 2024). It is prolonged from before that fifth, so
+that it is what it would be had all been planned, and the fifth is taken a second time.
+
+What is in the file is not done again. Steps, not seconds: other work on the machine spoils nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from common import finish, machine, print_table
+from octavo.auto.family import SIZES, recipe_of
+from octavo.ground.console import Console
+from octavo.runs.run import Run
+from octavo.runs.tested import look
+from octavo.runs.train import train
+
+SIZE = SIZES[1]
+QUIET = Console(quiet=True)
+STABLE = {"kind": "wsd", "decay": 0.2, "floor": 0.0}
+Row = dict[str, Any]
+
+
+def one_line(text: Path, out: Path, seed: int, steps: int, **training: Any) -> Run:
+    """A run of so many steps, with other settings of its training on top."""
+    tree = recipe_of(SIZE, steps=steps) | {"seed": seed}
+    tree["training"] |= {"precision": "float32", "keep": 1, **training}
+    return train(tree, text, out, quiet=True)
+
+
+def prolonged(text: Path, out: Path, seed: int, steps: int) -> Run:
+    """Half of the steps, and then the other half."""
+    one_line(text, out, seed, steps // 2)
+    return train(None, None, out, overrides=[f"training.steps={steps}"], resume=True, quiet=True)
+
+
+def anew(text: Path, out: Path, seed: int, steps: int) -> Run:
+    """Half of the steps, and a run that starts from where they led."""
+    first = one_line(text, out / "first", seed, steps // 2)
+    assert first.folder is not None
+    return one_line(text, out / "second", seed, steps - steps // 2, start_from=str(first.folder.path))
+
+
+def stable(text: Path, out: Path, seed: int, steps: int) -> Run:
+    """The rate stays for four fifths."""
+    return one_line(text, out, seed, steps, schedule=STABLE)
+
+
+ARMS: dict[str, tuple[Callable[[Path, Path, int, int], Run], tuple[int, ...]]] = {
+    "one line": (one_line, (1, 2)),
+    "one line, prolonged": (prolonged, (2,)),
+    "begun anew": (anew, (2,)),
+    "stable, then decay": (stable, (1, 2)),
+}
+"""By name: how it is trained, and after how many times STEPS it is judged."""
+
+
+def missing(given: argparse.Namespace, rows: list[Row]) -> None:
+    """Train what is not in the file."""
+    there = {(row["arm"], row["steps"], row["seed"]) for row in rows}
+    for seed in given.seeds:
+        for arm, (trained, times) in ARMS.items():
+            for steps in (each * given.steps for each in times):
+                if (arm, steps, seed) in there:
+                    continue
+                with tempfile.TemporaryDirectory(prefix="octavo-prolonged-") as folder:
+                    found = look(trained(given.text, Path(folder, "run"), seed, steps), QUIET)
+                row = {"arm": arm, "steps": steps, "seed": seed, "bits": found["bits_per_byte"]}
+                rows.append(row)
+                with given.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
+def table(rows: list[Row]) -> list[Row]:
+    """A line for each way and number of steps."""
+    found = []
+    for arm, steps in dict.fromkeys((row["arm"], row["steps"]) for row in sorted(rows, key=by_steps)):
+        bits = [row["bits"] for row in rows if (row["arm"], row["steps"]) == (arm, steps)]
+        sd = round(statistics.stdev(bits), 4) if len(bits) > 1 else None
+        found.append(
+            {"steps": steps, "": arm, "bits": round(statistics.mean(bits), 4), "sd": sd, "seeds": len(bits)}
+        )
+    return found
+
+
+def by_steps(row: Row) -> tuple[int, int]:
+    """The order of the table."""
+    return row["steps"], list(ARMS).index(row["arm"])
+
+
+def main() -> None:
+    """The missing runs, the table, a JSON line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--text", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--table", type=Path, help="write the page of what is there")
+    given = parser.parse_args()
+    lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
+    rows: list[Row] = [json.loads(line) for line in lines]
+    if given.text:
+        missing(given, rows)
+    found = table(rows)
+    print_table(found)
+    if given.table:
+        here, heads = machine(), list(found[0])
+        body = "\n".join("| " + " | ".join(str(line[head]) for head in heads) + " |" for line in found)
+        given.table.write_text(
+            f"# More minutes for a run that has ended\n\n{__doc__ or ''}\nTaken on {here['processor']}, torch "
+            f"{here['torch']}, width {SIZE.width}.\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n{body}\n",
+            encoding="utf-8",
+        )
+    finish({"rows": found})
+
+
+if __name__ == "__main__":
+    main()
