@@ -18,7 +18,7 @@ from octavo.training.pace import Pace
 WARM = 3
 """Steps at the beginning that tell nothing of the others."""
 LOOKS = 50
-"""How often in a run the clock is looked at, about."""
+"""How often in a run the clock is looked at, about: after a share of its steps, or of its time if that comes first."""
 TOLERANCE = 0.01
 """Of all steps: a smaller difference changes nothing."""
 LAST, AS_BEFORE = 3.0, 1.5
@@ -44,7 +44,7 @@ class Clock:
         self.pace, self.end, self.finish, self.most, self.evaluation = pace, end, finish, most, 0.0
         self._first = WARM  # step of this session at which the watch starts
         self._began = self._last = (0.0, 0, 0.0)  # when, step, seconds of training
-        self._next = 0
+        self._next, self._patience = 0, 0.0  # the step of the next look, and seconds until then at most
 
     @property
     def left(self) -> float:
@@ -62,7 +62,7 @@ class Clock:
 
     def begin(self, progress: Progress) -> None:
         """The training begins, or goes on: then with steps for all of the time that is left."""
-        step = progress.step
+        step, self._patience = progress.step, max(0.0, self.left) / LOOKS
         if step and self.left > 0:
             total = self._at_most(step + round(step * self.left / max(progress.elapsed, 1.0)))
             if total > self.pace.total:
@@ -74,13 +74,17 @@ class Clock:
 
         How long a step takes is told by those since the last look; what is done between steps, by all so far.
         """
-        step, seconds = progress.step, progress.seconds
+        step, seconds, now = progress.step, progress.seconds, time.monotonic()
+        if self.left <= 0 and step + 1 < self.pace.total:
+            self.pace.change(step, step + 1)
+            return True
         if step <= self._first:
-            self._began = self._last = (time.monotonic(), step, seconds)
+            self._began = self._last = (now, step, seconds)
             self._next = step + 1 + self.pace.total // LOOKS
-        if step < self._next:
             return False
-        now, (when, first, before), (_, last, then) = time.monotonic(), self._began, self._last
+        if step < self._next and now - self._last[0] < self._patience:
+            return False
+        (when, first, before), (_, last, then) = self._began, self._last
         between = max(0.0, now - when - (seconds - before)) / (step - first)
         each = max(1e-6, (seconds - then) / (step - last) + between)
         total = self._at_most(step + max(1, round(self.left / each)))

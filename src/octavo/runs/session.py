@@ -39,7 +39,7 @@ from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.pace import Pace
 from octavo.training.runtime import Runtime, pass_timing, set_threads
 from octavo.training.sharding import held, is_part
-from octavo.training.threads import Crew
+from octavo.training.threads import Crew, faster
 from octavo.training.work import StepOptions
 
 FEW = 100  # tokens
@@ -129,6 +129,10 @@ class Session:
             return pass_timing(self.model, batch, runtime.most, objective=objective)(threads)
 
         crew = Crew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)
+        goes_on = self.clock is not None and self.progress.step > 0
+        if goes_on and crew.threads == runtime.most and faster(runtime.most, timing)[0] == 1:
+            self.progress.thread_changes.append([self.progress.step + 1, 1])
+            self.console.say("other programs use the cores: the run goes on with 1 thread")
         set_threads(crew.threads)
         return crew
 

@@ -70,6 +70,23 @@ def test_a_machine_that_becomes_half_as_fast_ends_in_time_too(time: Time, halved
     assert took == pytest.approx(300, rel=0.03)
 
 
+@pytest.mark.parametrize("slow", [2.5, 40.0])
+def test_a_run_that_goes_on_where_steps_take_a_hundred_times_as_long_ends_in_time(
+    time: Time, slow: float
+) -> None:
+    """The clock was once looked at after a fiftieth of the steps, however long they took."""
+    pace, progress = Pace(2954), Progress(step=2954, seconds=44.0, elapsed=60.0)
+    clock = Clock(pace, end=time.now + 30)
+    clock.begin(progress)
+    assert pace.total > 4000
+    for step in pace.steps(2954):
+        time.now += slow
+        progress.step, progress.seconds = step + 1, progress.seconds + slow
+        clock.keep(progress)
+    assert time.now - 1000 <= 30 + 2 * slow
+    assert pace.place(pace.total) == 2954
+
+
 def test_no_more_steps_than_the_passes_allow(time: Time) -> None:
     pace = Pace(100)
     assert train(time, pace, Clock(pace, end=1300, most=150), seconds=0.4) < 100

@@ -139,3 +139,26 @@ def test_a_repetition_says_what_the_first_run_went_on_with(
     manifests = [read_record(folder.manifest) for folder in folders]
     found = replay.differences(*folders, *manifests)
     assert any("first went on with 1 thread from step 4 on" in sentence for sentence in found)
+
+
+def test_a_run_by_the_clock_goes_on_with_one_thread_on_a_busy_machine(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could otherwise take no step in its time, and what is usual there it cannot know. Other runs go on as they
+    were, to the bit."""
+    monkeypatch.setattr(runtime, "step_seconds", lambda *_, **__: 1.0)
+    by_the_clock = ["training.minutes=5", "training.passes=0.3"]
+    train(text, tmp_path / "timed", overrides=by_the_clock)
+    train(text, tmp_path / "counted")
+    torch.set_num_threads(2)
+    monkeypatch.setattr(
+        runtime, "step_seconds", lambda *_, **__: 60.0 if torch.get_num_threads() == 2 else 1.0
+    )
+    more = ["training.minutes=6", "training.passes=0.6"]
+    run, seen = train(text, tmp_path / "timed", resume=True, overrides=more)
+    assert len(seen) > 5 and set(seen) == {1}
+    ((step, number),) = run.checkpoint.state()["thread_changes"]
+    assert number == 1 and step == run.step - len(seen) + 1
+    torch.set_num_threads(2)
+    _, seen = train(text, tmp_path / "counted", resume=True, overrides=["training.steps=12"])
+    assert seen == [2] * 4
