@@ -220,7 +220,7 @@ def read_as(facts: TextFacts) -> str:
         else f"there was no time to try {names[other]}"
     )
     if facts.others.get(other, math.inf) < facts.ngram:
-        why += ", which is too little for what new words cost them"
+        why += ", too little better for what new words cost them"
     return f"{names[kind]} ({size}): {why}."
 
 

@@ -188,7 +188,7 @@ def tested(manifest: Mapping[str, Any], objective: Objective) -> list[Headline]:
     counted = looked_at(len(looks))
     shown = (
         ("test loss", "loss", "{:.4f}", str(objective.unit)),
-        ("test bits per byte", "bits_per_byte", "{:.3f}", ""),
+        ("test bits per byte", "bits_per_byte", "{:.3f}", counting_there(looks[-1]) if looks else ""),
     )
     found = [
         Headline(label, form.format(number), ", ".join(filter(None, ("the result", unit, counted))))
@@ -199,6 +199,14 @@ def tested(manifest: Mapping[str, Any], objective: Objective) -> list[Headline]:
         said = ("the result", search_in_words(way), f"chrF {way['chrf']['score']:.1f}", counted)
         found.append(Headline("test BLEU", f"{way['bleu']['score']:.1f}", ", ".join(said)))
     return found
+
+
+def counting_there(look: Mapping[str, Any]) -> str:
+    """What the best n-gram has on the test split, the control beside the result; nothing where it is not known."""
+    baselines = look.get("baselines")
+    found = baselines.get("ngram") if isinstance(baselines, Mapping) else None
+    bits = finite(found.get("bits_per_byte")) if isinstance(found, Mapping) else None
+    return "" if bits is None else f"the best n-gram has {bits:.3f} there"
 
 
 def headlines(

@@ -162,7 +162,7 @@ def test_what_the_text_is_read_as_is_in_the_recipe_with_its_reason() -> None:
         choices(FACTS, SPEEDS, 60, made_up())[0], [], replace(FACTS, others={"bpe": 2.19}), 60, made_up()
     )
     assert close["tokenizer"].endswith(
-        "that of byte pairs 2.190, which is too little for what new words cost them."
+        "that of byte pairs 2.190, too little better for what new words cost them."
     )
     pairs = replace(
         FACTS, tokenizer=PAIRS, vocabulary=1900, train_tokens=250_000, ngram=2.0, others={"byte": 2.2}

@@ -55,6 +55,10 @@ def test_each_look_is_counted_and_said_on_the_page(run: Run) -> None:
     first = run.evaluate(test=True)
     assert (first["split"], first["looks"]) == ("test", 1)
     assert f"{first['loss']:.4f}" in page.read_text() and "looked at once" in page.read_text()
+    counted = first["baselines"]["ngram"]["bits_per_byte"]
+    assert f"the best n-gram has {counted:.3f} there" in page.read_text(), (
+        "the control stands beside the result"
+    )
     again = Run.open(run.path).evaluate(test=True)
     assert (again["loss"], again["looks"]) == (first["loss"], 2)
     assert "looked at 2 times" in page.read_text()
