@@ -21,6 +21,8 @@ LOOKS = 50
 """How often in a run the clock is looked at, about: after a share of its steps, or of its time if that comes first."""
 TOLERANCE = 0.01
 """Of all steps: a smaller difference changes nothing."""
+MOST_JUDGING = 0.4
+"""Of the time that a session has, what is kept for judging at most: one slow look must not end a training."""
 LAST, AS_BEFORE = 3.0, 1.5
 """Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
 BASELINES, MOST_COUNTED = 0.7e-6, 20_000_000
@@ -44,12 +46,18 @@ class Clock:
         self.pace, self.end, self.finish, self.most, self.evaluation = pace, end, finish, most, 0.0
         self._first = WARM  # step of this session at which the watch starts
         self._began = self._last = (0.0, 0, 0.0)  # when, step, seconds of training
+        self._most_judging = MOST_JUDGING * max(0.0, end - time.monotonic())
         self._next, self._patience = 0, 0.0  # the step of the next look, and seconds until then at most
 
     @property
     def left(self) -> float:
         """Seconds until the training must be over."""
-        return self.end - self.finish - self.evaluation - time.monotonic()
+        return self.end - self.finish - self.judging - time.monotonic()
+
+    @property
+    def judging(self) -> float:
+        """Seconds that are kept for the evaluation that comes after the training."""
+        return min(self.evaluation, self._most_judging)
 
     def ends(self, step: int) -> float:
         """When the whole run will be over (monotonic seconds), after this step: in its time, or before, where the steps
@@ -58,7 +66,7 @@ class Clock:
         if step <= first:
             return self.end
         training = (self.pace.total - step) * (now - when) / (step - first)
-        return min(self.end, now + training + self.evaluation + self.finish)
+        return min(self.end, now + training + self.judging + self.finish)
 
     def begin(self, progress: Progress) -> None:
         """The training begins, or goes on: then with steps for all of the time that is left."""

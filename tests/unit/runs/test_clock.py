@@ -119,6 +119,21 @@ def test_a_run_whose_time_is_over_goes_on_as_planned(time: Time) -> None:
     assert pace.total == 100 and not pace.changes
 
 
+def test_one_slow_look_does_not_end_the_training(time: Time) -> None:
+    """A moment in which others use the machine: the next look knows better."""
+    pace, progress = Pace(500), Progress()
+    clock = Clock(pace, end=1300, finish=20)
+    clock.begin(progress)
+    clock.evaluation = 5000.0
+    for step in pace.steps(0):
+        time.now += 0.4
+        progress.step, progress.seconds = step + 1, progress.seconds + 0.4
+        if progress.step == 50:
+            clock.evaluation = 10.0
+        clock.keep(progress)
+    assert time.now == pytest.approx(1270, abs=8)
+
+
 def test_time_that_is_over_ends_the_run_with_the_next_step(time: Time) -> None:
     pace = Pace(1000)
     train(time, pace, Clock(pace, end=1001), seconds=0.4)
