@@ -51,6 +51,8 @@ from octavo.runs.train import train
 AROUND = 0.1
 """Share of the time that is neither training nor judging on the way: reading, n-grams, the page. Of a long text and a
 short time it is more, and more for the dial, which looks at the text first."""
+FEWEST = 5
+"""Settings made by hand that a line of the table needs: beside one or two weak ones a choice looks good."""
 QUIET = Console(quiet=True)
 Row = dict[str, Any]
 TEXTS = """\
@@ -270,7 +272,7 @@ def table(rows: list[Row]) -> list[Row]:
     for text, minutes in sorted({(row["text"], row["minutes"]) for row in runs}, key=lambda x: (x[1], x[0])):
         here = {row["setting"]: row for row in runs if (row["text"], row["minutes"]) == (text, minutes)}
         dial = here.pop("the dial", None)
-        if dial is None or not here:
+        if dial is None or len(here) < FEWEST:
             continue
         best = min(here, key=lambda name: here[name]["bits"])
         nano = here.get("nanoGPT's for a CPU")
