@@ -84,6 +84,13 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     print(flush=True)
 
 
+def in_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as a table of a page."""
+    heads = list(rows[0])
+    body = "\n".join("| " + " | ".join(shown(row[head]) for head in heads) + " |" for row in rows)
+    return f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n{body}\n"
+
+
 def shown(value: Any) -> str:
     """A number as people read it: four digits that matter, thousands apart."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import finish, machine, print_table
+from common import finish, in_markdown, machine, print_table
 from octavo.auto.family import SIZES, recipe_of
 from octavo.ground.console import Console
 from octavo.runs.run import Run
@@ -95,7 +95,7 @@ def table(rows: list[Row]) -> list[Row]:
         bits = [row["bits"] for row in rows if (row["arm"], row["steps"]) == (arm, steps)]
         sd = round(statistics.stdev(bits), 4) if len(bits) > 1 else None
         found.append(
-            {"steps": steps, "": arm, "bits": round(statistics.mean(bits), 4), "sd": sd, "seeds": len(bits)}
+            {"steps": steps, "": arm, "bits": f"{statistics.mean(bits):.4f}", "sd": sd, "seeds": len(bits)}
         )
     return found
 
@@ -123,11 +123,10 @@ def main() -> None:
     found = table(rows)
     print_table(found)
     if given.table:
-        here, heads = machine(), list(found[0])
-        body = "\n".join("| " + " | ".join(str(line[head]) for head in heads) + " |" for line in found)
+        here = machine()
         given.table.write_text(
             f"# More minutes for a run that has ended\n\n{__doc__ or ''}\nTaken on {here['processor']}, torch "
-            f"{here['torch']}, width {SIZE.width}.\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n{body}\n",
+            f"{here['torch']}, width {SIZE.width}.\n\n{in_markdown(found)}",
             encoding="utf-8",
         )
     finish({"rows": found})

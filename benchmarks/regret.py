@@ -34,7 +34,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common import finish, machine, print_table
+from common import finish, in_markdown, machine, print_table
 from octavo.auto.choose import STEPS_MEASURED, choices, judging
 from octavo.auto.facts import TextFacts, readings, survey, with_pilot
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
@@ -341,18 +341,6 @@ def main() -> None:
     if given.table and lines:
         given.table.write_text(page(lines, by_clock, summary), encoding="utf-8")
     finish({"machine": machine(), **summary, "rows": lines, "by_the_clock": by_clock})
-
-
-def in_markdown(lines: list[Row]) -> str:
-    """A table."""
-    heads = list(lines[0])
-    body = "\n".join("| " + " | ".join(shown(line[head]) for head in heads) + " |" for line in lines)
-    return f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}\n{body}\n"
-
-
-def shown(cell: Any) -> str:
-    """A cell."""
-    return "–" if cell is None else str(cell)
 
 
 def page(lines: list[Row], by_clock: list[Row], summary: dict[str, Any]) -> str:

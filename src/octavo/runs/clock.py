@@ -7,10 +7,12 @@ import time
 from pathlib import Path
 
 from octavo.config import Recipe
+from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
 from octavo.errors import InputError
 from octavo.ground.console import Console
 from octavo.runs.data import most_steps
+from octavo.runs.evaluate import judged_twice
 from octavo.runs.folder import RunFolder
 from octavo.runs.progress import Progress
 from octavo.training.pace import Pace
@@ -23,6 +25,9 @@ TOLERANCE = 0.01
 """Of all steps: a smaller difference changes nothing."""
 MOST_JUDGING = 0.4
 """Of the time that a session has, what is kept for judging at most: one slow look must not end a training."""
+IN_FLOAT32, APART = 2, 2
+"""How many times as long as on the way a token of the test split takes, which is judged in float32, and one by which
+counting and learning are told apart."""
 LAST, AS_BEFORE = 3.0, 1.5
 """Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
 BASELINES, MOST_COUNTED = 0.7e-6, 20_000_000
@@ -142,6 +147,13 @@ def clock_of(
     clock = Clock(pace, end=end, finish=finish, most=most_steps(recipe, batches))
     clock.begin(progress)
     return clock
+
+
+def judged_at_the_end(dataset: Dataset, precision: str) -> int:
+    """Tokens that are judged after the training, as many as take the same time on the way."""
+    test = 0 if dataset.test is None else len(dataset.test.tokens)
+    slower = 1 if precision == "float32" else IN_FLOAT32
+    return len(dataset.validation.tokens) + APART * judged_twice(dataset.validation) + slower * test
 
 
 def ending(prepared: float, baselines: float) -> float:

@@ -19,9 +19,9 @@ from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
-from octavo.runs.clock import clock_of
+from octavo.runs.clock import clock_of, judged_at_the_end
 from octavo.runs.data import in_steps
-from octavo.runs.evaluate import evaluated_by, judged_twice
+from octavo.runs.evaluate import evaluated_by
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
 from octavo.runs.metrics import Metrics, evaluate_split
@@ -43,7 +43,6 @@ from octavo.training.threads import Crew, faster
 from octavo.training.work import StepOptions
 
 FEW = 100  # tokens
-IN_FLOAT32, APART = 2, 2  # how much slower the test split is judged, and counting and learning are told apart
 SPARING = 10  # a checkpoint by time comes no sooner than after so many times the last save's length
 
 
@@ -286,10 +285,8 @@ class Session:
         self._clock = time.monotonic()
         self._mark = (self._clock, self.progress.tokens)
         if self.clock is not None:
-            slower = 1 if self.runtime.precision == "float32" else IN_FLOAT32
-            judged = len(data.validation.tokens) + APART * judged_twice(data.validation)
-            judged += slower * len(data.test.tokens) if data.test else 0
-            self.clock.evaluation = (self._clock - began) * judged / result.tokens
+            each = (self._clock - began) / result.tokens
+            self.clock.evaluation = each * judged_at_the_end(data, self.runtime.precision)
         return result
 
     def evaluate(self, info: StepInfo) -> None:
