@@ -146,9 +146,8 @@ def written(folders: list[Path], before: str) -> str:
     ladders = [folder for folder in folders if is_ladder(folder)]
     folders = [folder for folder in folders if folder not in ladders]
     found, kept = [collect(folder) for folder in folders], sections(before)
-    claims = CLAIMS_HEAD + table(
-        found, earlier=kept.get(CLAIMS_HEAD.partition("\n")[0].removeprefix("## "), "")
-    )
+    earlier = kept.get(CLAIMS_HEAD.partition("\n")[0].removeprefix("## "), "")
+    claims = CLAIMS_HEAD + table(found, ladders, earlier)
     studies = {name: text for name, text in kept.items() if name in study_names()}
     studies |= sections(summary(folders)) | sections("\n".join(map(section, ladders)))
     parts = [HEAD + claims, *(studies[name] for name in sorted(studies))]
