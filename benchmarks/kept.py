@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from octavo.config import parse_yaml
 from octavo.ground.files import written_aside
 
-WHOLE = ("ladder.yaml", "study.yaml")
+WHOLE = ("ladder.yaml", "study.yaml", "where.json")
 OF_RUN = ("config.yaml", "evaluation.json", "manifest.json", "metrics.jsonl", "outcome.json", "units.json")
 """Of runs that have ended; one that has not is run anew."""
 END = ".jsonl.xz"

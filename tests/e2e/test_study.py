@@ -148,6 +148,8 @@ def test_a_ladder_is_run_stopped_and_gone_on_with(studying: Octavo) -> None:
     assert [rung["rung"]["size"] for rung in found["rungs"]] == ["one", "two"]
     assert all(set(rung["rates"]) == {"baseline", "no residual"} for rung in found["rungs"])
     assert Path(found["report"]).is_file() and len(list(out.glob("**/outcome.json"))) == 12
+    assert all(rung["where"]["found"]["no residual"]["whole"]["tokens"] for rung in found["rungs"])
+    assert "Where, token by token" in Path(found["report"]).read_text("utf-8")
     again = studying("study", "report", out)
     assert again.code == 0 and again.out.startswith("no residual: nothing has been learned yet")
     refused(studying("study", "run", "ladder.yaml", "--text", "text.txt"), "octavo study ladder")

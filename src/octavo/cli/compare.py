@@ -12,9 +12,9 @@ from octavo.cli.common import Force, Json, print_json, print_table, show, show_t
 from octavo.ground.shown import columns_of, shown
 
 if TYPE_CHECKING:
+    from octavo.evaluation.where import Where
     from octavo.ground.output import Output
     from octavo.runs.comparison import Comparison
-    from octavo.runs.where import Where
 
 LEAST = 24  # columns of a sample that stands next to another
 
@@ -102,7 +102,7 @@ def print_samples(found: Comparison) -> None:
 
 def print_places(places: Where) -> None:
     """Where one is better, as tables."""
-    from octavo.runs.where import HEAD, cells
+    from octavo.evaluation.where import HEAD, cells
 
     show("\nwhere: nats per token; the difference is second less first, ± two standard errors")
     for title, parts in places.tables():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import octavo.report
+from octavo.evaluation.where import HEAD, Where, cells
 from octavo.ground.pages import templates
 from octavo.report.page import NARROW, WIDE
 from octavo.report.plots import (
@@ -20,7 +21,6 @@ from octavo.report.plots import (
     tidy,
 )
 from octavo.runs.comparison import Comparison
-from octavo.runs.where import HEAD, Where, cells
 
 COLOURS = (VALIDATION, TRAIN, SOURCE, "#cc79a7", "#b58900", BASELINE)
 DRAWN = int(0.8 / LINE_HEIGHT)  # curves whose names still fit next to the plot

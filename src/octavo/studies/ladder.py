@@ -5,7 +5,7 @@ Words: a *rung* is one size and one length. On each, every variant first tries t
 
 ladder.yaml   the ladder with everything resolved; it is itself a ladder file
 sweeps/RUNG/  studies of one seed, which no verdict rests on
-rungs/RUNG/   studies with a verdict and a report each
+rungs/RUNG/   studies with a verdict and a report each, and where.json: where, token by token, the change is better
 report/       the page of all rungs
 """
 
@@ -32,6 +32,7 @@ from octavo.studies.resolve import beside_of, problems_of_variants, resolved, va
 from octavo.studies.results import StudyResults, collect, is_study, study_tree
 from octavo.studies.run import check_jobs, price_resolved, refuse_strangers, run_resolved
 from octavo.studies.spec import BASELINE, Change, Study, problems_error, read_study_file, slug_of
+from octavo.studies.where import write_where
 
 LADDER = "ladder.yaml"
 SWEEP_SEED = 1_000_003
@@ -219,10 +220,12 @@ def run_ladder(
             console.say(f"rung {number} of {len(found.rungs)}: {rung.size}, {rung.steps:,} steps")
             sweep = None
             if len(found.rates) > 1:
-                there = folder / "sweeps" / rung.slug
-                sweep = run_resolved(found.sweep(rung), there, jobs=jobs, cluster=cluster, console=console)
+                tried = folder / "sweeps" / rung.slug
+                sweep = run_resolved(found.sweep(rung), tried, jobs=jobs, cluster=cluster, console=console)
             at_best = found.chosen(rung, found.best(sweep))
-            run_resolved(at_best, folder / "rungs" / rung.slug, jobs=jobs, cluster=cluster, console=console)
+            there = folder / "rungs" / rung.slug
+            results = run_resolved(at_best, there, jobs=jobs, cluster=cluster, console=console)
+            write_where(results, console)
     return folder
 
 

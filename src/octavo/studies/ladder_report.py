@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from octavo import report as run_report
 from octavo.ground.files import replace_text
@@ -19,8 +19,16 @@ from octavo.studies.ladder_verdict import LadderAnalysis, RungVerdict, analyse_l
 from octavo.studies.report import write_study_report
 from octavo.studies.sources import code_words
 from octavo.studies.table import NONE, computed_by, count_text, markdown
+from octavo.studies.where_report import in_brief, where_sections
 
-TITLE = "Difference from the baseline on every rung"
+TITLES = {
+    "ladder": "Difference from the baseline on every rung",
+    "where": "Difference from the baseline by how well counting predicts a token",
+}
+WHERE_NOTE = (
+    "Nats per token on the same tokens, change minus baseline, with two standard errors over stretches of the text and "
+    "over the seeds: below zero the change is better. No correction for many comparisons: a lead, not a verdict."
+)
 PANEL = 2.5
 """Inches that the picture of one change is high."""
 
@@ -36,13 +44,24 @@ def write_ladder_report(folder: Path) -> tuple[Path, LadderAnalysis]:
             write_study_report(folder / one.folder)
     target = folder / "report"
     target.mkdir(parents=True, exist_ok=True)
-    drawn = any(_points(one, change.name) for one in found.rungs for change in found.ladder.study.changes)
-    if drawn:
-        replace_text(target / "ladder.svg", ladder_plot(found, width=WIDE))
-    replace_text(target / "report.md", render_markdown(found, plotted=drawn))
+    drawings = _drawings(found)
+    for name, draw in drawings.items():
+        replace_text(target / f"{name}.svg", draw(found, width=WIDE))
+    replace_text(target / "report.md", render_markdown(found, list(drawings)))
     page = target / "index.html"
-    replace_text(page, render_page(found, plotted=drawn))
+    replace_text(page, render_page(found, drawings))
     return page, found
+
+
+def _drawings(found: LadderAnalysis) -> dict[str, Callable[..., str]]:
+    """The pictures that there is something to draw for, by file name."""
+    names = [change.name for change in found.ladder.study.changes]
+    drawn: dict[str, Callable[..., str]] = {}
+    if any(_points(one, name) for one in found.rungs for name in names):
+        drawn["ladder"] = ladder_plot
+    if any(one.where.found for one in found.rungs):
+        drawn["where"] = where_plot
+    return drawn
 
 
 def as_data(found: LadderAnalysis) -> dict[str, Any]:
@@ -83,14 +102,22 @@ def _cell(found: LadderAnalysis, one: RungVerdict, change: str) -> str:
     return f"{found.scale.text(verdict.difference, signed=True)} ({low} to {high}): {verdict.verdict}"
 
 
-def render_markdown(found: LadderAnalysis, *, plotted: bool) -> str:
-    """The report as Markdown."""
+def render_markdown(found: LadderAnalysis, drawings: Sequence[str]) -> str:
+    """The report as Markdown; pictures are referred to by their file names."""
     study = found.ladder.study
+
+    def plot(name: str) -> list[str]:
+        return [f"![{TITLES[name]}]({name}.svg)"] if name in drawings else []
+
     asked, about = question(study)
     parts = [f"# {asked}", about, f"**What the report says.** {study.finding}" if study.finding else ""]
     parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in found.verdicts))
-    parts += [f"![{TITLE}](ladder.svg)"] if plotted else []
-    parts += [markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
+    parts += [*plot("ladder"), markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
+    if sections := where_sections(found):
+        parts += ["## Where, token by token", WHERE_NOTE, *plot("where")]
+    for one in sections:
+        parts += [f"### {one.change}", one.why_not]
+        parts += [text for table in one.tables for text in (f"{table.title}:", markdown(table.rows))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -105,11 +132,13 @@ def section(folder: Path) -> str:
     parts.append(f"**What the report says:** {study.finding}" if study.finding else "")
     parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in found.verdicts))
     parts += [markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
+    if brief := in_brief(found):
+        parts += [f"By how well counting n-grams predicts a token. {WHERE_NOTE}", markdown(brief)]
     parts.append(f"*{code_words(sources)}; {'; '.join(computed_by(studies))}.*")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def render_page(found: LadderAnalysis, *, plotted: bool) -> str:
+def render_page(found: LadderAnalysis, drawings: Mapping[str, Callable[..., str]]) -> str:
     """The report as a page."""
     from markupsafe import Markup
 
@@ -117,10 +146,12 @@ def render_page(found: LadderAnalysis, *, plotted: bool) -> str:
     asked, about = question(study)
     table = rung_table(found)
     links = [f"../{one.folder}/report/index.html" if one.folder else None for one in found.rungs]
-    plot = {
-        kind: Markup(plots.inline(ladder_plot(found, width=width), f"ladder-{kind}", title=TITLE))  # noqa: S704 — our own
-        for kind, width in (("wide", WIDE), ("narrow", NARROW))
-        if plotted
+    drawn = {
+        name: {
+            kind: Markup(plots.inline(draw(found, width=width), f"{name}-{kind}", title=TITLES[name]))  # noqa: S704 — our own
+            for kind, width in (("wide", WIDE), ("narrow", NARROW))
+        }
+        for name, draw in drawings.items()
     }
     pages = templates(Path(__file__).parent, Path(run_report.__file__).parent)
     return pages.get_template("ladder.html").render(
@@ -130,7 +161,9 @@ def render_page(found: LadderAnalysis, *, plotted: bool) -> str:
         finding=study.finding,
         verdicts=found.verdicts,
         lower_is_better=found.scale.lower_is_better,
-        plot=plot,
+        plots=drawn,
+        where=where_sections(found),
+        where_note=WHERE_NOTE,
         table=table,
         rows=list(zip(table[1:], links, strict=True)),
         notes=found.notes,
@@ -148,43 +181,100 @@ def _points(one: RungVerdict, change: str) -> tuple[float, float, float] | None:
 
 def ladder_plot(found: LadderAnalysis, *, width: float) -> str:
     """A panel for each change: its difference over the steps, a line for each size. An SVG document."""
-    changes = found.ladder.study.changes
-    figure = new_figure(width, PANEL * len(changes))
+    factor, steps = found.scale.factor, sorted(found.ladder.steps)
+
+    def lines(change: str) -> list[Line]:
+        drawn = []
+        for number, size in enumerate(found.ladder.sizes):
+            there = [
+                (one, point)
+                for one in found.rungs
+                if one.rung.size == size and (point := _points(one, change))
+            ]
+            places = [steps.index(one.rung.steps) + SHIFT * number for one, _ in there]
+            drawn.append(Line(size, places, [tuple(factor * value for value in point) for _, point in there]))
+        return drawn
+
+    ticks = [f"{step:,}" for step in steps]
+    unit = found.scale.unit.removeprefix("in ")
+    return _picture(found, lines, ticks, ("steps of a run", f"change − baseline,\n{unit}"), width=width)
+
+
+def where_plot(found: LadderAnalysis, *, width: float) -> str:
+    """A panel for each change: its difference in each fifth of what counting predicts, on the longest rung of each
+    size, with two standard errors. An SVG document."""
+
+    def lines(change: str) -> list[Line]:
+        drawn = []
+        for number, size in enumerate(found.ladder.sizes):
+            there = [
+                one.where.found[change]
+                for one in found.rungs
+                if one.rung.size == size and change in one.where.found
+            ]
+            parts = there[-1].by_ngram if there else ()
+            points = [
+                (part.difference, part.difference - 2 * part.error, part.difference + 2 * part.error)
+                for part in parts
+            ]
+            drawn.append(Line(size, [place + SHIFT * number for place in range(len(parts))], points))
+        return drawn
+
+    names = ("what counting predicts: best", "", "", "", "worst")
+    return _picture(
+        found, lines, names, ("a fifth of the tokens each", "change − baseline,\nnats per token"), width=width
+    )
+
+
+class Line(NamedTuple):
+    """Of one size: where its points stand, and each with the ends of its interval."""
+
+    size: str
+    places: Sequence[float]
+    points: Sequence[tuple[float, ...]]
+
+
+SHIFT = 0.06
+"""By how much the points of one size stand beside those of another."""
+
+
+def _picture(
+    found: LadderAnalysis,
+    lines: Callable[[str], list[Line]],
+    ticks: Sequence[str],
+    labels: tuple[str, str],
+    *,
+    width: float,
+) -> str:
+    """A panel for each change of which there are lines."""
+    panels = [(change.name, lines(change.name)) for change in found.ladder.study.changes]
+    panels = [(name, drawn) for name, drawn in panels if any(line.points for line in drawn)]
+    height = PANEL * len(panels)
+    figure = new_figure(width, height)
     labels_width = plots.LABELS if width >= 6 else 1.35
-    height = PANEL * len(changes)
-    for position, change in enumerate(changes):
-        bottom = (PANEL * (len(changes) - 1 - position) + 0.5) / height
+    for position, (name, drawn) in enumerate(panels):
+        bottom = (PANEL * (len(panels) - 1 - position) + 0.5) / height
         box = (0.88 / width, bottom, 1 - (0.88 + labels_width) / width, (PANEL - 0.85) / height)
         axes = figure.add_axes(box)
-        _panel(axes, found, change.name)
-        axes.set_title(
-            change.name if len(change.name) < 60 else f"{change.name[:59]}…", loc="left", fontsize=9.5
-        )
+        _panel(axes, drawn)
+        axes.set_xticks(range(len(ticks)), ticks)
+        axes.set_xlim(-0.25, len(ticks) - 1 + 0.4)
+        axes.set_xlabel(labels[0], fontsize=9)
+        axes.set_ylabel(labels[1], fontsize=8.5)
+        axes.set_title(name if len(name) < 60 else f"{name[:59]}…", loc="left", fontsize=9.5)
     return figure.svg()
 
 
-def _panel(axes: Any, found: LadderAnalysis, change: str) -> None:
-    factor = found.scale.factor
+def _panel(axes: Any, lines: Sequence[Line]) -> None:
     axes.axhline(0, color=MUTED, linewidth=1.1, zorder=1)
-    labels, steps = [], sorted(found.ladder.steps)
-    for number, size in enumerate(found.ladder.sizes):
-        rungs = [one for one in found.rungs if one.rung.size == size and _points(one, change)]
-        if not rungs:
+    labels = []
+    for number, line in enumerate(lines):
+        if not line.points:
             continue
         colour = plots.SERIES[number % len(plots.SERIES)]
-        places = [steps.index(one.rung.steps) + 0.06 * number for one in rungs]
-        points = [point for one in rungs if (point := _points(one, change))]
-        middle, low, high = ([factor * value for value in column] for column in zip(*points, strict=True))
-        axes.plot(places, middle, color=colour, linewidth=1.7, marker="o", markersize=4.5)
-        axes.vlines(places, low, high, color=colour, linewidth=1.7, alpha=0.6)
-        labels.append(Label(middle[-1], size, colour))
+        middle, low, high = zip(*line.points, strict=True)
+        axes.plot(line.places, middle, color=colour, linewidth=1.7, marker="o", markersize=4.5)
+        axes.vlines(line.places, low, high, color=colour, linewidth=1.7, alpha=0.6)
+        labels.append(Label(middle[-1], line.size, colour))
     tidy(axes)
-    _ticks(axes, steps)
-    axes.set_ylabel(f"change − baseline,\n{found.scale.unit.removeprefix('in ')}", fontsize=8.5)
     place(axes, labels)
-
-
-def _ticks(axes: Any, steps: Sequence[int]) -> None:
-    axes.set_xticks(range(len(steps)), [f"{step:,}" for step in steps])
-    axes.set_xlim(-0.25, len(steps) - 1 + 0.4)
-    axes.set_xlabel("steps of a run", fontsize=9)

@@ -28,6 +28,7 @@ from octavo.studies.scale import Scale
 from octavo.studies.spec import BASELINE, Change
 from octavo.studies.statistics import Arm
 from octavo.studies.verdict import Analysis, ChangeVerdict, analyse_study, sorted_out
+from octavo.studies.where import NOWHERE, Wheres, where_of
 
 Axis = Literal["parameters", "steps"]
 
@@ -48,6 +49,8 @@ class RungVerdict:
     analysis: Analysis | None
     to_come: int = 0
     """Planned runs that have not ended yet, of a rung that has begun."""
+    where: Wheres = NOWHERE
+    """Token by token, as far as that was worked out."""
 
     def of(self, change: str) -> ChangeVerdict | None:
         """What the rung says of a change."""
@@ -131,6 +134,7 @@ def _rung(
         tuple(names[slug] for slug, rate in best.items() if rate in ends),
         analyse_study(results) if results else None,
         results.to_come if results else 0,
+        where_of(results.folder) if results else NOWHERE,
     )
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from octavo.config import check, flatten
 from octavo.errors import ConfigError, InputError
+from octavo.evaluation.token_losses import TokenLosses
+from octavo.evaluation.where import parts
 from octavo.studies.ladder import LADDER, SWEEP_SEED, ladder_of, ladder_text, load_ladder
 from octavo.studies.ladder_report import as_data, rung_table, section, write_ladder_report
 from octavo.studies.ladder_verdict import LadderAnalysis, Step, analyse_ladder, slopes
@@ -110,6 +112,31 @@ def test_a_rung_that_stands_in_the_middle_says_so(tmp_path: Path) -> None:
     last = next((tmp_path / "l" / "rungs" / "large-1200-steps" / "runs" / "change").rglob("outcome.json"))
     last.unlink()
     assert "still to come at large after 1,200 steps" in " ".join(analyse_ladder(tmp_path / "l").notes)
+
+
+def test_where_the_change_is_worse_stands_on_the_page(tmp_path: Path) -> None:
+    """On the large rungs counting alone knows half of the tokens, and the change is worse on the others."""
+    climbed(tmp_path / "l", shifted(16, 0))
+    ngram = np.linspace(0, 3, 1000)
+    nats = [TokenLosses(np.where(ngram > 1.5, level, 1.0), np.arange(1000) % 32 + 1) for level in (1.0, 1.25)]
+    where = parts([[nats[0]], [nats[1]]], ngram, ["half" if value > 1.5 else "known" for value in ngram], 5)
+    for steps in STEPS:
+        rung = tmp_path / "l" / "rungs" / f"large-{steps}-steps"
+        kept = {"of": {}, "changes": {"change": {"where": where.as_dict()}}}
+        (rung / "where.json").write_text(json.dumps(kept), "utf-8")
+    small = tmp_path / "l" / "rungs" / "small-300-steps" / "where.json"
+    small.write_text(
+        json.dumps({"of": {}, "changes": {"change": {"why": "It has <b>no weights</b>."}}}), "utf-8"
+    )
+    page, found = write_ladder_report(tmp_path / "l")
+    text, report = (path.read_text("utf-8") for path in (page, page.parent / "report.md"))
+    assert (page.parent / "where.svg").is_file() and "counting 5-grams predicts a token" in text
+    assert "It has &lt;b&gt;no weights" in text and "+0.250 ± 0.000" in text and "half" in text
+    assert "![Difference from the baseline by how well" in report
+    assert report.count("| large |   300 |") + report.count("| large | 1,200 |") >= 4
+    brief = section(tmp_path / "l").partition("By how well")[2]
+    assert brief.count("| change | large |") == 1 and "+0.250" in brief
+    assert as_data(found)["rungs"][-1]["where"]["found"]["change"]["order"] == 5
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from octavo.errors import InputError
 from octavo.evaluation.token_losses import TokenLosses
-from octavo.runs.where import Where, cells, error_of, parts, words_of
+from octavo.evaluation.where import Where, cells, error_of, parts, words_of
 from octavo.tokenizers.char import Char, CharTokenizer
 
 TEXT = ("the cat saw the dog. " * 60)[:1200]
@@ -23,8 +23,8 @@ def made(second: np.ndarray, ngram: np.ndarray | None = None) -> Where:
     count = len(second)
     before = np.arange(count) % 32 + 1
     words = words_of(np.array(tokenizer().encode(TEXT))[:count], tokenizer())
-    losses = [TokenLosses(np.ones(count), before), TokenLosses(second, before)]
-    return parts(losses, np.linspace(0, 3, count) if ngram is None else ngram, words, 4)
+    sides = [[TokenLosses(np.ones(count), before)], [TokenLosses(second, before)]]
+    return parts(sides, np.linspace(0, 3, count) if ngram is None else ngram, words, 4)
 
 
 def test_words_of_characters_and_of_longer_tokens() -> None:
@@ -60,6 +60,26 @@ def test_tokens_that_one_does_not_predict_are_left_out() -> None:
     assert made(second).whole.tokens == 400
     with pytest.raises(InputError, match="No token"):
         made(np.full(50, np.nan))
+
+
+def test_the_runs_of_a_side_count_by_their_mean_and_their_spread() -> None:
+    """Four runs of the second side that are off from each other by a constant, which one text cannot tell."""
+    count = 1000
+    before, words = np.ones(count, np.int64), ["a"] * count
+    random = np.random.default_rng(2)
+    noise = random.standard_normal(count)
+    shifts = np.array([-0.3, -0.1, 0.1, 0.3])
+    second = [TokenLosses(1.5 + noise + shift, before) for shift in shifts]
+    first = [TokenLosses(np.ones(count), before)]
+    alone = parts([first, second[:1]], np.linspace(0, 3, count), words, 4).whole
+    found = parts([first, second], np.linspace(0, 3, count), words, 4).whole
+    assert alone.difference == pytest.approx(0.2 + noise.mean())
+    assert found.difference == pytest.approx(0.5 + noise.mean()) and found.second == pytest.approx(
+        1.5 + noise.mean()
+    )
+    between = float(shifts.std(ddof=1)) / 2
+    assert found.error == pytest.approx(math.hypot(alone.error, between))
+    assert found.error > 3 * alone.error
 
 
 def test_neighbours_that_err_together_make_the_error_larger() -> None:
