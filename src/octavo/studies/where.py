@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from octavo.errors import InputError, OctavoError
+from octavo.errors import InputError, OctavoError, RunFolderError
 from octavo.evaluation.where import Where
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
@@ -79,8 +79,10 @@ def _between(results: StudyResults, base: Sequence[RunResult], mine: Sequence[Ru
             for runs in (base, mine)
         )
         return {"where": between(first, second, Console(quiet=True)).as_dict()}
+    except RunFolderError:
+        return {"why": "the weights of its runs are not there any more"}
     except OctavoError as error:
-        return {"why": error.what}
+        return {"why": error.what.rstrip(".")}
 
 
 def where_of(folder: Path) -> Wheres:
