@@ -88,7 +88,8 @@ def cells(part: Part) -> list[str]:
 
 def difference_text(part: Part, decimals: int) -> str:
     """The difference with two standard errors."""
-    return f"{part.difference:+.{decimals}f} ± {2 * part.error:.{decimals}f}".replace("-", "−")
+    difference = round(part.difference, decimals) or 0.0  # no −0
+    return f"{difference:+.{decimals}f} ± {2 * part.error:.{decimals}f}".replace("-", "−")
 
 
 def parts(

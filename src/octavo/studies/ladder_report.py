@@ -133,7 +133,10 @@ def section(folder: Path) -> str:
     parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in found.verdicts))
     parts += [markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
     if brief := in_brief(found):
-        parts += [f"By how well counting n-grams predicts a token. {WHERE_NOTE}", markdown(brief)]
+        said = (
+            "Change minus baseline by how well counting n-grams predicts a token, nats ± two standard errors:"
+        )
+        parts += [said, markdown(brief)]
     parts.append(f"*{code_words(sources)}; {'; '.join(computed_by(studies))}.*")
     return "\n\n".join(part for part in parts if part) + "\n"
 

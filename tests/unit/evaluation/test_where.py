@@ -9,7 +9,7 @@ import pytest
 
 from octavo.errors import InputError
 from octavo.evaluation.token_losses import TokenLosses
-from octavo.evaluation.where import Where, cells, error_of, parts, words_of
+from octavo.evaluation.where import Part, Where, cells, difference_text, error_of, parts, words_of
 from octavo.tokenizers.char import Char, CharTokenizer
 
 TEXT = ("the cat saw the dog. " * 60)[:1200]
@@ -52,6 +52,11 @@ def test_after_how_much_context_and_in_which_words() -> None:
     late = made(np.where(before >= 16, 0.4, 1.0)).by_context
     assert [part.name for part in late] == ["1 to 3", "4 to 15", "16 to 63"]
     assert [part.difference for part in late] == pytest.approx([0, 0, -0.6])
+
+
+def test_a_difference_of_nothing_has_no_sign() -> None:
+    nothing = Part("all", 10, 1.0, 1.0, 1.0, -1e-6, 0.0, -1e-4)
+    assert difference_text(nothing, 3) == "+0.000 ± 0.000" and cells(nothing)[-1] == "0%"
 
 
 def test_tokens_that_one_does_not_predict_are_left_out() -> None:

@@ -134,7 +134,7 @@ def test_where_the_change_is_worse_stands_on_the_page(tmp_path: Path) -> None:
     assert "It has &lt;b&gt;no weights" in text and "+0.250 ± 0.000" in text and "half" in text
     assert "![Difference from the baseline by how well" in report
     assert report.count("| large |   300 |") + report.count("| large | 1,200 |") >= 4
-    brief = section(tmp_path / "l").partition("By how well")[2]
+    brief = section(tmp_path / "l").partition("by how well counting")[2]
     assert brief.count("| change | large |") == 1 and "+0.250" in brief
     assert as_data(found)["rungs"][-1]["where"]["found"]["change"]["order"] == 5
 
