@@ -190,7 +190,7 @@ def _held(claim: Claim, results: StudyResults, verdict: ChangeVerdict) -> tuple[
         shares = analyse_study(by_improvement(results)).verdicts
         other = next(one for one in shares if one.change == claim.change)
         seen = {verdict.verdict, other.verdict} <= {"better", "worse"}
-        both = f"{said}, by relative improvement {other.statement.partition(' (')[0]}"
+        both = f"{said}, {other.statement.partition(' (')[0]}"
         return both, verdict.verdict == other.verdict if seen else None
     if claim.by == "worse":
         return said, verdict.verdict == "worse" if verdict.verdict in ("better", "worse") else None
