@@ -4,8 +4,8 @@
 
 The network alone, for it learns as if no counts stood beside it. The rate falls in a straight line over the tokens.
 Each arm first tries RATES on a seed apart, and then runs with three seeds at the best of them; bits per byte of the
-validation split. Larger batches are made of passes of four rows each, so their CPU seconds (one thread) are a little
-more than they need be; small batches cost more steps.
+validation split, on which the rates were chosen too. Larger batches are made of passes of four rows each, so their CPU
+seconds (one thread) are a little more than they need be; small batches cost more steps.
 
 What is in the file is not done again.
 """
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import finish, in_markdown, machine, print_table
+from common import finish, in_markdown, machine, print_table, rows_in
 from octavo.auto.family import SIZES, recipe_of
 from octavo.config import check
 from octavo.dataset import Dataset
@@ -157,8 +157,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
-    lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
-    rows: list[Row] = [json.loads(line) for line in lines]
+    rows: list[Row] = rows_in(given.out)
     if given.text:
         missing(given, rows)
     found = table(rows)
@@ -167,7 +166,7 @@ def main() -> None:
         here = machine()
         given.table.write_text(
             f"# Batches that grow\n\n{__doc__ or ''}\nTaken on {here['processor']}, torch {here['torch']}, width "
-            f"{SIZE.width}.\n\n{in_markdown(found)}",
+            f"{SIZE.width}, {rows[0]['tokens']:,} tokens.\n\n{in_markdown(found)}",
             encoding="utf-8",
         )
     finish({"rows": found})

@@ -182,7 +182,7 @@ def _held(claim: Claim, results: StudyResults, verdict: ChangeVerdict) -> tuple[
     said = verdict.statement.partition(" (")[0]
     if claim.by == "learned":
         runs = sorted_out(results)[0][claim.change]
-        counting = (counted(results, runs[0]).get("trigram") or {}).get("bits_per_byte")
+        counting = (counted(results, runs[0]).get("trigram") or {}).get("bits_per_byte") if runs else None
         if verdict.mean is None or counting is None:
             return said, None
         return f"{verdict.mean:.3f} bits per byte, counting trigrams {counting:.3f}", verdict.mean < counting

@@ -72,6 +72,12 @@ def mean(values: Sequence[float], digits: int = 2) -> str:
     return f"{said} ± {T95[len(values)] * statistics.stdev(values) / len(values) ** 0.5:.{digits}f}"
 
 
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines; none where there is no such file yet."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [json.loads(line) for line in lines]
+
+
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows with the same keys as aligned columns; numbers to the right."""
     heads = list(rows[0])

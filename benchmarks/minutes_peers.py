@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from common import finish, machine, print_table
+from common import finish, machine, print_table, rows_in
 from nanogpt_run import RECIPE, STEP, call, prepare, train
 from octavo.model.kneser_ney import KneserNey
 
@@ -324,8 +324,7 @@ def main() -> None:
         return
     if given.out is None or (given.texts and given.nanogpt is None):
         parser.error("--out is needed, and --nanogpt with --texts")
-    lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
-    rows: list[Row] = [json.loads(line) for line in lines]
+    rows: list[Row] = rows_in(given.out)
     here = machine()
     for text in given.texts:
         run_missing(text.resolve(), rows, given, here)

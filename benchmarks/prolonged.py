@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import finish, in_markdown, machine, print_table
+from common import finish, in_markdown, machine, print_table, rows_in
 from octavo.auto.family import SIZES, recipe_of
 from octavo.ground.console import Console
 from octavo.runs.run import Run
@@ -116,8 +116,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--table", type=Path, help="write the page of what is there")
     given = parser.parse_args()
-    lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
-    rows: list[Row] = [json.loads(line) for line in lines]
+    rows: list[Row] = rows_in(given.out)
     if given.text:
         missing(given, rows)
     found = table(rows)
