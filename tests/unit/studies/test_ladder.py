@@ -139,6 +139,14 @@ def test_where_the_change_is_worse_stands_on_the_page(tmp_path: Path) -> None:
     assert as_data(found)["rungs"][-1]["where"]["found"]["change"]["order"] == 5
 
 
+def test_a_page_with_nothing_to_draw(tmp_path: Path) -> None:
+    """One seed has no interval, and a ladder that has not begun has no difference at all."""
+    climbed(tmp_path / "l", {})
+    page, _ = write_ladder_report(tmp_path / "l")
+    assert "<svg" not in page.read_text("utf-8") and not list(page.parent.glob("*.svg"))
+    assert "![" not in (page.parent / "report.md").read_text("utf-8")
+
+
 @pytest.mark.slow
 def test_the_page_its_markdown_and_the_data(tmp_path: Path) -> None:
     climbed(tmp_path / "l", shifted(16, 0))
