@@ -203,10 +203,10 @@ def _larger(folder: Path) -> tuple[str, str]:
     ladder = ladder_of(folder)
     found = {rung: results for rung in ladder.rungs if (results := collected(folder, "rungs", rung))}
     runs = {rung: sorted_out(results)[0][BASELINE] for rung, results in found.items()}
-    costs = {rung: (each[0].parameters or 0) * rung.steps for rung, each in runs.items() if len(each) > 1}
-    first, last = (
-        [rung for rung in costs if rung.size == size] for size in (min(ladder.sizes), max(ladder.sizes))
-    )
+    parameters = {rung: each[0].parameters or 0 for rung, each in runs.items() if len(each) > 1}
+    costs = {rung: parameters[rung] * rung.steps for rung in parameters}
+    ends = (min(parameters.values(), default=0), max(parameters.values(), default=0))
+    first, last = ([rung for rung in parameters if parameters[rung] == end] for end in ends)
     pairs = [(one, other) for one in first for other in last]
     said, agrees = [], []
     for how, alike in (

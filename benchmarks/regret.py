@@ -40,7 +40,6 @@ from octavo.auto.facts import TextFacts, readings, survey, with_pilot
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import shipped_law
 from octavo.auto.pilot import SIZE, STEPS
-from octavo.auto.promise import promise
 from octavo.auto.train import PILOTING
 from octavo.config import check, load_recipe
 from octavo.ground.console import Console
@@ -63,6 +62,12 @@ run each: differences of 0.01 are noise. Six of the twelve settings made by hand
 with its way to mix counts in and its dropout: the regret says what the choice among them is worth. *of* says how many
 of the twelve were trained: a setting that takes too long for twenty steps is left out, and of most texts those that
 were far behind on the notes (the recipes without counts, but for nanoGPT's).
+"""
+NEW = """\
+Half a minute was also given to ten texts that nothing was fitted on: books (*alice*, *copperfield*, *crusoe*,
+*household*, *karamazov*, *logic*, and *proposal* of 39 kB), a manual in Markdown, and code in Python (*pydantic*,
+0.8 MB) and C (*c_code*, 9 kB). *alice* had been tried before, with promises that had less room for the end of a text,
+and missed. Of the notes and of *c_code* the passes end before the time does.
 """
 ALIKE = {"split": "files", "validation": 0.05, "test": 0.05}
 
@@ -168,13 +173,7 @@ def one_text(
         chosen = choices(known, each_step, seconds - has_pilot * piloting, shipped_law())
         wanted: dict[str, tuple[dict[str, Any], int, Row]] = {}
         if chosen:
-            said = promise(each, chosen[0])
-            told = {
-                "promised": said.bits,
-                "within": said.within,
-                "width": chosen[0].size.width,
-                "read_as": facts.tokenizer["kind"],
-            }
+            told = {"width": chosen[0].size.width, "read_as": facts.tokenizer["kind"]}
             wanted["the dial"] = (chosen[0].recipe(), chosen[0].steps, told)
         for name, tree in hand.items():
             tokens = step_tokens(check(prepared(tree, 1)))
@@ -281,8 +280,6 @@ def table(rows: list[Row]) -> list[Row]:
                 "minutes": minutes,
                 "text": text,
                 "the dial": round(dial["bits"], 3),
-                "promised": f"{dial['promised']:.2f} ± {dial['within']:.2f}",
-                "kept": "yes" if abs(dial["bits"] - dial["promised"]) <= dial["within"] else "no",
                 "best by hand": round(here[best]["bits"], 3),
                 "which": best,
                 "of": len(here),
@@ -333,7 +330,6 @@ def main() -> None:
         "cases": len(lines),
         "median_regret": statistics.median(regrets) if regrets else None,
         "worst_regret": max(regrets, default=None),
-        "promises_kept": sum(line["kept"] == "yes" for line in lines),
     }
     by_clock = clock_table(rows)
     if by_clock:
@@ -351,7 +347,7 @@ def page(lines: list[Row], by_clock: list[Row], summary: dict[str, Any]) -> str:
     in_time = sum(abs(line["seconds"] / (60 * line["minutes"]) - 1) <= 0.05 for line in ran)
     clock = (
         f"\n## By the clock\n\nIn time within 5 %: {in_time} of {len(ran)}; promises kept: {kept}.\n\n"
-        f"{in_markdown(by_clock)}"
+        f"{NEW}\n{in_markdown(by_clock)}"
         if ran
         else ""
     )
@@ -361,7 +357,7 @@ def page(lines: list[Row], by_clock: list[Row], summary: dict[str, Any]) -> str:
         "test split; the dial's choice is by the shipped law alone, without earlier promises. nanoGPT's recipe is "
         f"trained by Octavo, which takes its steps faster than nanoGPT does.\n\n{TEXTS}\n"
         f"Regret: {summary['median_regret']:.3f} in the median, {summary['worst_regret']:.3f} at worst, of "
-        f"{summary['cases']} cases; promises kept: {summary['promises_kept']}.\n\n"
+        f"{summary['cases']} cases.\n\n"
         f"{in_markdown(lines)}{clock}"
     )
 

@@ -37,6 +37,12 @@ UNHURRIED = 20.0
 PLACES, EARLIEST, COMPARED = 8, 0.3, 300_000
 """Of a training text at which what follows is compared with what comes after that, from which share of it on, and
 tokens before each that are counted at most."""
+USUAL, USUAL_PLACES, OWN = 0.05, 0.03, 0.4
+"""By how much the end of a text differs from what stands before it, and places in its middle from each other, as shares
+of its bits per byte (standard deviations), and the power by which a text's own places tell of its end: an index or a
+letter at the end of a book shows nowhere before. Fitted by `benchmarks/endings.py`."""
+HARDER = 0.3
+"""Of these standard deviations, by which an end is harder in the middle."""
 JUDGED = 200_000
 """Tokens at most that counting is judged by."""
 BEGIN = 20_000
@@ -59,8 +65,8 @@ class TextFacts:
         order: of that n-gram.
         start: bits per byte there of a model before its first step: n-grams of all lengths and what the text has said
             so far, mixed by gates.
-        drift: how much harder than the validation split the test split should be, in bits per byte of counting; 0 where
-            documents are held out by chance.
+        drift: how much harder than the validation split the test split should be, in bits per byte; 0 where documents
+            are held out by chance.
         spread: standard deviation of that.
         languages: of the training split, code → share, by samples; empty where they were not looked at.
         others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
@@ -183,10 +189,18 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
 def with_drift(facts: TextFacts, dataset: Dataset) -> TextFacts:
     """The facts with how much harder the test split should be, and how sure that is."""
     counted, length = dataset.train.tokens[-LIMIT:], len(dataset.validation.tokens)
-    middle, spread = drift(np.asarray(counted), length, vocab_size=facts.vocabulary, order=facts.order)
-    tokens_a_byte = (length - 1) / facts.validation_bytes
-    by_chance = dataset.manifest["split"] not in ("contiguous", "files")
-    return replace(facts, drift=0.0 if by_chance else middle * tokens_a_byte, spread=spread * tokens_a_byte)
+    own = unlike(np.asarray(counted), length, vocab_size=facts.vocabulary, order=facts.order)
+    own *= (length - 1) / facts.validation_bytes
+    if dataset.manifest["split"] not in ("contiguous", "files"):
+        return replace(facts, drift=0.0, spread=own)
+    spread = end_spread(own, facts.ngram)
+    return replace(facts, drift=HARDER * spread, spread=spread)
+
+
+def end_spread(own: float, bits: float) -> float:
+    """The standard deviation of how much harder than what stands before it the end of a text is, from that of places in
+    its middle (0 where it is too short to have any) and from its bits per byte."""
+    return bits * USUAL * (own / bits / USUAL_PLACES if own else 1.0) ** OWN
 
 
 def languages_of(text: Path) -> dict[str, float]:
@@ -218,21 +232,21 @@ def spaced(first: int, end: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(first, end - 1, min(most, end - first)).astype(np.int64))
 
 
-def drift(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) -> tuple[float, float]:
-    """How much harder than the next so many tokens of a text those after them are, which no model has seen either: the
-    middle, and the standard deviation, in bits per token.
+def unlike(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) -> float:
+    """By how much what comes after the next so many tokens of a text differs from these, in bits per token, where
+    neither was seen before: the standard deviation over places all over the text; 0 where it is too short.
 
-    By an n-gram model of what stands before, at places all over the text: a validation split is the next piece of a
-    training text, and a test split the one after it.
+    By an n-gram model of what stands before: a validation split is the next piece of a training text, and a test split
+    the one after it.
     """
     first, last = int(EARLIEST * len(tokens)), len(tokens) - 2 * length
     if length < 2 or last < max(first, 2):
-        return 0.0, 0.0
+        return 0.0
     found, places = [], spaced(1, length, JUDGED // (2 * PLACES))
     for at in np.linspace(first, last, PLACES).astype(int):
         model = KneserNey(tokens[max(0, at - COMPARED) : at], vocab_size=vocab_size, highest=order)
         near, far = (counting(model, tokens[begin : begin + length], places) for begin in (at, at + length))
         found.append(float(far.mean() - near.mean()))
     # Quartiles, for a title page is no outlier worth counting.
-    low, middle, high = np.percentile(found, (25, 50, 75))
-    return float(middle), float(high - low) / QUARTILES
+    low, high = np.percentile(found, (25, 75))
+    return float(high - low) / QUARTILES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from octavo.config import check
 from octavo.errors import InputError
 from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
+from octavo.model.counting import Tables
 from octavo.runs.clock import baselines_of, ending
 from octavo.runs.data import Paths
 from octavo.runs.machines import Machine, find_machine
@@ -49,13 +50,14 @@ QUIET = Console(quiet=True)
 @dataclass(frozen=True)
 class Chosen:
     """What was found out, and what follows from it. `choices`: the best first; `own`: settings of the caller's that the
-    promise knows nothing of."""
+    promise knows nothing of; `counted`: the text's n-grams, held so that a run need not count them anew."""
 
     facts: TextFacts
     choices: list[Choice]
     promise: Promise
     reasons: dict[str, str]
     own: list[str]
+    counted: Tables | None = field(default=None, repr=False)
 
     @property
     def best(self) -> Choice:
@@ -107,6 +109,7 @@ def foretell(
         facts, pilot = survey(text, overrides, console, seconds=MOST_COMPARING * 60 * max(minutes))
     read = time.monotonic() - console.started - before
     facts = with_pilot(facts, pilot, PILOTING * 60 * max(minutes), console)
+    counted = pilot.tables
     del pilot
     began = time.monotonic()
     if other is not None:
@@ -128,7 +131,8 @@ def foretell(
     found = []
     for one, each, facts_then in zip(minutes, around, known, strict=True):
         try:
-            found.append(_chosen(facts_then, speeds, one, each + end, law, own, where))
+            chosen = _chosen(facts_then, speeds, one, each + end, law, own, where)
+            found.append(replace(chosen, counted=counted))
         except InputError as error:
             if one == max(minutes):
                 raise

@@ -12,8 +12,10 @@ B batch, T positions, C width, V vocabulary, K orders, H hidden units of the gat
 
 from __future__ import annotations
 
+import hashlib
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -32,6 +34,8 @@ NETWORK = 0.02
 """The network's share before the gate has learned."""
 MOST_RECENT = 100_000
 """Tokens of the text so far that can be asked for."""
+_held: WeakValueDictionary[tuple[bytes, int, int], Tables] = WeakValueDictionary()
+"""Tables that something in this process still holds, by the text, the vocabulary and the orders."""
 
 
 class Counts(nn.Module):
@@ -146,7 +150,7 @@ class KneserNeyCounts(Counts):
     @cached_property
     def _all(self) -> Tables:
         tokens = self.tokens.cpu().to(torch.int32).numpy()
-        return tables_of(KneserNey(tokens, vocab_size=self.vocab_size, highest=self.orders))
+        return tables_of_text(tokens, vocab_size=self.vocab_size, orders=self.orders)
 
     @property
     def tables(self) -> Tables | None:
@@ -267,6 +271,14 @@ class _Mixture(torch.autograd.Function):
         orders = ctx.tables.slopes(ctx.places, slope.cpu().contiguous().numpy())
         own = (slope * network).sum(dim=-1, keepdim=True)
         return torch.cat((own, torch.from_numpy(orders).to(own.device)), dim=1), None, None, None
+
+
+def tables_of_text(tokens: np.ndarray, *, vocab_size: int, orders: int) -> Tables:
+    """The n-grams of a text; while something holds them they are not counted anew."""
+    key = (hashlib.sha256(np.ascontiguousarray(tokens).data).digest(), vocab_size, orders)
+    if (found := _held.get(key)) is None:
+        found = _held[key] = tables_of(KneserNey(tokens, vocab_size=vocab_size, highest=orders))
+    return found
 
 
 def tables_of(counted: KneserNey) -> Tables:

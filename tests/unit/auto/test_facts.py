@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from octavo.auto import facts
-from octavo.auto.facts import TextFacts, counting, drift, with_pilot
+from octavo.auto.facts import TextFacts, counting, end_spread, unlike, with_pilot
 from octavo.auto.family import BYTES, SIZES, recipe_of
 from octavo.auto.pilot import Pilot
 from octavo.errors import CorpusError
@@ -86,29 +86,34 @@ def test_a_pilot_is_trained_where_there_is_time(tmp_path: Path, monkeypatch: pyt
     assert known.pilot_seconds > 0
 
 
-def test_what_stands_further_away_is_harder_where_a_text_drifts() -> None:
-    """By hand: words that change slowly with the place, and words that do not."""
+def test_places_are_unlike_where_a_text_changes() -> None:
+    """By hand: pieces of few words and of many, and one kind throughout."""
     random = np.random.default_rng(0)
-    turning = np.concatenate(
-        [random.integers(at // 200, at // 200 + 20, 100) for at in range(0, 20_000, 100)]
-    )
+    kinds = [4 if piece % 3 else 40 for piece in range(40)]
+    turning = np.concatenate([random.integers(0, most, 500) for most in kinds])
     still = random.integers(0, 20, 20_000)
-    (further, spread), (same, noise) = (
-        drift(tokens, 1000, vocab_size=128, order=2) for tokens in (turning, still)
-    )
-    assert further > 0.05 > abs(same) and noise < 0.05
-    assert spread < further
-    near, far = [], []
-    for at in np.linspace(6000, 18_000, 8).astype(int):
+    changes, same = (unlike(tokens, 700, vocab_size=128, order=2) for tokens in (turning, still))
+    assert changes > 0.5 > 0.05 > same > 0
+    differences = []
+    for at in np.linspace(6000, 18_600, 8).astype(int):
         model = KneserNey(turning[:at], vocab_size=128, highest=2)
-        for begin, found in ((at, near), (at + 1000, far)):
-            found.append(counting(model, turning[begin : begin + 1000], np.arange(1, 1000)).mean())
-    assert further == pytest.approx(np.median(np.subtract(far, near)))
+        near, far = (
+            counting(model, turning[begin : begin + 700], np.arange(1, 700)).mean()
+            for begin in (at, at + 700)
+        )
+        differences.append(far - near)
+    assert changes == pytest.approx(np.subtract(*np.percentile(differences, (75, 25))) / 1.349)
 
 
-def test_of_a_text_too_short_for_two_pieces_nothing_is_said() -> None:
+def test_the_end_of_a_text_is_less_like_it_than_its_places_are() -> None:
+    assert end_spread(0.03 * 2, 2.0) == end_spread(0.0, 2.0) == pytest.approx(0.1)
+    assert end_spread(0.001, 2.0) > 0.001
+    assert end_spread(0.01, 2.0) < end_spread(0.1, 2.0) < end_spread(0.1, 4.0)
+
+
+def test_a_text_too_short_for_two_pieces_has_no_places() -> None:
     tokens = np.arange(100) % 7
-    assert drift(tokens, 40, vocab_size=8, order=2) == drift(tokens, 1, vocab_size=8, order=2) == (0, 0)
+    assert unlike(tokens, 40, vocab_size=8, order=2) == unlike(tokens, 1, vocab_size=8, order=2) == 0
 
 
 def test_documents_that_are_held_out_by_chance_do_not_drift(

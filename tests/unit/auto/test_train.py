@@ -40,6 +40,7 @@ def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: py
     (laptop,) = foretell([text], [2.0], on="laptop")
     (larger,) = foretell([text], [2.0], on="rtx4090")
     assert "on rtx4090, so" in larger.reasons["model"]
+    assert larger.counted is laptop.counted is not None, "the same text's n-grams are not counted twice"
     assert (
         larger.best.step_seconds < laptop.best.step_seconds or larger.best.parameters > laptop.best.parameters
     )

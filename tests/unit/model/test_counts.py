@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from copy import deepcopy
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from octavo.errors import ConfigError, CorpusError
 from octavo.model import counting
 from octavo.model.build import build_model
 from octavo.model.counting import rank_pairs, table_bytes
-from octavo.model.counts import NETWORK, KneserNeyCounts, tables_of
+from octavo.model.counts import NETWORK, KneserNeyCounts, tables_of, tables_of_text
 from octavo.model.first_gate import HeldOut, best_weights
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
@@ -43,6 +44,23 @@ def test_the_bytes_of_the_tables_are_counted_before_they_are_made() -> None:
     whole = sum(array.nbytes for array in arrays)
     assert config.table_bytes(text(), vocab_size=V) == 2 * whole
     assert GPTConfig().table_bytes(text(), vocab_size=V) == 0
+
+
+def test_a_text_whose_tables_are_held_is_not_counted_anew() -> None:
+    held = tables_of_text(text(), vocab_size=V, orders=K)
+    assert tables_of_text(text(), vocab_size=V, orders=K) is held
+    others = (text(seed=1), V, K), (text(), V + 1, K), (text(), V, K - 1)
+    assert all(
+        tables_of_text(some, vocab_size=size, orders=orders) is not held for some, size, orders in others
+    )
+    for mine, anew in zip(
+        held.tables, tables_of(KneserNey(text(), vocab_size=V, highest=K)).tables, strict=True
+    ):
+        for name, found in vars(mine).items():
+            np.testing.assert_array_equal(found, vars(anew)[name])
+    gone = weakref.ref(held)
+    del held, mine, found
+    assert gone() is None, "nothing is held that nobody uses"
 
 
 def model(**options: object) -> GPT:
