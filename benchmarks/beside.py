@@ -27,7 +27,6 @@ import itertools
 import json
 import statistics
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,12 +111,6 @@ class Counted:
             tables.mix(some, weights[: len(some)], p)
             found[begin : begin + AT_ONCE] = np.log(np.maximum(p, 1e-9))
         return found
-
-    @property
-    def alone(self) -> float:
-        """Nats a token of the validation split."""
-        after = self.held_out[1:, None]
-        return -float(np.take_along_axis(self.of_held_out[:-1], after, axis=1).mean())
 
 
 class Beside(nn.Module):
@@ -223,17 +216,14 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
         if (given.text.stem, budget, way, seed) in there:
             continue
         tree = settings(budget, given.text, seed)
-        began = time.process_time()
         if way == "gate":
             found = mixed(tree, given.text, dataset)
         else:
             counted = counted or Counted(dataset)
-            began = time.process_time()
             found = {way: learned(check(tree), counted, way)}
-        seconds = round(time.process_time() - began, 1)
         for name, loss in found.items():
             row = {"text": given.text.stem, "budget": budget, "way": name, "seed": seed}
-            rows.append(row | {"loss": loss, "steps": tree["training"]["steps"], "cpu_seconds": seconds})
+            rows.append(row | {"loss": loss, "steps": tree["training"]["steps"]})
             with given.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
             print(rows[-1], flush=True)
@@ -254,7 +244,6 @@ def table(rows: list[Row]) -> list[Row]:
                 "nats": f"{statistics.mean(losses):.4f}",
                 "sd": round(statistics.stdev(losses), 4) if len(losses) > 1 else None,
                 "runs": len(losses),
-                "CPU seconds": round(statistics.median(row["cpu_seconds"] for row in mine)),
             }
         )
     order = [*WAYS, "gate, text so far"]
