@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import finish, in_markdown, machine, print_table, rows_in
+from common import machine, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.config import check
 from octavo.dataset import Dataset
@@ -157,19 +157,13 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
-    rows: list[Row] = rows_in(given.out)
-    if given.text:
-        missing(given, rows)
-    found = table(rows)
-    print_table(found)
-    if given.table:
+
+    def page(rows: list[Row]) -> str:
         here = machine()
-        given.table.write_text(
-            f"# Batches that grow\n\n{__doc__ or ''}\nTaken on {here['processor']}, torch {here['torch']}, width "
-            f"{SIZE.width}, {rows[0]['tokens']:,} tokens.\n\n{in_markdown(found)}",
-            encoding="utf-8",
-        )
-    finish({"rows": found})
+        taken = f"Taken on {here['processor']}, torch {here['torch']}, width {SIZE.width}"
+        return f"# Batches that grow\n\n{__doc__ or ''}\n{taken}, {rows[0]['tokens']:,} tokens."
+
+    run_missing(given, missing, table, page)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common import finish, in_markdown, machine, print_table, rows_in
+from common import machine, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.config import Recipe, check, load_recipe
 from octavo.dataset import Dataset
@@ -264,19 +264,13 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
-    rows: list[Row] = rows_in(given.out)
-    if given.text:
-        missing(given, rows)
-    found = table(rows)
-    print_table(found)
-    if given.table:
+
+    def page(rows: list[Row]) -> str:
         here = machine()
-        given.table.write_text(
-            f"# Counting beside a network\n\n{__doc__ or ''}\nTaken on {here['processor']}, torch {here['torch']}, one "
-            f"thread.\n\n{in_markdown(found)}",
-            encoding="utf-8",
-        )
-    finish({"machine": machine(), "rows": found})
+        taken = f"Taken on {here['processor']}, torch {here['torch']}, one thread."
+        return f"# Counting beside a network\n\n{__doc__ or ''}\n{taken}"
+
+    run_missing(given, missing, table, page)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import re
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,24 @@ def rows_in(path: Path) -> list[dict[str, Any]]:
     """The rows of a file of JSON lines; none where there is no such file yet."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [json.loads(line) for line in lines]
+
+
+def run_missing(
+    given: argparse.Namespace,
+    missing: Callable[[argparse.Namespace, list[dict[str, Any]]], None],
+    table: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+    page: Callable[[list[dict[str, Any]]], str],
+) -> None:
+    """What a script with `--text`, `--out` and `--table` does: the runs that are missing, their table, its page (what
+    stands above the table, from all rows), a JSON line."""
+    rows = rows_in(given.out)
+    if given.text:
+        missing(given, rows)
+    found = table(rows)
+    print_table(found)
+    if given.table:
+        given.table.write_text(f"{page(rows)}\n\n{in_markdown(found)}", encoding="utf-8")
+    finish({"rows": found})
 
 
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:

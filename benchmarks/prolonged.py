@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import finish, in_markdown, machine, print_table, rows_in
+from common import machine, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.ground.console import Console
 from octavo.runs.run import Run
@@ -116,19 +116,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--table", type=Path, help="write the page of what is there")
     given = parser.parse_args()
-    rows: list[Row] = rows_in(given.out)
-    if given.text:
-        missing(given, rows)
-    found = table(rows)
-    print_table(found)
-    if given.table:
+
+    def page(rows: list[Row]) -> str:
         here = machine()
-        given.table.write_text(
-            f"# More minutes for a run that has ended\n\n{__doc__ or ''}\nTaken on {here['processor']}, torch "
-            f"{here['torch']}, width {SIZE.width}.\n\n{in_markdown(found)}",
-            encoding="utf-8",
-        )
-    finish({"rows": found})
+        taken = f"Taken on {here['processor']}, torch {here['torch']}, width {SIZE.width}."
+        return f"# More minutes for a run that has ended\n\n{__doc__ or ''}\n{taken}"
+
+    run_missing(given, missing, table, page)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common import finish, in_markdown, machine, print_table
+from common import finish, in_markdown, machine, print_table, rows_in
 from octavo.auto.choose import STEPS_MEASURED, choices, judging
 from octavo.auto.facts import TextFacts, readings, survey, with_pilot
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
@@ -306,8 +306,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="that takes the steps")
     parser.add_argument("--table", type=Path, help="write the page of what is there")
     given = parser.parse_args()
-    lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.is_file() else []
-    rows = [json.loads(line) for line in lines]
+    rows = rows_in(given.out)
     if given.texts and given.clock:
         clocked(given, rows)
     elif given.texts:
