@@ -165,7 +165,7 @@ class EvaluationConfig(Strict):
     tokens: int | None = Field(None, ge=1, le=MOST)
     """Evaluate on the first so many tokens only; empty: the whole split."""
     batch: int = Field(64, ge=1, le=MOST)
-    """Sequences at once."""
+    """Sequences at once at most; a CPU takes fewer where the vocabulary is large."""
 
 
 class SamplingConfig(Strict):

@@ -180,10 +180,10 @@ class KneserNeyCounts(Counts):
         places = self._places(tables, tokens[here], *chosen)
         with torch.autocast(logits.device.type, enabled=False):
             network, weights = self._weighed(tables, places, logits[here], x[here])
-            mixed = _Mixture.apply(weights, network, places, tables)
+            mixed = mixture(weights, network, places, tables)
             if self.recent is not None and not self.training and not is_apart():
                 mixed = self.recent(mixed, self.recent.texts(tokens[here], *chosen))
-            mixed = mixed.log()
+            mixed = mixed.log() if mixed.requires_grad else mixed.log_()
         if alone is None:
             return mixed.view(logits.shape)
         return logits.float().index_copy(0, here, mixed.view(len(rows), *logits.shape[1:]))
@@ -222,16 +222,16 @@ class KneserNeyCounts(Counts):
     ) -> tuple[Tensor, Tensor]:
         """The network's probabilities (N, V) and the gate's weights (N, K + 1), the network's first."""
         state = x.detach().to(self.out.bias.dtype).flatten(0, 1)  # (N, C)
-        network = logits.detach().float().flatten(0, 1).log_softmax(dim=-1)  # (N, V)
-        known = self._known(tables, places, network).to(state.dtype)
-        hidden = (self.from_state(state) + self.from_known(known)).relu()  # (N, H)
-        return network.exp(), self.out(hidden).softmax(dim=-1).float()
-
-    def _known(self, tables: Tables, places: np.ndarray, network: Tensor) -> Tensor:
-        """(N, 2 K) what is known beside the state: how often each context was seen, and how sure the network is."""
+        network = logits.detach().float().flatten(0, 1)
+        network, logs = (
+            network.softmax(dim=-1),
+            network.log_softmax(dim=-1),
+        )  # (N, V); sooner than an exponential
         seen = torch.from_numpy(tables.known(places)).to(network.device)
-        entropy = -(network.exp() * network).sum(dim=-1, keepdim=True)
-        return torch.cat((seen, entropy, network.amax(dim=-1, keepdim=True)), dim=1)
+        entropy, highest = -(network * logs).sum(dim=-1, keepdim=True), logs.amax(dim=-1, keepdim=True)
+        known = torch.cat((seen, entropy, highest), dim=1).to(state.dtype)  # (N, 2 K)
+        hidden = (self.from_state(state) + self.from_known(known)).relu()  # (N, H)
+        return network, self.out(hidden).softmax(dim=-1).float()
 
     def _places(
         self, tables: Tables, tokens: Tensor, earlier: Tensor | None, segments: Tensor | None
@@ -253,16 +253,24 @@ class KneserNeyCounts(Counts):
             self._count(torch.empty_like(tokens, device=self.tokens.device))
 
 
+def mixture(weights: Tensor, network: Tensor, places: np.ndarray, tables: Tables) -> Tensor:
+    """Σ weights · predictions, (N, V), of the network's (N, V), in whose place they may be put, and each order's; no
+    gradient for the network's."""
+    if torch.is_grad_enabled() and weights.requires_grad:
+        return _Mixture.apply(weights, network, places, tables)
+    mixed = network.cpu().contiguous()
+    tables.mix(places, weights.cpu().contiguous().numpy(), mixed.numpy())
+    return mixed.to(weights.device)
+
+
 class _Mixture(torch.autograd.Function):
-    """Σ weights · predictions, (N, V), of the network's (N, V) and each order's; no gradient for the network's."""
+    """`mixture`, with a gradient for the weights."""
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, network: Tensor, places: np.ndarray, tables: Tables) -> Tensor:
         ctx.places, ctx.tables = places, tables
         ctx.save_for_backward(network)
-        mixed = network.cpu().clone(memory_format=torch.contiguous_format)
-        tables.mix(places, weights.detach().cpu().contiguous().numpy(), mixed.numpy())
-        return mixed.to(weights.device)
+        return mixture(weights, network.clone(), places, tables)
 
     @staticmethod
     @once_differentiable

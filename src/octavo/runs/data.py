@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -29,7 +29,13 @@ from octavo.errors import ConfigError, TokenizerError
 from octavo.ground.console import Console
 from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError, build_tokenizer
 
+if TYPE_CHECKING:
+    import torch
+
 Paths = str | Path | Iterable[str | Path]
+MOST_LOGITS = 1 << 23
+"""Numbers of a CPU's logits at once, in an evaluation: memory for more has to come first, page by page, which takes
+longer than all the rest where the vocabulary is large and the evaluation short."""
 
 _elsewhere: ContextVar[Mapping[str, str] | None] = ContextVar("elsewhere", default=None)
 
@@ -257,6 +263,14 @@ def batches_over(
         **tokenizer.marks,
         accumulation=recipe.training.accumulation,
     )
+
+
+def rows_at_once(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> int:
+    """Of a batch that a model on a device is evaluated on."""
+    rows = recipe.evaluation.batch
+    if device.type == "cpu":
+        rows = min(rows, max(1, MOST_LOGITS // (recipe.model.context * tokenizer.vocab_size)))
+    return rows
 
 
 def evaluated_on(

@@ -27,7 +27,7 @@ from octavo.ground.files import replace_text
 from octavo.ground.records import read_record
 from octavo.model.gpt import GPT
 from octavo.model.kind import LanguageModel
-from octavo.runs.data import absolute, build_dataset, cleaned, encoder_of, evaluated_on
+from octavo.runs.data import absolute, build_dataset, cleaned, encoder_of, evaluated_on, rows_at_once
 from octavo.runs.folder import RunFolder
 from octavo.runs.forecasts import forecast_facts, new_split
 from octavo.runs.metrics import evaluate_split
@@ -194,8 +194,9 @@ def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict
     split, objective = dataset.validation, recipe.objective.build()
     if not recipe.model.before or not objective.unit.text:
         return None
-    rows, limit = recipe.evaluation.batch, judged_twice(split)
-    found = credit(model, evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=limit), objective)
+    rows = rows_at_once(recipe, dataset.tokenizer, next(model.parameters()).device)
+    batches = evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=judged_twice(split))
+    found = credit(model, batches, objective)
     return None if found is None else found.as_dict(dataset.tokenizer)
 
 

@@ -11,7 +11,7 @@ from octavo.dataset import Split
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import Score, score
 from octavo.model.kind import LanguageModel
-from octavo.runs.data import evaluated_on
+from octavo.runs.data import evaluated_on, rows_at_once
 from octavo.runs.start import with_reference
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Unit
@@ -56,8 +56,8 @@ def evaluate_split(
 
     `reference`: what its run started from. Raises InputError where the objective compares with that and it is missing.
     """
-    limit = recipe.evaluation.tokens
-    batches = evaluated_on(split, recipe, tokenizer, rows=recipe.evaluation.batch, limit=limit)
+    limit, rows = recipe.evaluation.tokens, rows_at_once(recipe, tokenizer, runtime.device)
+    batches = evaluated_on(split, recipe, tokenizer, rows=rows, limit=limit)
     world, objective = runtime.world, with_reference(recipe.objective.build(), reference, runtime.device)
     own = score(
         model, map(world.shard, batches), objective=objective, autocast=runtime.autocast, places=places

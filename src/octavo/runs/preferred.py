@@ -14,7 +14,7 @@ from octavo.config import Recipe
 from octavo.dataset import Split
 from octavo.evaluation.validity import wilson
 from octavo.model.kind import LanguageModel
-from octavo.runs.data import evaluated_on
+from octavo.runs.data import evaluated_on, rows_at_once
 from octavo.runs.start import with_reference
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Objective
@@ -56,7 +56,7 @@ def margins_of(
 ) -> np.ndarray:
     """By how much the chosen answer wins in each pair, (N,)."""
     device, found = next(model.parameters()).device, []
-    for arrays in evaluated_on(split, recipe, tokenizer, rows=recipe.evaluation.batch):
+    for arrays in evaluated_on(split, recipe, tokenizer, rows=rows_at_once(recipe, tokenizer, device)):
         batch = arrays.to(device)
         found.append(objective.evaluate(model.eval(), batch).metrics["margin"][batch.targets >= 0])
     return torch.cat(found).double().cpu().numpy()

@@ -14,7 +14,7 @@ from octavo.evaluation.where import Where, parts, words_of
 from octavo.ground.console import Console
 from octavo.model.kneser_ney import KneserNey, best_order
 from octavo.runs.comparison import Comparison
-from octavo.runs.data import build_dataset, evaluated_on
+from octavo.runs.data import build_dataset, evaluated_on, rows_at_once
 from octavo.runs.evaluate import check_same_tokens, whole_split
 from octavo.runs.run import Run
 
@@ -73,5 +73,6 @@ def between(first: Sequence[Run], second: Sequence[Run], console: Console) -> Wh
 def _losses(run: Run, split: Any) -> TokenLosses:
     recipe = whole_split(run.config)
     count = min(MOST, len(split.tokens))
-    batches = evaluated_on(split, recipe, run.tokenizer, rows=recipe.evaluation.batch, limit=count)
+    rows = rows_at_once(recipe, run.tokenizer, next(run.model.parameters()).device)
+    batches = evaluated_on(split, recipe, run.tokenizer, rows=rows, limit=count)
     return token_losses(run.model, batches, len(split.tokens), objective=recipe.objective.build())

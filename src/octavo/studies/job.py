@@ -28,7 +28,7 @@ from octavo.ground.memory import out_of_memory
 from octavo.ground.records import read_record
 from octavo.model.build import build_model
 from octavo.model.vectors import calibrate
-from octavo.runs.data import build_dataset, evaluated_on
+from octavo.runs.data import build_dataset, evaluated_on, rows_at_once
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import Hook
 from octavo.runs.progress import Progress
@@ -189,13 +189,14 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         torch.device(described["device"]), described["precision"], set_threads(described["threads"])
     )
     dataset = build_dataset(recipe, Console(quiet=True), run.tokenizer)
+    rows = rows_at_once(recipe, dataset.tokenizer, runtime.device)
 
     def scores(model: Any) -> UnitScores:
         return unit_scores(
             model.to(runtime.device),
             dataset.validation,
             dataset.tokenizer,
-            evaluated_on(dataset.validation, recipe, dataset.tokenizer, rows=recipe.evaluation.batch),
+            evaluated_on(dataset.validation, recipe, dataset.tokenizer, rows=rows),
             objective=recipe.objective.build(),
             autocast=runtime.autocast,
         )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -192,6 +193,23 @@ def test_readings_stop_when_the_time_is_over_and_long_texts_begin_with_pairs(
     monkeypatch.setattr(facts, "LONG", 1000)
     found = survey(path, (), QUIET, seconds=0)
     assert (found.tokenizer["kind"], found.others) == ("bpe", {})
+
+
+def test_bytes_of_a_long_text_are_left_out_sooner_for_they_take_longer_and_are_seldom_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
+
+    def tried(seconds: float) -> list[str]:
+        clock = SimpleNamespace(monotonic=iter(range(100)).__next__)  # a second passes at each look
+        with monkeypatch.context() as patch:
+            patch.setattr(facts, "time", clock)
+            return [each.tokenizer["kind"] for each, _ in facts.readings([path], (), QUIET, seconds=seconds)]
+
+    assert sorted(tried(3)) == ["bpe", "byte"]
+    monkeypatch.setattr(facts, "LONG", 1000)
+    assert tried(3) == ["bpe"] and sorted(tried(5)) == ["bpe", "byte"]
 
 
 def test_a_tokenizer_of_the_callers_own_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,23 @@ def test_segments_are_kept_apart() -> None:
         assert not torch.allclose(found(changed)[:, 5:], found(tokens)[:, 5:], atol=1e-4)
 
 
+@pytest.mark.parametrize("recent", [0, 40])
+def test_without_gradients_they_are_mixed_in_place_and_nothing_else_changes(recent: int) -> None:
+    counts = KneserNeyCounts(orders=K, hidden=8, width=6, vocab_size=V, recent=recent)
+    counts.take_text(text(), np.arange(900) % 9 == 4)
+    counts.eval()
+    torch.manual_seed(0)
+    tokens = torch.from_numpy(text(2 * T, seed=3).reshape(2, T).astype(np.int64))
+    logits, state = torch.randn(2, T, V), torch.randn(2, T, 6)
+    before = logits.clone()
+    slow = counts(logits, state, tokens)
+    with torch.no_grad():
+        fast = counts(logits, state, tokens)
+    assert slow.requires_grad and not fast.requires_grad
+    torch.testing.assert_close(fast, slow.detach(), rtol=1e-6, atol=1e-6)
+    assert torch.equal(logits, before)
+
+
 def test_gradients_of_the_gate_are_those_of_differences() -> None:
     found = model().double()
     found.take_text(text(), held())

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 
 from octavo.config import Recipe, check
 from octavo.dataset.batches import Batches
-from octavo.runs.data import fill, in_steps, total_steps, wanted_steps
+from octavo.runs.data import fill, in_steps, rows_at_once, total_steps, wanted_steps
 
 TOKENS = 1_000
 
@@ -76,6 +78,15 @@ def test_other_periods_are_what_they_were() -> None:
     found = in_steps(recipe, batches, 80)
     assert found.evaluation.every == batches.steps_per_epoch
     assert (found.training.checkpoint_every, found.sampling.every) == (250, 0)
+
+
+def test_a_cpu_is_given_fewer_rows_where_the_vocabulary_is_large() -> None:
+    def rows(vocabulary: int, device: str) -> int:
+        recipe, _ = both(model={"context": 128}, evaluation={"batch": 64})
+        return rows_at_once(recipe, cast(Any, SimpleNamespace(vocab_size=vocabulary)), torch.device(device))
+
+    assert [rows(size, "cpu") for size in (256, 1024, 8192, 10**6)] == [64, 64, 8, 1]
+    assert [rows(size, "cuda") for size in (256, 1024, 8192, 10**6)] == [64, 64, 64, 64]
 
 
 @pytest.mark.parametrize("corpus", ["digits", "files", {"kind": "images", "levels": 2, "paths": ["/old"]}])
