@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import machine, run_missing
+from common import keep_row, machine, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.config import check
 from octavo.dataset import Dataset
@@ -113,9 +112,7 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
         for row in rows:
             if tuple(row[name] for name in ("text", "arm", "rate", "seed", "tokens")) == key:
                 return row
-        rows.append(trained(given.text, arm, rate, seed, given.tokens))
-        with given.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(rows[-1]) + "\n")
+        keep_row(trained(given.text, arm, rate, seed, given.tokens), rows, given.out)
         return rows[-1]
 
     for arm in ARMS:

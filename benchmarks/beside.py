@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -35,7 +34,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common import machine, run_missing
+from common import keep_row, machine, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.config import Recipe, check, load_recipe
 from octavo.dataset import Dataset
@@ -223,10 +222,7 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
             found = {way: learned(check(tree), counted, way)}
         for name, loss in found.items():
             row = {"text": given.text.stem, "budget": budget, "way": name, "seed": seed}
-            rows.append(row | {"loss": loss, "steps": tree["training"]["steps"]})
-            with given.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(rows[-1], flush=True)
+            keep_row(row | {"loss": loss, "steps": tree["training"]["steps"]}, rows, given.out)
 
 
 def table(rows: list[Row]) -> list[Row]:

@@ -79,6 +79,14 @@ def rows_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+def keep_row(row: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> None:
+    """Add a row to those that are there and to their file, and say it."""
+    rows.append(row)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(row, file=sys.stderr, flush=True)
+
+
 def run_missing(
     given: argparse.Namespace,
     missing: Callable[[argparse.Namespace, list[dict[str, Any]]], None],

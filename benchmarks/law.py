@@ -16,7 +16,6 @@ import argparse
 import dataclasses
 import json
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import finish, print_table
+from common import finish, keep_row, print_table, rows_in
 from octavo.auto.facts import counting
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import NAMES, POINT, as_plain, shares, slopes
@@ -144,11 +143,10 @@ def one(
 
 def run_like(given: argparse.Namespace) -> None:
     """The runs of a file, as far as they are missing."""
-    done = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.is_file() else []
+    done = rows_in(given.out)
     named = ("text", "length", "read_as", "width", "steps", "seed")
     there = {tuple(row[name] for name in named) for row in done}
-    wanted = [json.loads(line) for line in given.like.read_text().splitlines()]
-    wanted = [row for row in wanted if tuple(row[name] for name in named) not in there]
+    wanted = [row for row in rows_in(given.like) if tuple(row[name] for name in named) not in there]
     with tempfile.TemporaryDirectory(prefix="octavo-law-") as folder:
         for text, length, way in sorted({(row["text"], row["length"], row["read_as"]) for row in wanted}):
             if given.only and text not in given.only:
@@ -170,20 +168,7 @@ def run_like(given: argparse.Namespace) -> None:
                     device=given.device,
                     seed=row["seed"],
                 )
-                add({"text": text, "length": length, **before, **found}, given.out)
-
-
-def add(row: Row, out: Path) -> None:
-    """Keep a run."""
-    with out.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-    print(
-        f"{row['text']} {row['length']:,} ({row['read_as']}): width {row['width']}, {row['steps']} steps, "
-        f"{row['tokens'] / row['train_tokens']:.2f} passes, {row['bits_per_byte']:.4f} "
-        f"(counting {row['ngram']:.4f}, before learning {row['start']:.4f}), {row['cpu_seconds']} s",
-        file=sys.stderr,
-        flush=True,
-    )
+                keep_row({"text": text, "length": length, **before, **found}, done, given.out)
 
 
 def run(given: argparse.Namespace) -> None:
@@ -193,7 +178,7 @@ def run(given: argparse.Namespace) -> None:
         keep_memory()
         run_like(given)
         return
-    done = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.is_file() else []
+    done = rows_in(given.out)
     named = ("text", "length", "read_as", "width", "steps", "seed")
     there = {tuple(row[name] for name in named) for row in done}
     torch.set_num_threads(1)
@@ -224,7 +209,7 @@ def run(given: argparse.Namespace) -> None:
                         device=given.device,
                         seed=given.seed,
                     )
-                    add({"text": path.stem, "length": length, **before, **row}, given.out)
+                    keep_row({"text": path.stem, "length": length, **before, **row}, done, given.out)
 
 
 START = {
@@ -273,7 +258,7 @@ def fitted(points: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def read_runs(paths: list[Path]) -> tuple[list[Row], np.ndarray, np.ndarray]:
     """The runs of some files; their points (R, POINT), and the share (R,) that each came to."""
-    rows = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    rows = [row for path in paths for row in rows_in(path)]
     for row in rows:
         size = Size(*(row[name] for name in ("width", "layers", "context", "batch")))
         row["parameters"] = parameters_of(size, row["vocabulary"])

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from common import finish, machine, print_table, rows_in
+from common import finish, keep_row, machine, print_table, rows_in
 from nanogpt_run import RECIPE, STEP, call, prepare, train
 from octavo.model.kneser_ney import KneserNey
 
@@ -278,10 +278,7 @@ def run_missing(text: Path, rows: list[Row], given: argparse.Namespace, here: di
         row = {"text": text.stem, "minutes": minutes, "who": who}
         row |= {"processor": here["processor"], "torch": here["torch"]}
         row |= ngrams_of(text) if minutes is None else runs[who](minutes)
-        rows.append(row)
-        with given.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-        print(row, file=sys.stderr, flush=True)
+        keep_row(row, rows, given.out)
 
 
 def table(rows: Sequence[Row]) -> list[Row]:

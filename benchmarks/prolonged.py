@@ -18,14 +18,13 @@ What is in the file is not done again. Steps, not seconds: other work on the mac
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import machine, run_missing
+from common import keep_row, machine, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.ground.console import Console
 from octavo.runs.run import Run
@@ -83,9 +82,7 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
                 with tempfile.TemporaryDirectory(prefix="octavo-prolonged-") as folder:
                     found = look(trained(given.text, Path(folder, "run"), seed, steps), QUIET)
                 row = {"arm": arm, "steps": steps, "seed": seed, "bits": found["bits_per_byte"]}
-                rows.append(row)
-                with given.out.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
+                keep_row(row, rows, given.out)
 
 
 def table(rows: list[Row]) -> list[Row]:

@@ -34,7 +34,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common import finish, in_markdown, machine, print_table, rows_in
+from common import finish, in_markdown, keep_row, machine, print_table, rows_in
 from octavo.auto.choose import STEPS_MEASURED, choices, judging
 from octavo.auto.facts import TextFacts, readings, survey, with_pilot
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
@@ -114,16 +114,8 @@ def seconds_of(name: str, tree: dict[str, Any], vocabulary: int, rows: list[Row]
             return row["step_seconds"]
     found = timed(check(prepared(tree, 1)), vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED)
     row = {"kind": "speed", "setting": name, "vocabulary": vocabulary, "step_seconds": found["step_seconds"]}
-    add(row, rows, out)
+    keep_row(row, rows, out)
     return row["step_seconds"]
-
-
-def add(row: Row, rows: list[Row], out: Path) -> None:
-    """Keep a row."""
-    rows.append(row)
-    with out.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-    print({name: value for name, value in row.items() if name != "kind"}, file=sys.stderr, flush=True)
 
 
 def judged(tree: dict[str, Any], text: Path) -> dict[str, float]:
@@ -185,7 +177,7 @@ def one_text(
             if (path.stem, each, name) in there or (settings and name not in settings):
                 continue
             row = {"kind": "run", "text": path.stem, "minutes": each, "setting": name, "steps": steps, **told}
-            add(row | judged(prepared(tree, steps, device), path), rows, out)
+            keep_row(row | judged(prepared(tree, steps, device), path), rows, out)
 
 
 def by_the_clock(path: Path, minutes: float) -> Row:
@@ -218,7 +210,7 @@ def clocked(given: argparse.Namespace, rows: list[Row]) -> None:
     for path in sorted(given.texts.iterdir()):
         for minutes in given.minutes:
             if (not given.only or path.stem in given.only) and (path.stem, minutes) not in there:
-                add(by_the_clock(path, minutes), rows, given.out)
+                keep_row(by_the_clock(path, minutes), rows, given.out)
 
 
 def clock_table(rows: list[Row]) -> list[Row]:

@@ -37,11 +37,14 @@ UNHURRIED = 20.0
 PLACES, EARLIEST, COMPARED = 8, 0.3, 300_000
 """Of a training text at which what follows is compared with what comes after that, from which share of it on, and
 tokens before each that are counted at most."""
-USUAL, USUAL_PLACES, OWN = 0.05, 0.03, 0.4
-"""By how much the end of a text differs from what stands before it, and places in its middle from each other, as shares
-of its bits per byte (standard deviations), and the power by which a text's own places tell of its end: an index or a
-letter at the end of a book shows nowhere before. Fitted by `benchmarks/endings.py`."""
-HARDER = 0.3
+USUAL, PLAIN_PLACES, PLAIN_BITS = 0.13, 0.06, 1.8
+"""Bits per byte by which the end of a text differs from what stands before it (standard deviation), where places in its
+middle differ from each other by so many, and it has so many itself."""
+OWN, EASY, EASIEST = 0.22, 0.89, 0.4
+"""The powers by which a text's own places tell of its end, and by which the end of an easier text is more uncertain:
+code that repeats itself may end in something new, and an index or a letter at the end of a book shows nowhere before.
+From so many bits per byte on. Fitted by `benchmarks/endings.py`."""
+HARDER = 0.22
 """Of these standard deviations, by which an end is harder in the middle."""
 JUDGED = 200_000
 """Tokens at most that counting is judged by."""
@@ -203,7 +206,8 @@ def with_drift(facts: TextFacts, dataset: Dataset) -> TextFacts:
 def end_spread(own: float, bits: float) -> float:
     """The standard deviation of how much harder than what stands before it the end of a text is, from that of places in
     its middle (0 where it is too short to have any) and from its bits per byte."""
-    return bits * USUAL * (own / bits / USUAL_PLACES if own else 1.0) ** OWN
+    plain = own / PLAIN_PLACES if own else 1.0
+    return USUAL * plain**OWN * (PLAIN_BITS / max(bits, EASIEST)) ** EASY
 
 
 def languages_of(text: Path) -> dict[str, float]:

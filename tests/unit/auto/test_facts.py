@@ -107,9 +107,10 @@ def test_places_are_unlike_where_a_text_changes() -> None:
 
 
 def test_the_end_of_a_text_is_less_like_it_than_its_places_are() -> None:
-    assert end_spread(0.03 * 2, 2.0) == end_spread(0.0, 2.0) == pytest.approx(0.1)
-    assert end_spread(0.001, 2.0) > 0.001
-    assert end_spread(0.01, 2.0) < end_spread(0.1, 2.0) < end_spread(0.1, 4.0)
+    assert end_spread(0.06, 1.8) == end_spread(0.0, 1.8) == pytest.approx(0.13)
+    assert end_spread(0.001, 1.8) > 0.001
+    assert end_spread(0.01, 2.0) < end_spread(0.1, 2.0) < end_spread(0.1, 1.0) < end_spread(0.1, 0.4)
+    assert end_spread(0.1, 0.01) == end_spread(0.1, 0.4)
 
 
 def test_a_text_too_short_for_two_pieces_has_no_places() -> None:
