@@ -35,9 +35,9 @@ from pathlib import Path
 from typing import Any
 
 from common import finish, in_markdown, keep_row, machine, print_table, rows_in
-from octavo.auto.choose import STEPS_MEASURED, choices, judging
+from octavo.auto.choose import STEPS_MEASURED, choices
 from octavo.auto.facts import TextFacts, readings, survey, with_pilot
-from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
+from octavo.auto.family import BYTES, EVALUATIONS, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import shipped_law
 from octavo.auto.pilot import SIZE, STEPS
 from octavo.auto.train import PILOTING
@@ -50,6 +50,8 @@ from octavo.runs.train import train
 AROUND = 0.1
 """Share of the time that is neither training nor judging on the way: reading, n-grams, the page. Of a long text and a
 short time it is more, and more for the dial, which looks at the text first."""
+LOOKING = 1 / 3
+"""What judging a token takes, of what learning from it does."""
 FEWEST = 5
 """Settings made by hand that a line of the table needs: beside one or two weak ones a choice looks good."""
 QUIET = Console(quiet=True)
@@ -170,7 +172,9 @@ def one_text(
         for name, tree in hand.items():
             tokens = step_tokens(check(prepared(tree, 1)))
             each_look = tree["evaluation"].get("tokens") or facts.validation_tokens
-            steps = int(seconds / taken[name] - judging(facts, tokens, each_look))
+            looks = (1 + EVALUATIONS) * min(facts.validation_tokens, each_look)
+            judged = looks + facts.validation_tokens + facts.test_tokens
+            steps = int(seconds / taken[name] - LOOKING * judged / tokens)
             if steps >= 20:
                 wanted[name] = (with_dropout(tree, sizes.get(name), steps, read), steps, {})
         for name, (tree, steps, told) in wanted.items():

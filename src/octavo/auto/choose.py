@@ -17,6 +17,8 @@ from octavo.auto.pilot import SIZE, STEPS
 from octavo.config import check
 from octavo.corpus.languages import NOTICED, name_of
 from octavo.ground.shown import duration
+from octavo.runs.clock import APART
+from octavo.runs.evaluate import COUNTED
 
 LEAST_STEPS = 20
 """Fewer are no training."""
@@ -27,8 +29,11 @@ TRIED = 300
 ALIKE, OFTEN = 0.005, 3.0
 """Choices that the law says are so close, as a share, it cannot tell apart; where the best of them sees its text this
 often, the one that sees it least is taken, for it has learned the least by heart."""
-FORWARD = 1 / 3
-"""What judging a token takes, of what learning from it does: there are no slopes."""
+FORWARD, IN_FLOAT32 = 0.3, 0.5
+"""What judging a token takes, of what learning from it does, on the way and of the test split: there are no slopes."""
+COUNTING, LARGE = 0.3, 25_000
+"""What counting beside it takes, of what learning from a token does at the smallest size, and for how large a
+vocabulary as much as all of that more."""
 MORE = 1.25
 """How many more passes than planned a machine may make that turns out faster."""
 
@@ -74,7 +79,7 @@ class Choice:
 def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
     """The best number of steps for each size that can take enough of them in so many seconds of training; first the one
     to take, which is the best or as good (`ALIKE`). Empty where there is no time for any."""
-    most = {size: steps_in(seconds / each, facts, size) for size, each in step_seconds.items()}
+    most = {size: steps_in(seconds, facts, size, step_seconds) for size in step_seconds}
     if facts.piloted is not None:
         law = law.known(facts.piloted, *pilot_point(facts))
     found = [
@@ -96,24 +101,30 @@ def pilot_point(facts: TextFacts) -> tuple[float, ...]:
     return parameters_of(SIZE, facts.vocabulary), learned, facts.train_bytes
 
 
-def judging(facts: TextFacts, step_tokens: int, each: int) -> float:
-    """The steps of so many tokens that could be taken in the time of a run's evaluations: before its first step and on
-    its way of `each` so many tokens, and of both held-out splits at its end."""
+def judging(facts: TextFacts, size: Size, each: int, step_seconds: Mapping[Size, float]) -> float:
+    """Seconds of a run's evaluations: before its first step and on its way of `each` so many tokens, and at its end of
+    both held-out splits, of the one by counting and by learning apart."""
     validation = facts.validation_tokens
-    judged = (1 + EVALUATIONS) * min(validation, each) + validation + facts.test_tokens
-    return FORWARD * judged / step_tokens
+    judged = (1 + EVALUATIONS) * min(validation, each) + validation + APART * min(COUNTED, validation)
+    least, *_ = step_seconds
+    counting = (COUNTING + facts.vocabulary / LARGE) * step_seconds[least] / least.step_tokens
+    learning = step_seconds[size] / size.step_tokens
+    return (FORWARD * learning + counting) * judged + (IN_FLOAT32 * learning + counting) * facts.test_tokens
 
 
-def steps_in(most: float, facts: TextFacts, size: Size) -> int:
-    """How many steps a size can take, and judge, where steps alone would be `most`."""
-    steps = int(most - judging(facts, size.step_tokens, judged_in(size, 0)))
-    return int(most - judging(facts, size.step_tokens, judged_in(size, steps)))
+def steps_in(seconds: float, facts: TextFacts, size: Size, step_seconds: Mapping[Size, float]) -> int:
+    """How many steps a size can take, and judge, in so much time."""
+    steps = 0
+    for _ in range(2):  # the more steps, the more tokens in each look
+        looks = judging(facts, size, judged_in(size, steps), step_seconds)
+        steps = int((seconds - looks) / step_seconds[size])
+    return steps
 
 
 def least_seconds(facts: TextFacts, step_seconds: Mapping[Size, float]) -> float:
     """Of training and judging, in which there is a choice."""
     return min(
-        (LEAST_STEPS + judging(facts, size.step_tokens, judged_in(size, LEAST_STEPS))) * each
+        LEAST_STEPS * each + judging(facts, size, judged_in(size, LEAST_STEPS), step_seconds)
         for size, each in step_seconds.items()
     )
 

@@ -51,8 +51,8 @@ RECENT = 2000
 
 EVALUATIONS, LOOKING = 10, 0.015
 """How often a run looks at its validation split, and at how many tokens of it for each that it learns from: judging a
-token takes a third of the time of learning from it, so all looks together take a twentieth."""
-FEWEST_JUDGED, MOST_JUDGED = 20_000, 100_000
+token takes about a third of the time of learning from it, so all looks together take a twentieth."""
+FEWEST_JUDGED, MOST_JUDGED = 8_000, 100_000
 """Tokens of a look at least and at most, if the split has them."""
 
 SOME_DROPOUT, MORE_DROPOUT = 30, 150

@@ -15,7 +15,7 @@ from octavo.dataset import Dataset
 from octavo.errors import CorpusError
 from octavo.ground.console import Console
 from octavo.model.build import build_model
-from octavo.model.counting import Tables
+from octavo.model.counts import Counts
 from octavo.model.first_gate import one_thread
 from octavo.runs.data import build_batches, held_out_of, with_rows_held_out
 from octavo.runs.evaluate import evaluated_by
@@ -55,9 +55,9 @@ class Pilot:
             self.before, self.seconds = self._bits(), 0.0
 
     @property
-    def tables(self) -> Tables | None:
-        """The n-grams of the text: a run need not count them anew while they are held."""
-        return self.model.eval().counts.tables
+    def counts(self) -> Counts:
+        """What holds the n-grams of the text, with and without what is held out: a run need not count them anew."""
+        return self.model.counts
 
     def share(self, most_seconds: float, console: Console) -> float | None:
         """What it has after all steps, as a share of what it had before; None if they need more than so many seconds,

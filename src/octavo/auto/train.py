@@ -21,7 +21,7 @@ from octavo.config import check
 from octavo.errors import InputError
 from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
-from octavo.model.counting import Tables
+from octavo.model.counts import Counts
 from octavo.runs.clock import baselines_of, ending
 from octavo.runs.data import Paths
 from octavo.runs.machines import Machine, find_machine
@@ -40,8 +40,9 @@ PILOTING = 0.05
 """Share of the minutes that a pilot may take."""
 MOST_COMPARING = 0.2
 """Share of the minutes after which no other way to read the text is tried."""
-AGAIN = 0.25
-"""Of the time that reading a text in two ways and judging counting by both took: what the run prepares once more."""
+AGAIN = 0.15
+"""Of the time that reading a text in two ways and judging counting by both took: what the run prepares once more, which
+finds the text's n-grams counted."""
 MOST_READING = 0.5
 """Share of the minutes that reading may take."""
 QUIET = Console(quiet=True)
@@ -50,14 +51,14 @@ QUIET = Console(quiet=True)
 @dataclass(frozen=True)
 class Chosen:
     """What was found out, and what follows from it. `choices`: the best first; `own`: settings of the caller's that the
-    promise knows nothing of; `counted`: the text's n-grams, held so that a run need not count them anew."""
+    promise knows nothing of; `counted`: holds the text's n-grams, so that a run need not count them anew."""
 
     facts: TextFacts
     choices: list[Choice]
     promise: Promise
     reasons: dict[str, str]
     own: list[str]
-    counted: Tables | None = field(default=None, repr=False)
+    counted: Counts | None = field(default=None, repr=False)
 
     @property
     def best(self) -> Choice:
@@ -109,7 +110,7 @@ def foretell(
         facts, pilot = survey(text, overrides, console, seconds=MOST_COMPARING * 60 * max(minutes))
     read = time.monotonic() - console.started - before
     facts = with_pilot(facts, pilot, PILOTING * 60 * max(minutes), console)
-    counted = pilot.tables
+    counted = pilot.counts
     del pilot
     began = time.monotonic()
     if other is not None:

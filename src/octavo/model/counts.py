@@ -120,8 +120,7 @@ class KneserNeyCounts(Counts):
         self._count(torch.from_numpy(tokens.astype(np.int32)).to(self.tokens))
         found = None
         if held_out is not None:
-            counted = KneserNey(tokens[~held_out], vocab_size=self.vocab_size, highest=self.orders)
-            self._learned = tables_of(counted)
+            self._learned = self._tables(tokens[~held_out])
             found = HeldOut.of(self._learned, tokens, held_out)
             self.gate_tokens = int(held_out.sum())
         if learned:
@@ -149,8 +148,10 @@ class KneserNeyCounts(Counts):
 
     @cached_property
     def _all(self) -> Tables:
-        tokens = self.tokens.cpu().to(torch.int32).numpy()
-        return tables_of_text(tokens, vocab_size=self.vocab_size, orders=self.orders)
+        return self._tables(self.tokens.cpu().numpy())
+
+    def _tables(self, tokens: np.ndarray) -> Tables:
+        return tables_of_text(tokens.astype(np.int32), vocab_size=self.vocab_size, orders=self.orders)
 
     @property
     def tables(self) -> Tables | None:

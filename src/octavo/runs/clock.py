@@ -30,7 +30,7 @@ IN_FLOAT32, APART = 2, 2
 counting and learning are told apart."""
 LAST, AS_BEFORE = 3.0, 1.5
 """Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
-BASELINES, MOST_COUNTED = 0.7e-6, 20_000_000
+BASELINES, MOST_COUNTED = 0.9e-6, 20_000_000
 """Seconds for each byte of the training text, of which so many are counted and packed at most, that the baselines of a
 split take: where they are kept, the time that they took is not known."""
 

@@ -9,7 +9,6 @@ import pytest
 
 from octavo.auto import choose
 from octavo.auto.choose import (
-    FORWARD,
     LEAST_STEPS,
     MORE,
     OFTEN,
@@ -19,6 +18,7 @@ from octavo.auto.choose import (
     pilot_point,
     reasons,
     step_times,
+    steps_in,
 )
 from octavo.auto.facts import TextFacts
 from octavo.auto.family import (
@@ -73,9 +73,16 @@ def test_judging_takes_its_part_of_the_time() -> None:
     unjudged = replace(FACTS, validation_tokens=0, test_tokens=0)
     each = {one.size: one.most_steps for one in choices(unjudged, SPEEDS, 600, made_up())}
     for one in choices(FACTS, SPEEDS, 600, made_up()):
-        # A third of a step's time for as many tokens, eleven times one split, and both at the end.
-        fewer = 13 * 50_000 / one.size.step_tokens / 3
-        assert each[one.size] - one.most_steps == pytest.approx(fewer, abs=1)
+        # Of a step's time for as many tokens: 0.3, eleven times one split, thrice at the end, and 0.5 of the other; for
+        # counting 0.3 of the smallest size's, and a 25,000th for each token of the vocabulary.
+        step, smallest = SPEEDS[one.size] / one.size.step_tokens, SPEEDS[SIZES[0]] / SIZES[0].step_tokens
+        looks = 50_000 * (14 * 0.3 + 0.5) * step + 50_000 * 15 * (0.3 + 65 / 25_000) * smallest
+        assert each[one.size] - one.most_steps == pytest.approx(looks / SPEEDS[one.size], abs=1)
+
+
+def test_a_large_vocabulary_takes_longer_to_judge() -> None:
+    small, large = (steps_in(60, replace(FACTS, vocabulary=one), SIZES[1], SPEEDS) for one in (65, 8192))
+    assert large < small
 
 
 def test_all_looks_together_take_a_twentieth_of_a_short_training() -> None:
@@ -85,7 +92,7 @@ def test_all_looks_together_take_a_twentieth_of_a_short_training() -> None:
         learned = one.steps * one.size.step_tokens
         assert FEWEST_JUDGED <= each <= MOST_JUDGED
         if FEWEST_JUDGED < each < MOST_JUDGED:
-            assert EVALUATIONS * each * FORWARD == pytest.approx(learned / 20, rel=0.01)
+            assert EVALUATIONS * each / 3 == pytest.approx(learned / 20, rel=0.01)
     assert judged_in(SIZES[0], -5) == FEWEST_JUDGED and judged_in(SIZES[-1], 10**6) == MOST_JUDGED
 
 
