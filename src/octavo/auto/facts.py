@@ -37,15 +37,16 @@ UNHURRIED = 20.0
 PLACES, EARLIEST, COMPARED = 8, 0.3, 300_000
 """Of a training text at which what follows is compared with what comes after that, from which share of it on, and
 tokens before each that are counted at most."""
-USUAL, PLAIN_PLACES, PLAIN_BITS = 0.13, 0.06, 1.8
-"""Bits per byte by which the end of a text differs from what stands before it (standard deviation), where places in its
-middle differ from each other by so many, and it has so many itself."""
-OWN, EASY, EASIEST = 0.22, 0.89, 0.4
-"""The powers by which a text's own places tell of its end, and by which the end of an easier text is more uncertain:
-code that repeats itself may end in something new, and an index or a letter at the end of a book shows nowhere before.
-From so many bits per byte on. Fitted by `benchmarks/endings.py`."""
-HARDER = 0.22
-"""Of these standard deviations, by which an end is harder in the middle."""
+HARDER = 0.03
+"""Bits per byte by which the end of a text is harder, in the middle, than what stands before it."""
+PROSE, PLACES_APART, OWN = 0.105, 0.06, 0.45
+"""The standard deviation of that, in bits per byte, of prose whose places in its middle differ from each other by so
+many, and the power by which a text's own places tell of its end: an index or a letter there shows nowhere before."""
+CODE, PLAIN_BITS, EASY, EASIEST = 0.21, 1.8, 0.45, 0.4
+"""The same of code and markup with so many bits per byte, and the power by which an easier one's is larger, down to so
+many: what repeats itself may end in something new. Its places tell nothing. Fitted by `benchmarks/endings.py`."""
+SYMBOLS, FEW_SYMBOLS, MANY_SYMBOLS = "{}[]<>=_\\|&*+#$%@^~`/", 0.01, 0.03
+"""Characters of code and markup, and their share of a text up to which it is prose and from which on it is not."""
 JUDGED = 200_000
 """Tokens at most that counting is judged by."""
 BEGIN = 20_000
@@ -71,6 +72,7 @@ class TextFacts:
         drift: how much harder than the validation split the test split should be, in bits per byte; 0 where documents
             are held out by chance.
         spread: standard deviation of that.
+        symbols: of its characters, the share of `SYMBOLS` (of a long text, of its beginning).
         languages: of the training split, code → share, by samples; empty where they were not looked at.
         others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
         piloted: what a pilot had after its steps, as a share of what it had before; None without one.
@@ -93,6 +95,7 @@ class TextFacts:
     start: float
     drift: float
     spread: float
+    symbols: float = 0.0
     languages: Mapping[str, float] = field(default_factory=dict)
     others: Mapping[str, float] = field(default_factory=dict)
     piloted: float | None = None
@@ -172,11 +175,12 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     places = spaced(1, len(tokens), JUDGED)
     bits = counting(model, tokens, places)
     tokens_a_byte = (len(tokens) - 1) / validation.bytes
+    characters, symbols = characters_of(train.text_path)
     return TextFacts(
         tokenizer=tokenizer,
         documents=len(train.starts),
         duplicates=dataset.manifest["duplicates_removed"],
-        alphabet=alphabet(train.text_path),
+        alphabet=characters,
         train_tokens=len(train.tokens),
         validation_tokens=len(validation.tokens),
         test_tokens=len(dataset.test.tokens) if dataset.test else 0,
@@ -189,6 +193,7 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
         start=math.nan,
         drift=0.0,
         spread=math.nan,
+        symbols=symbols,
     )
 
 
@@ -199,15 +204,16 @@ def with_drift(facts: TextFacts, dataset: Dataset) -> TextFacts:
     own *= (length - 1) / facts.validation_bytes
     if dataset.manifest["split"] not in ("contiguous", "files"):
         return replace(facts, drift=0.0, spread=own)
-    spread = end_spread(own, facts.ngram)
-    return replace(facts, drift=HARDER * spread, spread=spread)
+    return replace(facts, drift=HARDER, spread=end_spread(own, facts.ngram, facts.symbols))
 
 
-def end_spread(own: float, bits: float) -> float:
-    """The standard deviation of how much harder than what stands before it the end of a text is, from that of places in
-    its middle (0 where it is too short to have any) and from its bits per byte."""
-    plain = own / PLAIN_PLACES if own else 1.0
-    return USUAL * plain**OWN * (PLAIN_BITS / max(bits, EASIEST)) ** EASY
+def end_spread(own: float, bits: float, symbols: float) -> float:
+    """The standard deviation of how much harder than what stands before it the end of a text is: from that of places in
+    its middle (0 where it is too short to have any), from its bits per byte, and from its share of symbols, by which
+    it is prose, code, or between them."""
+    code = min(1.0, max(0.0, (symbols - FEW_SYMBOLS) / (MANY_SYMBOLS - FEW_SYMBOLS)))
+    prose = PROSE * (own / PLACES_APART if own else 1.0) ** OWN
+    return prose ** (1 - code) * (CODE * (PLAIN_BITS / max(bits, EASIEST)) ** EASY) ** code
 
 
 def languages_of(text: Path) -> dict[str, float]:
@@ -218,10 +224,11 @@ def languages_of(text: Path) -> dict[str, float]:
         return {}
 
 
-def alphabet(text: Path) -> int:
-    """Different characters, line breaks aside, in the first `LONG` bytes of a UTF-8 file."""
+def characters_of(text: Path) -> tuple[int, float]:
+    """Different characters, line breaks aside, and the share of symbols in the first `LONG` bytes of a UTF-8 file."""
     with text.open("rb") as file:
-        return len(set(file.read(LONG).decode("utf-8", errors="ignore")) - {"\n", "\r"})
+        read = file.read(LONG).decode("utf-8", errors="ignore")
+    return len(set(read) - {"\n", "\r"}), sum(map(read.count, SYMBOLS)) / max(1, len(read))
 
 
 def counting(model: KneserNey, tokens: np.ndarray, places: np.ndarray) -> np.ndarray:

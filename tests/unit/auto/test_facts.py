@@ -107,10 +107,20 @@ def test_places_are_unlike_where_a_text_changes() -> None:
 
 
 def test_the_end_of_a_text_is_less_like_it_than_its_places_are() -> None:
-    assert end_spread(0.06, 1.8) == end_spread(0.0, 1.8) == pytest.approx(0.13)
-    assert end_spread(0.001, 1.8) > 0.001
-    assert end_spread(0.01, 2.0) < end_spread(0.1, 2.0) < end_spread(0.1, 1.0) < end_spread(0.1, 0.4)
-    assert end_spread(0.1, 0.01) == end_spread(0.1, 0.4)
+    prose, code = 0.005, 0.05
+    assert end_spread(0.06, 1.8, prose) == end_spread(0.0, 1.8, prose) == pytest.approx(0.105)
+    assert end_spread(0.001, 1.8, prose) > 0.001
+    assert end_spread(0.01, 1.0, prose) == end_spread(0.01, 2.0, prose) < end_spread(0.1, 1.0, prose)
+    assert end_spread(0.01, 1.8, code) == end_spread(0.1, 1.8, code) == pytest.approx(0.21)
+    assert end_spread(0.1, 2.0, code) < end_spread(0.1, 1.0, code) < end_spread(0.1, 0.4, code)
+    assert end_spread(0.1, 0.01, code) == end_spread(0.1, 0.4, code)
+    assert 0.1 < end_spread(0.06, 1.8, 0.02) < 0.21, "between the two"
+
+
+def test_symbols_tell_code_from_prose(tmp_path: Path) -> None:
+    assert facts.characters_of(written(tmp_path, "to be, or not to be\n")) == (8, 0.0)
+    characters, symbols = facts.characters_of(written(tmp_path, "a = {b: [c]}\n" * 10))
+    assert (characters, symbols) == (10, 5 / 13)
 
 
 def test_a_text_too_short_for_two_pieces_has_no_places() -> None:
@@ -137,7 +147,7 @@ def test_the_alphabet_of_a_text_that_ends_within_a_character(
     monkeypatch.setattr(facts, "LONG", 6)
     path = tmp_path / "text.txt"
     path.write_bytes("a\r\nüöß".encode())  # the sixth byte is the first of ö
-    assert facts.alphabet(path) == 2
+    assert facts.characters_of(path)[0] == 2
 
 
 def test_a_run_begins_where_the_facts_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
