@@ -149,7 +149,7 @@ def lines_of(rows: list[Row]) -> list[Row]:
     kinds = [[row for row in rows if row["kind"] == kind] for kind in kinds_of(rows)]
     one, other = ([row for each in kinds for row in each[first::2]] for first in (0, 1))
     ways = [
-        ("as unlike as places in its middle", AS_ITS_MIDDLE, rows),
+        ("as unlike as places in its middle", AS_ITS_MIDDLE, [row | {"symbols": 0.0} for row in rows]),
         ("fitted on half of each kind", fitted(Ends(one)), other),
         ("fitted on the other halves", fitted(Ends(other)), one),
         ("fitted on all", fitted(Ends(rows)), rows),
