@@ -29,8 +29,9 @@ TRIED = 300
 ALIKE, OFTEN = 0.005, 3.0
 """Choices that the law says are so close, as a share, it cannot tell apart; where the best of them sees its text this
 often, the one that sees it least is taken, for it has learned the least by heart."""
-FORWARD, IN_FLOAT32 = 0.3, 0.5
-"""What judging a token takes, of what learning from it does, on the way and of the test split: there are no slopes."""
+FORWARD, OF_TEST = 0.3, 0.5
+"""What judging a token takes, of what learning from it does: there are no slopes. Of the test split, which is judged in
+float32, it takes more."""
 COUNTING, LARGE = 0.3, 25_000
 """What counting beside it takes, of what learning from a token does at the smallest size, and for how large a
 vocabulary as much as all of that more."""
@@ -109,7 +110,7 @@ def judging(facts: TextFacts, size: Size, each: int, step_seconds: Mapping[Size,
     least, *_ = step_seconds
     counting = (COUNTING + facts.vocabulary / LARGE) * step_seconds[least] / least.step_tokens
     learning = step_seconds[size] / size.step_tokens
-    return (FORWARD * learning + counting) * judged + (IN_FLOAT32 * learning + counting) * facts.test_tokens
+    return (FORWARD * learning + counting) * judged + (OF_TEST * learning + counting) * facts.test_tokens
 
 
 def steps_in(seconds: float, facts: TextFacts, size: Size, step_seconds: Mapping[Size, float]) -> int:

@@ -223,11 +223,11 @@ class KneserNeyCounts(Counts):
     ) -> tuple[Tensor, Tensor]:
         """The network's probabilities (N, V) and the gate's weights (N, K + 1), the network's first."""
         state = x.detach().to(self.out.bias.dtype).flatten(0, 1)  # (N, C)
-        network = logits.detach().float().flatten(0, 1)
+        given = logits.detach().float().flatten(0, 1)  # (N, V)
         network, logs = (
-            network.softmax(dim=-1),
-            network.log_softmax(dim=-1),
-        )  # (N, V); sooner than an exponential
+            given.softmax(dim=-1),
+            given.log_softmax(dim=-1),
+        )  # sooner than an exponential of the second
         seen = torch.from_numpy(tables.known(places)).to(network.device)
         entropy, highest = -(network * logs).sum(dim=-1, keepdim=True), logs.amax(dim=-1, keepdim=True)
         known = torch.cat((seen, entropy, highest), dim=1).to(state.dtype)  # (N, 2 K)
