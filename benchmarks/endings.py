@@ -32,18 +32,15 @@ from scipy import optimize, stats
 from common import finish, in_markdown, keep_row, machine, print_table, rows_in
 from octavo.auto.facts import (
     CODE,
-    EASIEST,
     EASY,
-    FEW_SYMBOLS,
     HARDER,
     JUDGED,
     LIMIT,
-    MANY_SYMBOLS,
     OWN,
     PLACES_APART,
-    PLAIN_BITS,
     PROSE,
     counting,
+    end_spread,
     readings,
     spaced,
     unlike,
@@ -112,11 +109,14 @@ class Ends:
 
     def widths(self, way: Way) -> np.ndarray:
         """Standard deviations (n,)."""
-        code = np.clip((self.symbols - FEW_SYMBOLS) / (MANY_SYMBOLS - FEW_SYMBOLS), 0, 1)
-        prose = way.in_prose * (self.own / PLACES_APART) ** way.own
-        return (
-            prose ** (1 - code)
-            * (way.in_code * (PLAIN_BITS / np.maximum(self.bits, EASIEST)) ** way.easy) ** code
+        return end_spread(
+            self.own,
+            self.bits,
+            self.symbols,
+            prose=way.in_prose,
+            power=way.own,
+            code=way.in_code,
+            easy=way.easy,
         )
 
     def held(self, way: Way) -> str:

@@ -204,16 +204,26 @@ def with_drift(facts: TextFacts, dataset: Dataset) -> TextFacts:
     own *= (length - 1) / facts.validation_bytes
     if dataset.manifest["split"] not in ("contiguous", "files"):
         return replace(facts, drift=0.0, spread=own)
-    return replace(facts, drift=HARDER, spread=end_spread(own, facts.ngram, facts.symbols))
+    return replace(facts, drift=HARDER, spread=float(end_spread(own, facts.ngram, facts.symbols)))
 
 
-def end_spread(own: float, bits: float, symbols: float) -> float:
+def end_spread(
+    own: Any,
+    bits: Any,
+    symbols: Any,
+    *,
+    prose: float = PROSE,
+    power: float = OWN,
+    code: float = CODE,
+    easy: float = EASY,
+) -> Any:
     """The standard deviation of how much harder than what stands before it the end of a text is: from that of places in
     its middle (0 where it is too short to have any), from its bits per byte, and from its share of symbols, by which
-    it is prose, code, or between them."""
-    code = min(1.0, max(0.0, (symbols - FEW_SYMBOLS) / (MANY_SYMBOLS - FEW_SYMBOLS)))
-    prose = PROSE * (own / PLACES_APART if own else 1.0) ** OWN
-    return prose ** (1 - code) * (CODE * (PLAIN_BITS / max(bits, EASIEST)) ** EASY) ** code
+    it is prose, code, or between them. Numbers, or arrays (n,) of as many texts."""
+    share = np.clip((symbols - FEW_SYMBOLS) / (MANY_SYMBOLS - FEW_SYMBOLS), 0, 1)
+    in_prose = prose * np.where(np.equal(own, 0), 1.0, own / PLACES_APART) ** power
+    in_code = code * (PLAIN_BITS / np.maximum(bits, EASIEST)) ** easy
+    return in_prose ** (1 - share) * in_code**share
 
 
 def languages_of(text: Path) -> dict[str, float]:
