@@ -115,7 +115,7 @@ class Counted:
 class Beside(nn.Module):
     """A network that is told what counting predicts: nothing of it (alone), as features, or as a prior."""
 
-    def __init__(self, network: nn.Module, way: str, *, width: int, vocab_size: int) -> None:
+    def __init__(self, network: Any, way: str, *, width: int, vocab_size: int) -> None:
         super().__init__()
         self.network, self.way = network, way
         self.told: Tensor | None = None
@@ -198,7 +198,7 @@ def mixed(tree: dict[str, Any], text: Path, dataset: Dataset) -> dict[str, float
     recipe = check(tree)
     with tempfile.TemporaryDirectory(prefix="octavo-beside-") as folder:
         run = train(tree, text, Path(folder) / "run", quiet=True)
-        model = run.model
+        model: Any = run.model
         runtime = Runtime(torch.device("cpu"), "float32", 1)
         both = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime).loss
         model.counts.recent = None

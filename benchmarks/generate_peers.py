@@ -131,7 +131,7 @@ def huggingface(spec: dict[str, Any]) -> tuple[Generate, str]:
     own = {"cache_implementation": "static"} if spec.get("static") else {}
 
     def generate(tokens: int) -> None:
-        done = model.generate(
+        done: Any = model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,

@@ -71,9 +71,15 @@ def evaluated(world: str, head: str, seed: int, folder: Path, overrides: list[st
     return json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
 
 
+def family_of(kind: str) -> Any:
+    """A distribution of numbers, as its part makes it by default."""
+    part: Any = parts("output")[kind]
+    return part().family()
+
+
 def family_cost(kind: str) -> float:
     """Nats that the best member of a family loses on a normal distribution (Kullback–Leibler), by a grid."""
-    family = parts("output")[kind]().family()
+    family = family_of(kind)
     grid = torch.linspace(-6, 6, 4001, dtype=torch.float64)
     weights = torch.exp(-0.5 * grid**2)
     weights = weights / weights.sum()
@@ -155,7 +161,7 @@ def in_bins(
     u: np.ndarray, base: np.ndarray, scales: np.ndarray, mixture: tuple[np.ndarray, ...]
 ) -> np.ndarray:
     """Log density of numbers that are u scales from their base, by the head's bins with a mixture's masses."""
-    family = parts("output")["bins"]().family()
+    family = family_of("bins")
     edges = np.append(family.left.numpy(), family.left[-1] + family.widths[-1]).astype(np.float64)
     edges[[0, -1]] = -1e6, 1e6
     masses = np.diff(below(base[:, None] + scales[:, None] * edges, *mixture), axis=1)
@@ -166,7 +172,7 @@ def in_bins(
 def by_quantiles(x: np.ndarray, mixture: tuple[np.ndarray, ...]) -> np.ndarray:
     """Log density by straight lines between a mixture's quantiles, and exponential tails with its mean excess."""
     weights, means, variances = mixture
-    levels = parts("output")["quantiles"]().family().levels.numpy().astype(np.float64)
+    levels = family_of("quantiles").levels.numpy().astype(np.float64)
     edge, deviations = levels[0], np.sqrt(variances)
     found = np.empty(len(x))
     for number, places in enumerate(quantiles(levels, *mixture)):
@@ -200,10 +206,11 @@ def pinball_above(folder: Path) -> float:
     world, on the validation split."""
     run = Run.open(folder)
     validation = build_dataset(run.config, Console(quiet=True)).validation
-    head, own = head_of(run.model.eval()), []
+    head: Any = head_of(run.model.eval())
+    own = []
     with torch.no_grad():
         for arrays in evaluated_on(validation, run.config, run.tokenizer, rows=64):
-            batch = arrays.to("cpu")
+            batch: Any = arrays.to("cpu")
             found = head.pinball(logits_of(run.model, batch), batch.inputs, batch.values) * head.scale
             own.append(found[(batch.targets >= 0) & ~batch.values.isnan().any(dim=-1)])
     rows = np.asarray(validation.tokens)

@@ -151,9 +151,11 @@ def measured(out: Path, val: Text, test: Text, kept: Kept) -> dict[str, Any]:
         "chosen": named(best),
         "test": {named(way): judged(found, test.references) for way, found in lines.items()},
         "differences": {
-            name: kept(name, lambda pair=pair: bootstrap(*(lines[way] for way in pair), test.references))
-            for name, pair in against.items()
-            if pair[0] != pair[1]
+            name: kept(
+                name, lambda one=one, other=other: bootstrap(lines[one], lines[other], test.references)
+            )
+            for name, (one, other) in against.items()
+            if one != other
         },
     }
 
@@ -204,7 +206,7 @@ def main() -> None:
     )
     parser.add_argument("runs", type=Path)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", type=int, nargs="*", default=[1])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     overrides = [word for word in sys.argv[1:] if is_override(word)]
     options = parser.parse_args([word for word in sys.argv[1:] if not is_override(word)])
     data = data_folder(options.data)
@@ -216,7 +218,8 @@ def main() -> None:
         trained(out, data, seed, overrides, kept)
         found[seed] = measured(out, val, test, kept)
         found[seed] |= {"by_hours": by_hours(out, val, kept), "cpu_hours": kept.found["cpu_hours"]}
-    words = word_for_word(Run.open(out), test.sources)
+    last = options.runs / f"seed-{options.seeds[-1]}"
+    words = word_for_word(Run.open(last), test.sources)
     systems = {"copy of the source": test.sources}
     systems |= {} if words is None else {"word for word (IBM model 1)": words}
     baselines = {name: judged(lines, test.references) for name, lines in systems.items()}

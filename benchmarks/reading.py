@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from common import finish, load, print_table
 from octavo.corpus.readers.pdf import PdfConfig
@@ -82,7 +83,7 @@ def letters(text: str) -> str:
 
 def licence(package: str) -> str:
     """A package's licence, as it says itself."""
-    told = distribution(package).metadata
+    told: Any = distribution(package).metadata
     names = [
         each.rpartition(" :: ")[2] for each in told.get_all("Classifier") or [] if each.startswith("License")
     ]

@@ -103,7 +103,7 @@ def named(size: Size, tokenizer: Mapping[str, Any] = BYTES) -> str:
 
 def prepared(tree: dict[str, Any], steps: int, device: str = "cpu") -> dict[str, Any]:
     """The settings with so many steps, on the split that all share; the tokenizer's characters are those of all."""
-    tree = copy.deepcopy(tree) | ALIKE
+    tree: dict[str, Any] = copy.deepcopy(tree) | ALIKE
     training = tree["training"]
     for name in ("passes", "minutes", "patience"):
         training.pop(name, None)
@@ -179,8 +179,8 @@ def one_text(
             tokens = step_tokens(check(prepared(tree, 1)))
             each_look = tree["evaluation"].get("tokens") or facts.validation_tokens
             looks = (1 + EVALUATIONS) * min(facts.validation_tokens, each_look)
-            judged = looks + facts.validation_tokens + facts.test_tokens
-            steps = int(seconds / taken[name] - LOOKING * judged / tokens)
+            tokens_judged = looks + facts.validation_tokens + facts.test_tokens
+            steps = int(seconds / taken[name] - LOOKING * tokens_judged / tokens)
             if steps >= 20:
                 wanted[name] = (with_dropout(tree, sizes.get(name), steps, read), steps, {})
         for name, (tree, steps, told) in wanted.items():
