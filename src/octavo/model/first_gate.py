@@ -95,10 +95,12 @@ def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
     if new < 2:
         return
     before, tail = tokens[-TAIL * new : -new], np.ascontiguousarray(tokens[-new:])
-    counted = KneserNey(before, vocab_size=recent.vocab_size, highest=orders).probabilities(tail)[-1]
     places = np.linspace(1, new - 1, min(MOST, new - 1)).astype(np.int64)
+    by_order = KneserNey(before, vocab_size=recent.vocab_size, highest=orders).probabilities(tail)
+    by_order = np.stack([each[places] for each in by_order], axis=1)
     texts = Texts.at(tail, places, most=recent.most, vocab_size=recent.vocab_size)
-    counted, (said, rest) = counted[places].astype(np.float32), texts.said(tail[places])
+    counted = (by_order @ best_weights(by_order)).astype(np.float32)
+    said, rest = texts.said(tail[places])
     said += rest * counted
     share = float(best_weights(np.stack((counted, said), axis=1))[1])
     share = min(max(share, 1e-3), 1 - 1e-3)

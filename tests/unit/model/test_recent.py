@@ -163,6 +163,18 @@ def test_its_gate_learns_from_the_end_of_the_text() -> None:
     assert untouched.shares(texts).tolist() == pytest.approx([SHARE, SHARE])
 
 
+def test_of_noise_it_makes_next_to_nothing() -> None:
+    """Long n-grams of noise are worse than letters alone; beside those, what noise has said is worth nothing."""
+    random, many = np.random.default_rng(1), 2000
+    gate, noise = Recent(most=100, vocab_size=V), random.integers(0, V, many)
+    fit_recent(gate, random.integers(0, V, 8000), 6)
+    texts = Texts.at(noise, np.arange(1, many), most=100, vocab_size=V)
+    said, rest = texts.said(noise[1:])
+    share = gate.shares(texts).numpy()
+    costs = -np.log((1 - share) / V + share * (said + rest / V)).mean() - np.log(V)
+    assert costs < 0.003, "nats"
+
+
 def test_with_slopes_and_without_it_is_the_same() -> None:
     texts = Texts(np.arange(40)[None] % V, spans_of([(0, 0), (0, 7), (3, 40)]), vocab_size=V)
     gate, p = Recent(most=MOST, vocab_size=V), torch.rand(3, V).softmax(dim=-1)
