@@ -55,6 +55,22 @@ def test_a_run_by_the_clock_is_repeated_and_goes_on(octavo: Octavo, tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_more_minutes_are_taken_however_often_the_text_was_to_be_seen(octavo: Octavo, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    limits = ("training.minutes=0.3", "training.passes=2")
+    done = octavo("train", "recipe.yaml", "--text", "text.txt", "--out", out, *SETTINGS, *limits)
+    assert done.code == 0, done.err
+    before = last_step(out)
+    done = octavo("train", "--out", out, "--resume", "--minutes", "0.3")
+    assert done.code == 0, done.err
+    longer = last_step(out)
+    assert longer > 2 * before
+    done = octavo("train", "--out", out, "--resume", "--minutes", "0.3", "training.passes=1")
+    assert done.code == 0, done.err
+    assert last_step(out) == longer, "a limit of one's own counts, and is reached"
+
+
+@pytest.mark.slow
 def test_the_best_model_in_the_time_that_there_is(octavo: Octavo, tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = octavo("plan", "--text", "text.txt", "--minutes", "30,1", "--json")

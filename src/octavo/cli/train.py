@@ -68,7 +68,7 @@ def train_command(
     if minutes is not None:
         from octavo.runs.clock import with_more_minutes
 
-        settings = [*settings, with_more_minutes(out, minutes)]
+        settings = [*with_more_minutes(out, minutes), *settings]
     if dry_run:
         return _settings(recipe, text, settings)
     return _train(recipe, text, settings, out, resume=resume, overwrite=overwrite, quiet=quiet)

@@ -106,6 +106,8 @@ class Facts:
         if self.recipe.training.epochs is not None:
             return (self.setting("training.epochs", 2),)
         limit = (self.setting("training.passes", 2),) if self.recipe.training.passes is not None else ()
+        if self.recipe.training.minutes is not None:
+            return (self.setting("training.minutes", 2), *limit)
         return (f"training.steps={2 * self.steps}", *limit)
 
     @property

@@ -116,8 +116,9 @@ class Clock:
         return steps if self.most is None else min(steps, self.most)
 
 
-def with_more_minutes(out: Path | None, minutes: float) -> str:
-    """The override by which the run in `out` gets so many minutes beyond those that it has taken.
+def with_more_minutes(out: Path | None, minutes: float) -> list[str]:
+    """The overrides by which the run in `out` gets so many minutes beyond those that it has taken, however often it
+    sees its text in them: a limit of passes was meant for the time before.
 
     Raises InputError for no time, or without a folder.
     """
@@ -127,7 +128,7 @@ def with_more_minutes(out: Path | None, minutes: float) -> str:
         raise InputError("--resume needs the folder of the run.", remedy="add --out DIR")
     newest, _ = RunFolder.open(out).checkpoint("last")
     taken = 0.0 if newest is None else Progress.of(newest).elapsed
-    return f"training.minutes={taken / 60 + minutes:.4g}"
+    return [f"training.minutes={taken / 60 + minutes:.4g}", "training.passes=null"]
 
 
 def clock_of(

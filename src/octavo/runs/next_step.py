@@ -11,6 +11,8 @@ from octavo.runs.folder import RunFolder, free_name
 
 ON_THE_WAY = ("training.steps=", "evaluation.every=")
 """Settings that a run can take on when it resumes, if its learning rate is constant: they change nothing before."""
+BY_THE_CLOCK = ("training.minutes=", "training.passes=", "evaluation.every=")
+"""The same of a run that has minutes, whatever its learning rate does: more of them can be added."""
 
 
 def next_step(
@@ -26,8 +28,23 @@ def next_step(
     resume = recipe.training.schedule.kind == "constant" and all(
         setting.startswith(ON_THE_WAY) for setting in settings
     )
-    out = folder.path if resume else free_name(folder.path.name, folder.path.parent)
-    words = ["octavo", "train", str(folder.config), "--out", str(out), *["--resume"] * resume, *settings]
+    if minutes := recipe.training.minutes:
+        resume = all(setting.startswith(BY_THE_CLOCK) for setting in settings)
+    if resume and minutes:
+        settings = [one for one in settings if not one.startswith(BY_THE_CLOCK[:2])]
+        words = [
+            "octavo",
+            "train",
+            "--out",
+            str(folder.path),
+            "--resume",
+            "--minutes",
+            f"{minutes:g}",
+            *settings,
+        ]
+    else:
+        out = folder.path if resume else free_name(folder.path.name, folder.path.parent)
+        words = ["octavo", "train", str(folder.config), "--out", str(out), *["--resume"] * resume, *settings]
     piped = "cat TEXT | " if getattr(recipe.corpus, "paths", None) == ("-",) else ""
     return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": piped + shlex.join(words)}
 

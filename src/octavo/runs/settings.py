@@ -86,5 +86,6 @@ def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
             remedy="use the run's own settings, or start a new run with another --out",
         )
     for key in differing:
-        console.say(f"resuming with {key}={after.get(key)} (was {before.get(key)})")
+        now, was = ("null" if tree.get(key) is None else tree[key] for tree in (after, before))
+        console.say(f"resuming with {key}={now} (was {was})")
     return wanted if differing else stored

@@ -1,0 +1,56 @@
+"""A verdict's advice is a command that does what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.config import check, load_recipe
+from octavo.evaluation.diagnostic import Facts
+from octavo.runs.folder import RunFolder
+from octavo.runs.next_step import next_step
+
+
+def advised(out: Path, settings: tuple[str, ...], **training: Any) -> dict[str, Any]:
+    tree = load_recipe("quick").model_dump(mode="json")
+    tree["training"] |= training
+    found = next_step(RunFolder(out), check(tree), [{"remedy": "do this", "settings": settings}])
+    assert found is not None and found["remedy"] == "do this"
+    return found
+
+
+def test_other_settings_start_a_new_run_beside_this_one(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    found = advised(tmp_path / "run", ("training.steps=80",))
+    assert not found["resume"]
+    expected = f"octavo train {tmp_path}/run/config.yaml --out {tmp_path}/run-2 training.steps=80"
+    assert found["command"] == expected
+
+
+def test_where_the_learning_rate_is_constant_more_steps_resume_it(tmp_path: Path) -> None:
+    found = advised(tmp_path / "run", ("training.steps=80",), schedule="constant")
+    assert found["resume"]
+    assert found["command"].endswith(f"--out {tmp_path}/run --resume training.steps=80")
+
+
+@pytest.mark.parametrize("passes", [None, 4.0])
+@pytest.mark.parametrize("closer", [(), ("evaluation.every=0.05",)])
+def test_a_run_by_the_clock_gets_as_many_minutes_again(
+    tmp_path: Path, passes: float | None, closer: tuple[str, ...]
+) -> None:
+    """More steps would have to fit into the same minutes."""
+    tree = load_recipe("quick").model_dump(mode="json")
+    tree["training"] |= {"minutes": 1.5, "passes": passes}
+    longer = Facts(recipe=check(tree), steps=40, vocab_size=10, train_tokens=10).longer
+    assert "training.minutes=3" in longer and not any("steps" in setting for setting in longer)
+    found = advised(tmp_path / "run", longer + closer, minutes=1.5, passes=passes)
+    assert found["resume"]
+    words = " ".join(("--resume --minutes 1.5", *closer))
+    assert found["command"] == f"octavo train --out {tmp_path}/run {words}"
+
+
+def test_what_a_run_cannot_take_on_starts_a_new_one_with_the_same_minutes(tmp_path: Path) -> None:
+    found = advised(tmp_path / "run", ("model.dropout=0.2",), minutes=1.5)
+    assert not found["resume"] and found["command"].endswith("model.dropout=0.2")
