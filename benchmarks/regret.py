@@ -63,8 +63,8 @@ fitted on runs over parts of these very texts, in places perhaps of their test s
 run each: differences of 0.01 are noise. Six of the twelve settings made by hand are sizes of the dial's own family,
 with its way to mix counts in and its dropout: the regret says what the choice among them is worth. *of* says how many
 of the twelve were trained: a setting that takes too long for twenty steps is left out, and of most texts those that
-were far behind on the notes (the recipes without counts, but for nanoGPT's). Ten minutes were given to two texts, and to
-the settings that were best or near it at two.
+were far behind on the notes (the recipes without counts, but for nanoGPT's). Ten minutes were given to two texts, and
+to the settings that were best or near it at two.
 """
 NEW = """\
 Half a minute was also given to twenty texts that nothing was fitted on: books (*alice*, *copperfield*, *crusoe*,
