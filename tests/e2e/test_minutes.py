@@ -54,6 +54,22 @@ def test_a_run_by_the_clock_is_repeated_and_goes_on(octavo: Octavo, tmp_path: Pa
     assert "resuming with training.minutes=" in done.err
 
 
+def test_who_stops_a_run_by_the_clock_is_told_how_to_use_the_rest_of_its_time(
+    octavo: Octavo, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    begun = octavo.start(
+        "train", "recipe.yaml", "--text", "text.txt", "--out", out, *SETTINGS, "training.minutes=5"
+    )
+    until(lambda: RunFolder(out).metrics.is_file() and any(RunFolder(out).rows()))
+    begun.signal(signal.SIGINT)
+    stopped = begun.wait()
+    assert stopped.code == 130
+    assert (
+        "--resume to continue for the time that is left; with --minutes it gets as many more" in stopped.err
+    )
+
+
 @pytest.mark.slow
 def test_more_minutes_are_taken_however_often_the_text_was_to_be_seen(octavo: Octavo, tmp_path: Path) -> None:
     out = tmp_path / "run"

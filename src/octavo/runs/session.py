@@ -43,6 +43,8 @@ from octavo.training.threads import Crew, faster
 from octavo.training.work import StepOptions
 
 FEW = 100  # tokens
+GO_ON = "run the same command with --resume to continue"
+GO_ON_IN_TIME = f"{GO_ON} for the time that is left; with --minutes it gets as many more"
 SPARING = 10  # a checkpoint by time comes no sooner than after so many times the last save's length
 
 
@@ -169,7 +171,7 @@ class Session:
                     raise Interrupted(
                         f"Stopped by {stop.name or 'a signal'} after step {info.step} of {self.steps}; "
                         "everything is saved.",
-                        remedy="run the same command with --resume to continue",
+                        remedy=GO_ON if recipe.training.minutes is None else GO_ON_IN_TIME,
                     )
                 if self.progress.finished:
                     break
