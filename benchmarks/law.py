@@ -3,11 +3,13 @@
     python benchmarks/law.py run --texts FOLDER --out runs.jsonl [--plan small] [--only NAME] [--device cuda]
     python benchmarks/law.py run --texts FOLDER --out runs.jsonl --like earlier.jsonl [--only NAME]
     python benchmarks/law.py fit --runs runs.jsonl
+    python benchmarks/law.py compare --runs others.jsonl
 
 `run` trains the family's sizes on the beginnings of each text in FOLDER for as many steps as a plan says, in one
 process and one thread, and adds a line a run to the file; what is there already is not trained again. With `--like`
 it takes the runs of a file anew, for when the family has changed. `fit` also says how far the law is off for texts of
-other kinds, alone and when the shortest run of a text, a pilot, has moved it.
+other kinds, alone and when the shortest run of a text, a pilot, has moved it. `compare` sets the shipped law beside
+runs that it was not fitted on.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ import torch
 from common import finish, keep_row, print_table, rows_in
 from octavo.auto.facts import counting
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
-from octavo.auto.law import NAMES, POINT, as_plain, shares, slopes
+from octavo.auto.law import NAMES, POINT, as_plain, shares, shipped_law, slopes
 from octavo.auto.pilot import SIZE, STEPS, Pilot
+from octavo.auto.promise import LIKELY
 from octavo.config import check
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ground.console import Console
@@ -347,6 +350,23 @@ def fit(given: argparse.Namespace) -> None:
     )
 
 
+def compare(given: argparse.Namespace) -> None:
+    """What the shipped law says of runs that it was not fitted on, and what came out."""
+    (rows, points, wanted), law = read_runs(given.runs), shipped_law()
+    table = [
+        {
+            **{name: row[name] for name in ("text", "read_as", "width", "parameters", "steps")},
+            "foretold": round(row["start"] * law.share(*point), 4),
+            "within": round(LIKELY * row["start"] * law.error(*point), 4),
+            "came out": round(row["bits_per_byte"], 4),
+            "off": round(float(share / law.share(*point) - 1), 4),
+        }
+        for row, point, share in zip(rows, points.tolist(), wanted, strict=True)
+    ]
+    print_table(table)
+    finish({"rows": table})
+
+
 def root_mean_square(found: list[float]) -> float:
     """Of numbers around nothing."""
     return float(np.sqrt(np.mean(np.square(found))))
@@ -368,11 +388,12 @@ def main() -> None:
     runs.add_argument("--lengths", type=int, nargs="*")
     runs.add_argument("--seed", type=int, default=1)
     runs.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    fits = verbs.add_parser("fit")
-    fits.add_argument("--runs", type=Path, nargs="+", required=True)
+    fits, compares = verbs.add_parser("fit"), verbs.add_parser("compare")
+    for verb in (fits, compares):
+        verb.add_argument("--runs", type=Path, nargs="+", required=True)
     fits.add_argument("--law", type=Path, default=Path("src/octavo/auto/law.json"))
     given = parser.parse_args()
-    {"run": run, "fit": fit}[given.verb](given)
+    {"run": run, "fit": fit, "compare": compare}[given.verb](given)
 
 
 if __name__ == "__main__":
