@@ -120,7 +120,7 @@ def table(rows: list[Row]) -> list[Row]:
             "text": row["text"],
             "seconds": row["seconds"],
             "the dial": round(row["bits"], 4),
-            "best n-gram": round(row["best_ngram"], 4),
+            "best n-gram": round(row["ngram"], 4),
             "xz": round(row["xz"], 4),
             "promised": f"{row['promised']:.2f} ± {row['within']:.2f}",
         }

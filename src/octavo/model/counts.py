@@ -224,10 +224,8 @@ class KneserNeyCounts(Counts):
         """The network's probabilities (N, V) and the gate's weights (N, K + 1), the network's first."""
         state = x.detach().to(self.out.bias.dtype).flatten(0, 1)  # (N, C)
         given = logits.detach().float().flatten(0, 1)  # (N, V)
-        network, logs = (
-            given.softmax(dim=-1),
-            given.log_softmax(dim=-1),
-        )  # sooner than an exponential of the second
+        network = given.softmax(dim=-1)
+        logs = given.log_softmax(dim=-1)  # both by themselves are sooner than one from the other
         seen = torch.from_numpy(tables.known(places)).to(network.device)
         entropy, highest = -(network * logs).sum(dim=-1, keepdim=True), logs.amax(dim=-1, keepdim=True)
         known = torch.cat((seen, entropy, highest), dim=1).to(state.dtype)  # (N, 2 K)

@@ -96,8 +96,8 @@ def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
         return
     before, tail = tokens[-TAIL * new : -new], np.ascontiguousarray(tokens[-new:])
     places = np.linspace(1, new - 1, min(MOST, new - 1)).astype(np.int64)
-    by_order = KneserNey(before, vocab_size=recent.vocab_size, highest=orders).probabilities(tail)
-    by_order = np.stack([each[places] for each in by_order], axis=1)
+    ngrams = KneserNey(before, vocab_size=recent.vocab_size, highest=orders)
+    by_order = ngrams.probabilities(tail)[:, places].T  # (N, K): all, for of noise the long ones are bad
     texts = Texts.at(tail, places, most=recent.most, vocab_size=recent.vocab_size)
     counted = (by_order @ best_weights(by_order)).astype(np.float32)
     said, rest = texts.said(tail[places])

@@ -20,31 +20,20 @@ def next_step(
 ) -> dict[str, Any] | None:
     """What the verdict asks for (`remedy`), and the `command`, which may `resume` the run; None if it asks nothing.
 
-    The command names the run's own config.yaml, which holds its recipe, text and settings.
+    The command names the run's own config.yaml, which holds its recipe, text and settings; one that adds minutes to a
+    run finds it there.
     """
     settings = diagnostics[0]["settings"] if diagnostics else []
     if not settings or (recipe.training.start_from and any(one.startswith("model.") for one in settings)):
         return None  # it has another run's model, and keeps it
-    resume = recipe.training.schedule.kind == "constant" and all(
-        setting.startswith(ON_THE_WAY) for setting in settings
-    )
-    if minutes := recipe.training.minutes:
-        resume = all(setting.startswith(BY_THE_CLOCK) for setting in settings)
+    minutes, constant = recipe.training.minutes, recipe.training.schedule.kind == "constant"
+    may = BY_THE_CLOCK if minutes else ON_THE_WAY if constant else ()
+    resume = all(setting.startswith(may) for setting in settings)
+    out = folder.path if resume else free_name(folder.path.name, folder.path.parent)
+    words = ["octavo", "train", str(folder.config), "--out", str(out), *["--resume"] * resume, *settings]
     if resume and minutes:
-        settings = [one for one in settings if not one.startswith(BY_THE_CLOCK[:2])]
-        words = [
-            "octavo",
-            "train",
-            "--out",
-            str(folder.path),
-            "--resume",
-            "--minutes",
-            f"{minutes:g}",
-            *settings,
-        ]
-    else:
-        out = folder.path if resume else free_name(folder.path.name, folder.path.parent)
-        words = ["octavo", "train", str(folder.config), "--out", str(out), *["--resume"] * resume, *settings]
+        others = [setting for setting in settings if not setting.startswith(BY_THE_CLOCK[:2])]
+        words = ["octavo", "train", "--out", str(out), "--resume", "--minutes", f"{minutes:g}", *others]
     piped = "cat TEXT | " if getattr(recipe.corpus, "paths", None) == ("-",) else ""
     return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": piped + shlex.join(words)}
 
