@@ -8,6 +8,8 @@ whose loss over the whole validation split is at most the target; nanoGPT's to i
 the start and one at the end where its README has nine. Beside it what each had saved by that time of nanoGPT's.
 The second target is *better than counting*: the loss of the best n-grams of the same text, which take a process of
 their own to count and to score. nanoGPT's recipe never gets there.
+
+Where a recipe looks at a part of the split on the way, what it saved is judged on all of it afterwards.
 With --picture, both once more with frequent evaluations, drawn as loss against seconds.
 
 With --device cuda the peer is nanoGPT's recipe for a GPU, compiled as it is by default, until it saved its best; the
@@ -26,15 +28,21 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from common import finish, load, print_table
 from nanogpt_run import PeerResult, nanogpt_curve, run_nanogpt
 from octavo.config import check, recipe_tree
 from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
-from octavo.runs.evaluate import cached_baselines
+from octavo.runs.evaluate import cached_baselines, whole_split
+from octavo.runs.metrics import evaluate_split
+from octavo.runs.run import Run
+from octavo.training.runtime import Runtime
 
 TARGETS = {"cpu": 1.92, "cuda": 1.47}
 COUNTING = "counting"
+QUIET, CPU = Console(quiet=True), torch.device("cpu")
 SPLIT = ("split=contiguous", "validation=0.1", "test=0")
 """nanoGPT's, whatever a recipe's own is: losses on other splits do not compare."""
 OURS = {
@@ -65,15 +73,25 @@ def octavo_run(recipe: str, text: Path, folder: Path, seed: int, settings: list[
         for path in (folder / "checkpoints").glob("step-*/MANIFEST.json")
     }
     judged = [row for row in rows if row["event"] == "validation"]
-    points = [(saved[row["step"]], row["loss"]) for row in judged if row["step"] in saved]
+    points = [(saved[row["step"]], whole_loss(folder, row)) for row in judged if row["step"] in saved]
     trained = [row for row in rows if row["event"] == "train"]
     return {
-        "loss": judged[-1]["loss"],
+        "loss": points[-1][1],
         "loop_seconds": trained[-1]["seconds"],
         "process_seconds": whole,
         "steps": judged[-1]["step"],
         "points": points,
     }
+
+
+def whole_loss(folder: Path, judged: dict[str, Any]) -> float:
+    """Of the whole validation split: what the run wrote down, or where that is of a part, what its checkpoint has."""
+    run = Run.open(folder, checkpoint=str(judged["step"]))
+    recipe = whole_split(run.config)
+    if recipe == run.config:
+        return judged["loss"]
+    split, runtime = build_dataset(recipe, QUIET, run.tokenizer).validation, Runtime(CPU, "float32", 0)
+    return evaluate_split(run.model, split, recipe, run.tokenizer, runtime).loss
 
 
 def until(points: Curve, target: float) -> float | None:
@@ -206,7 +224,7 @@ def spread_of(losses: list[float]) -> dict[str, Any]:
 def curves(checkout: Path, text: Path) -> dict[str, Curve]:
     """One run of each with an evaluation every so often; nanoGPT's are its own estimates from random batches."""
     found = {"nanoGPT": nanogpt_curve(checkout, text)}
-    for recipe, every in (("shakespeare-char-modern", 50), ("shakespeare-char-quick", 20)):
+    for recipe, every in (("shakespeare-char-modern", 50), ("shakespeare-char-quick", 5)):
         settings = [f"evaluation.every={every}", "training.keep=1000", f"training.checkpoint_every={every}"]
         with tempfile.TemporaryDirectory() as folder:
             run = octavo_run(recipe, text, Path(folder) / "run", 1, settings)
@@ -218,8 +236,8 @@ def counting(text: Path) -> dict[str, float]:
     """The loss of counting n-grams on the same split: trigrams, and the best length."""
     tree = recipe_tree("shakespeare-char-quick")
     recipe = check({**tree, "corpus": {"kind": "files", "paths": [str(text)]}})
-    dataset = build_dataset(recipe, Console(quiet=True))
-    found = cached_baselines(dataset, recipe, Console(quiet=True))
+    dataset = build_dataset(recipe, QUIET)
+    found = cached_baselines(dataset, recipe, QUIET)
     return {f"counting {found[key]['order']}-grams": found[key]["loss"] for key in ("trigram", "ngram")}
 
 

@@ -26,6 +26,7 @@ from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.data import Paths, build_batches, build_dataset, held_out_rows, total_steps
 from octavo.runs.machines import Machine, find_machine, here
+from octavo.runs.precision import precision_here
 from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
 from octavo.runs.settings import default_recipe, resolve
@@ -48,7 +49,6 @@ from octavo.training.runtime import (
     Runtime,
     accelerator,
     choose_device,
-    choose_precision,
     choose_threads,
     keep_memory,
     set_threads,
@@ -269,7 +269,7 @@ def timed(
         rows, parts, repeats = min(rows, max(1, int(whole * LONG_STEP / operations))), 1, 1
     batch = batch.rows_at(slice(rows))
     probe = batch.to("cpu")
-    precision = choose_precision(training.precision, model, probe, device, console.say, objective=objective)
+    precision = precision_here(training.precision, recipe, model, probe, device, console, objective=objective)
     model.to(device)
     warm = UNTIL_REPLAYED if device.type == "cuda" else 1
     steps = training_steps(

@@ -43,6 +43,7 @@ from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
 from octavo.runs.manifest import run_manifest
+from octavo.runs.precision import precision_here
 from octavo.runs.replacing import in_place_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
@@ -61,7 +62,6 @@ from octavo.training.runtime import (
     Runtime,
     accelerator,
     choose_device,
-    choose_precision,
     choose_threads,
     keep_memory,
     set_threads,
@@ -208,7 +208,7 @@ def choose_runtime(
             recompute_blocks(model)
         probe = first.rows_at(slice(min(way.micro_batch or rows, rows)))
         wanted = decided.get("precision", training.precision)
-        precision = choose_precision(wanted, model, probe, device, console.say, objective=objective)
+        precision = precision_here(wanted, recipe, model, probe, device, console, objective=objective)
         runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute, world, most)
         if device.type == "cuda" and len(left) > 1:
             try_out(model, training, probe, runtime, objective=objective)
