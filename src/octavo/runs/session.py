@@ -20,6 +20,7 @@ from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.clock import clock_of, judged_at_the_end
+from octavo.runs.crew import WatchfulCrew
 from octavo.runs.data import in_steps
 from octavo.runs.evaluate import evaluated_by
 from octavo.runs.folder import RunFolder
@@ -129,7 +130,7 @@ class Session:
             batch, objective = self.batches.batch(0, 0).to("cpu"), self.recipe.objective.build()
             return pass_timing(self.model, batch, runtime.most, objective=objective)(threads)
 
-        crew = Crew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)
+        crew = WatchfulCrew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)
         goes_on = self.clock is not None and self.progress.step > 0
         if goes_on and crew.threads == runtime.most and faster(runtime.most, timing)[0] == 1:
             self.progress.thread_changes.append([self.progress.step + 1, 1])

@@ -13,10 +13,10 @@ import octavo
 from octavo.ground.console import Console
 from octavo.ground.records import read_record
 from octavo.runs import replay
+from octavo.runs.crew import WatchfulCrew
 from octavo.runs.run import Run
 from octavo.training import runtime, threads
 from octavo.training.checkpoint_folder import CheckpointFolder
-from octavo.training.threads import Crew
 
 RECIPE: dict[str, Any] = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16, "dropout": 0.1},
@@ -110,12 +110,12 @@ def test_threads_that_the_recipe_names_are_not_watched(
 
 
 def test_looking_changes_no_bit(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def looks(self: Crew, step: int, seconds: float) -> str:
+    def looks(self: WatchfulCrew, step: int, seconds: float) -> str:
         assert self._timing(1) > 0 and self._timing(2) > 0
         return ""
 
     runs = [train(text, tmp_path / "plain", overrides=["training.threads=2"])[0]]
-    monkeypatch.setattr(Crew, "after_step", looks)
+    monkeypatch.setattr(WatchfulCrew, "after_step", looks)
     monkeypatch.setattr(runtime, "faster", lambda most, timing: (most, 1.0))
     runs.append(train(text, tmp_path / "looked")[0])
     one, other = (run.model.state_dict() for run in runs)
