@@ -60,11 +60,12 @@ TEXTS = """\
 *shakespeare* is TinyShakespeare, *stories* 2 MiB of TinyStories, *play* An Ideal Husband (180 kB), *notes* 30 kB of
 Markdown, *spanish* 2 MB of sentences, *mixed* 10 MB of Markdown and code, *sources* 10 MB of other code and its pages.
 The law, and the rule for dropout, were fitted on runs over parts of these very texts, in places perhaps of their test
-splits; only *mixed* and *sources* are new to both. The steps of *sources* are those of a slower processor. One run each: differences of 0.01 are noise. Six of the twelve settings made by hand are sizes of the dial's own family,
-with its way to mix counts in and its dropout: the regret says what the choice among them is worth. *of* says how many
-of the twelve were trained: a setting that takes too long for twenty steps is left out, and of most texts those that
-were far behind on the notes (the recipes without counts, but for nanoGPT's). Ten minutes were given to two texts, and
-to the settings that were best or near it at two.
+splits; only *mixed* and *sources* are new to both. The steps of *sources* are those of a slower processor. One run
+each: differences of 0.01 are noise. Six of the twelve settings made by hand are sizes of the dial's own family, with
+its way to mix counts in and its dropout: the regret says what the choice among them is worth. *of* says how many of
+the twelve were trained: a setting that takes too long for twenty steps is left out, and of most texts those that were
+far behind on the notes (the recipes without counts, but for nanoGPT's). Ten minutes were given to two texts, and to
+the settings that were best or near it at two.
 """
 NEW = """\
 Half a minute was also given to twenty texts that nothing was fitted on: books (*alice*, *copperfield*, *crusoe*,

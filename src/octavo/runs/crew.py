@@ -8,9 +8,10 @@ from octavo.training.threads import CLEARLY, SELDOM, Crew, Timing
 
 FIRST = 3.0
 """Seconds after which it is first looked at; each look in vain makes the next one wait twice as long."""
-OURS = 0.75
-"""The share of its threads' time that a run has on a machine of its own. With less, others may use the cores."""
-SUSTAINED, MOST = 0.3, 100
+OURS = 0.85
+"""The share of its threads' time with less of which others may use the cores. Alone a run has 0.99, for threads that
+wait for each other compute."""
+SUSTAINED, MOST = 1.0, 100
 """Seconds of passes, and how many at most. A single one may have the cores for itself: who has waited goes first."""
 
 
