@@ -112,6 +112,15 @@ class Clock:
         self.pace.change(step, total)
         return True
 
+    def anew(self, progress: Progress, *, times: float) -> None:
+        """From here on a step takes `times` as long as before, for other threads compute. The watch starts anew: what
+        trying them out took is not done between all steps."""
+        step, (_, first, before) = progress.step, self._began
+        self._first = step + WARM
+        if first < step < self.pace.total:
+            each = max(1e-6, times * (progress.seconds - before) / (step - first))
+            self.pace.change(step, max(step + 1, self._at_most(step + round(self.left / each))))
+
     def _at_most(self, steps: int) -> int:
         return steps if self.most is None else min(steps, self.most)
 

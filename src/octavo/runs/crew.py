@@ -11,8 +11,9 @@ FIRST = 3.0
 OURS = 0.85
 """The share of its threads' time with less of which others may use the cores. Alone a run has 0.99, for threads that
 wait for each other compute."""
-SUSTAINED, MOST = 1.0, 100
-"""Seconds of passes, and how many at most. A single one may have the cores for itself: who has waited goes first."""
+SHORT, SUSTAINED, MOST = 0.3, 1.0, 100
+"""Seconds of passes, fewer where the difference is large, and how many passes at most. A single one may have the cores
+for itself: who has waited goes first."""
 
 
 class WatchfulCrew(Crew):
@@ -21,8 +22,9 @@ class WatchfulCrew(Crew):
     """
 
     def __init__(self, most: int, changes: list[list[int]], timing: Timing, *, first: int) -> None:
-        super().__init__(most, changes, lambda threads: sustained(timing, threads), first=first)
-        self._look = FIRST
+        super().__init__(most, changes, self._timed, first=first)
+        self._pass, self._look = timing, FIRST
+        self._found: dict[int, float] = {}
         self._mark()
 
     def after_step(self, step: int, seconds: float) -> str:
@@ -39,11 +41,23 @@ class WatchfulCrew(Crew):
         self._mark()
         return said
 
+    @property
+    def times(self) -> float:
+        """How many times as long as with the other number of threads a pass takes now, when both were last timed."""
+        now, other = self.threads, 1 if self.threads == self.most else self.most
+        return self._found.get(now, 1.0) / self._found.get(other, 1.0)
+
+    def _timed(self, threads: int, seconds: float = SUSTAINED) -> float:
+        self._found[threads] = sustained(self._pass, threads, seconds)
+        return self._found[threads]
+
     def _mark(self) -> None:
         self._began, self._worked = time.monotonic(), time.process_time()
 
     def _alone_from_the_start(self, step: int) -> str:
-        ratio = self._timing(self.most) / self._timing(1)
+        ratio = self._timed(self.most, SHORT) / self._timed(1, SHORT)
+        if ratio < 2 * CLEARLY:
+            ratio = self._timed(self.most) / self._timed(1)
         if ratio < CLEARLY:
             self._look = min(2 * self._look, SELDOM)
             return ""
@@ -56,9 +70,9 @@ class WatchfulCrew(Crew):
         )
 
 
-def sustained(timing: Timing, threads: int) -> float:
+def sustained(timing: Timing, threads: int, seconds: float) -> float:
     """Seconds of a pass, the mean of as many as take a while."""
     taken = [timing(threads)]
-    while sum(taken) < SUSTAINED and len(taken) < MOST:
+    while sum(taken) < seconds and len(taken) < MOST:
         taken.append(timing(threads))
     return sum(taken) / len(taken)

@@ -40,7 +40,7 @@ from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.pace import Pace
 from octavo.training.runtime import Runtime, pass_timing, set_threads
 from octavo.training.sharding import held, is_part
-from octavo.training.threads import Crew, faster
+from octavo.training.threads import faster
 from octavo.training.work import StepOptions
 
 FEW = 100  # tokens
@@ -118,7 +118,7 @@ class Session:
         """Of the whole run, as things stand."""
         return self.pace.total
 
-    def _crew(self) -> Crew | None:
+    def _crew(self) -> WatchfulCrew | None:
         """What watches the threads, if the recipe leaves their number open and other programs could slow them down."""
         runtime, training = self.runtime, self.recipe.training
         if training.threads or runtime.most == 1 or runtime.device.type != "cpu" or training.compile is True:
@@ -217,6 +217,8 @@ class Session:
         if self.crew is not None:
             if said := self.crew.after_step(info.step, seconds):
                 self.console.say(said)
+                if self.clock is not None:
+                    self.clock.anew(progress, times=self.crew.times)
             set_threads(self.crew.threads)
         self._clock = time.monotonic()
         over = self.own.over(info.step - 1) if self.own is not None else None

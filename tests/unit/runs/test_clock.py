@@ -138,3 +138,32 @@ def test_time_that_is_over_ends_the_run_with_the_next_step(time: Time) -> None:
     pace = Pace(1000)
     train(time, pace, Clock(pace, end=1001), seconds=0.4)
     assert pace.total <= 30
+
+
+def test_other_threads_start_the_watch_anew(time: Time) -> None:
+    """Trying them out takes seconds once, not between all steps, and then steps are as they are."""
+    pace, progress = Pace(214), Progress()
+    clock = Clock(pace, end=time.now + 10.9)
+    clock.begin(progress)
+    for step in pace.steps(0):
+        took = 0.5 if step < 10 else 0.02
+        time.now += took
+        progress.step, progress.seconds = step + 1, progress.seconds + took
+        if progress.step == 10:
+            time.now += 5.0
+            clock.anew(progress, times=0.02 / 0.5)
+        clock.keep(progress)
+    assert 1010.8 < time.now <= 1011
+    assert progress.step > 40
+
+
+def test_threads_that_change_at_the_end_change_no_steps(time: Time) -> None:
+    pace, progress = Pace(10), Progress()
+    clock = Clock(pace, end=time.now + 100, most=10)
+    clock.begin(progress)
+    for step in pace.steps(0):
+        time.now += 1.0
+        progress.step, progress.seconds = step + 1, progress.seconds + 1.0
+        clock.anew(progress, times=0.1)
+        clock.keep(progress)
+    assert progress.step == 10

@@ -43,6 +43,7 @@ def test_one_thread_where_others_take_the_cores(monkeypatch: pytest.MonkeyPatch)
     (said,) = machine.steps(1, 10)
     assert machine.changes == [[int(FIRST) + 1, 1]] and machine.crew.threads == 1
     assert "2 threads take 5 times as long as one" in said and f"after step {FIRST:.0f}" in said
+    assert machine.crew.times == pytest.approx(1 / 5)
 
 
 def test_on_a_machine_of_its_own_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +56,7 @@ def test_looks_in_vain_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, share=0.5)
     machine.seconds = {2: CLEARLY - 0.01, 1: 1.0}
     assert machine.steps(1, 100) == [] and machine.changes == []
-    assert machine.timed == [2, 1] * 5  # after 3, 9, 21, 45 and 93 seconds
+    assert machine.timed == [2, 1, 2, 1] * 5  # after 3, 9, 21, 45 and 93 seconds
 
 
 def test_others_that_come_later_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,11 +70,15 @@ def test_others_that_come_later_are_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_cores_that_only_seemed_free_are_left_for_longer_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, share=0.5)
-    lucky = itertools.cycle([0.5, 1.0, 5.0, 1.0])  # all threads look fast when that is asked, and are not
-    monkeypatch.setattr(machine.crew, "_timing", lambda threads: next(lucky))
-    machine.steps(1, 3)
-    machine.crew._timing = lambda threads: next(lucky)
-    machine.steps(4, 400)
+    machine.steps(1, 4)
+    assert machine.changes == [[4, 1]]
+
+    def lucky(threads: int) -> float:
+        """All threads look fast while one computes, and are not."""
+        return 1.0 if threads == 1 else 0.5 if machine.crew.threads == 1 else 5.0
+
+    monkeypatch.setattr(machine.crew, "_pass", lucky)
+    machine.steps(5, 400)
     back = [step for step, threads in machine.changes if threads == 2]
     waits = [after - before for before, after in itertools.pairwise(back)]
     assert waits and all(after > before for before, after in itertools.pairwise(waits))
@@ -82,12 +87,12 @@ def test_cores_that_only_seemed_free_are_left_for_longer_each_time(monkeypatch: 
 
 def test_a_moment_decides_nothing() -> None:
     passes = iter([0.01, *[0.1] * 50])
-    taken = sustained(lambda threads: next(passes), 2)
+    taken = sustained(lambda threads: next(passes), 2, SUSTAINED)
     assert taken > 0.07
     assert next(passes, None) is not None, "and a while is enough"
 
 
 def test_a_timing_of_nothing_ends() -> None:
     calls = itertools.count()
-    assert sustained(lambda threads: next(calls) * 0.0, 1) == 0.0 and next(calls) == MOST
+    assert sustained(lambda threads: next(calls) * 0.0, 1, SUSTAINED) == 0.0 and next(calls) == MOST
     assert SUSTAINED > 0
