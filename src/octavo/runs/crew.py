@@ -16,6 +16,21 @@ SHORT, SUSTAINED, MOST = 0.3, 1.0, 100
 for itself: who has waited goes first."""
 
 
+class Watch:
+    """How much of the cores this process has, from now on."""
+
+    def __init__(self) -> None:
+        self._began, self._worked = time.monotonic(), time.process_time()
+
+    def seconds(self) -> float:
+        """By the clock."""
+        return time.monotonic() - self._began
+
+    def ours(self, threads: int) -> bool:
+        """Whether so many threads had their time, as they have where nobody else computes."""
+        return time.process_time() - self._worked >= OURS * threads * self.seconds()
+
+
 class WatchfulCrew(Crew):
     """A `Crew` that times for longer than a moment, and looks at its share of the cores too: where the system gives its
     threads less than their time, all of them are timed beside one, and one goes on where it is faster by far.
@@ -25,20 +40,16 @@ class WatchfulCrew(Crew):
         super().__init__(most, changes, self._timed, first=first)
         self._pass, self._look = timing, FIRST
         self._found: dict[int, float] = {}
-        self._mark()
+        self._watch = Watch()
 
     def after_step(self, step: int, seconds: float) -> str:
         """See `Crew`."""
         said = super().after_step(step, seconds)
-        if said or self.threads != self.most:
-            self._mark()
-            return said
-        wall = time.monotonic() - self._began
-        if wall < self._look:
-            return ""
-        share = (time.process_time() - self._worked) / (wall * self.most)
-        said = self._alone_from_the_start(step) if share < OURS else ""
-        self._mark()
+        if not said and self.threads == self.most:
+            if self._watch.seconds() < self._look:
+                return ""
+            said = "" if self._watch.ours(self.most) else self._alone_from_the_start(step)
+        self._watch = Watch()
         return said
 
     @property
@@ -50,9 +61,6 @@ class WatchfulCrew(Crew):
     def _timed(self, threads: int, seconds: float = SUSTAINED) -> float:
         self._found[threads] = sustained(self._pass, threads, seconds)
         return self._found[threads]
-
-    def _mark(self) -> None:
-        self._began, self._worked = time.monotonic(), time.process_time()
 
     def _alone_from_the_start(self, step: int) -> str:
         ratio = self._timed(self.most, SHORT) / self._timed(1, SHORT)

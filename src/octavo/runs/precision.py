@@ -19,6 +19,7 @@ from octavo.ground.cache import default_cache
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
 from octavo.ground.records import Record, read_record
+from octavo.runs.crew import Watch
 from octavo.runs.manifest import machine
 from octavo.training.objective import Objective
 from octavo.training.precision import fast_bfloat16
@@ -44,7 +45,9 @@ def precision_here(
     *,
     objective: Objective,
 ) -> str:
-    """As `choose_precision`, but what was timed here within a day, of such a model and batch, is taken again."""
+    """As `choose_precision`, but what was timed here within a day, of such a model and batch, is taken again. What was
+    timed while others used the cores is not remembered.
+    """
     timed = wanted == "auto" and fast_bfloat16(device)
     if not timed:
         return choose_precision(wanted, model, probe, device, console.say, objective=objective)
@@ -52,7 +55,10 @@ def precision_here(
     if (known := _remembered(path)) is not None:
         console.say(f"precision: {known} (timed here before)")
         return known
+    watch = Watch()
     found = choose_precision(wanted, model, probe, device, console.say, objective=objective)
+    if device.type == "cpu" and not watch.ours(torch.get_num_threads()):
+        return found
     with suppress(OSError, OctavoError):  # a cache is not worth failing for
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(path, json.dumps({"precision": found}))

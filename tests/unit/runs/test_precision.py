@@ -38,6 +38,7 @@ def timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Timed:
     stand_in = Timed("bfloat16")
     monkeypatch.setattr(precision, "choose_precision", stand_in)
     monkeypatch.setattr(precision, "fast_bfloat16", lambda device: True)
+    monkeypatch.setattr(precision.Watch, "ours", lambda self, threads: True)
     return stand_in
 
 
@@ -119,3 +120,14 @@ def test_without_such_arithmetic_nothing_is_kept(
     monkeypatch.setattr(precision, "fast_bfloat16", lambda device: False)
     timed.answer = "float32"
     assert asked() == "float32" and not kept(tmp_path / "cache")
+
+
+def test_what_was_timed_beside_others_is_not_remembered(
+    timed: Timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision.Watch, "ours", lambda self, threads: False)
+    timed.answer = "float32"
+    assert asked() == "float32" and not kept(tmp_path / "cache")
+    monkeypatch.setattr(precision.Watch, "ours", lambda self, threads: True)
+    timed.answer = "bfloat16"
+    assert asked() == "bfloat16" and len(kept(tmp_path / "cache")) == 1
