@@ -13,6 +13,7 @@ from octavo.report.data import ReportData, finite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
     from octavo.report.figure import Plot
 
@@ -60,8 +61,7 @@ def loss_plot(data: ReportData, *, width: float = 7.6) -> Plot:
     axes.set_ylabel(data.unit)
     tidy(axes)
     # Labels stand to the right of the axes, in a column that holds the longest, however wide the plot is.
-    ticks = axes.yaxis.get_major_formatter().format_ticks(axes.get_yticks().tolist())
-    left = max(0.5, 0.33 + _inches(ticks))
+    left = max(0.5, 0.33 + _inches(_ticks(axes.yaxis)))
     right = max(1.72, 0.25 + _inches([label.text for label in labels]))
     axes.set_position((left / width, 0.115, 1 - (left + right) / width, 0.805))
     place(axes, labels)
@@ -78,12 +78,27 @@ def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
     ):
         steps, values = series(data.rows("train"), key)
         axes.plot(steps, values, color=TRAIN, linewidth=1.4, **_dot(steps))
-        axes.set_title(title, loc="left", fontsize=9.5, color=INK)
+        axes.set_title(title, loc="left", fontsize=9.5, color=INK, y=1.0)
         axes.set_ylim(0, 1.1 * np.quantile(values, 0.995) if len(values) and values.any() else 1)
         tidy(axes)
         axes.yaxis.set_major_formatter("{x:g}")
-    figure.tight_layout(pad=0.5, w_pad=2.5, h_pad=1.2)
+    _side_by_side(panels, 1 if narrow else 2)
     return figure.svg()
+
+
+def _side_by_side(panels: Sequence[Axes], columns: int) -> None:
+    """Rows of panels that fill the figure, with room for their titles and the longest label of their ticks. What
+    matplotlib's own layout would find, without drawing everything twice."""
+    width, height = panels[0].figure.get_size_inches()
+    left, above, below = 0.12 + max(_inches(_ticks(axes.yaxis)) for axes in panels), 0.3, 0.27
+    right = max(0.1, *(_inches(_ticks(axes.xaxis)) / 2 for axes in panels))
+    wide, high = width / columns, height / -(-len(panels) // columns)
+    for number, axes in enumerate(panels):
+        row, column = divmod(number, columns)
+        x, y = column * wide + left, height - (row + 1) * high + below
+        axes.set_position(
+            (x / width, y / height, (wide - left - right) / width, (high - above - below) / height)
+        )
 
 
 def series(rows: list[dict[str, Any]], key: str) -> tuple[np.ndarray, np.ndarray]:
@@ -165,6 +180,7 @@ def _curves(axes: Axes, data: ReportData) -> list[Label]:
             loc="right",
             fontsize=9,
             color=VALIDATION,
+            y=1.0,
         )
     return labels
 
@@ -240,11 +256,18 @@ def place(axes: Axes, labels: list[Label]) -> None:
         )
 
 
+def _ticks(axis: Axis) -> list[str]:
+    """The labels along it."""
+    return axis.get_major_formatter().format_ticks(axis.get_majorticklocs().tolist())
+
+
 def _inches(texts: Sequence[str]) -> float:
     """How wide the longest is."""
-    from matplotlib.textpath import TextPath
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
 
-    widths = [TextPath((0, 0), text, size=LABEL_SIZE).get_extents().width for text in texts]
+    font = FontProperties(size=LABEL_SIZE)
+    widths = [text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] for text in texts]
     return max(widths, default=0.0) / 72
 
 
