@@ -80,6 +80,7 @@ def test_going_on_says_that_the_file_has_changed(octavo: Octavo, trained: Path, 
         own_parts.write_text(before, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_studys_processes_have_the_parts(octavo: Octavo, own_parts: Path) -> None:
     (octavo.folder / "gated.yaml").write_text(STUDY, encoding="utf-8")
     out = octavo.folder / "gated-study"

@@ -81,16 +81,23 @@ def test_everything_works_when_the_other_run_is_gone(octavo: Octavo, base: Path,
     assert not (tmp_path / "new").exists()
 
 
+@pytest.fixture(scope="module")
+def operations(octavo: Octavo, base: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many changes to its folder such a run makes."""
+    out = tmp_path_factory.mktemp("counted") / "run"
+    counted = tune(octavo, out, base, watch=out, die_at=10**9)
+    assert counted.code == 0, counted.err
+    return counted.operations
+
+
 @pytest.mark.parametrize("share", [0.15, 0.3, 0.5, 0.7, 0.9])
 def test_killed_anywhere_it_goes_on_to_the_same_bits(
-    octavo: Octavo, base: Path, tuned: Path, tmp_path: Path, share: float
+    octavo: Octavo, base: Path, tuned: Path, operations: int, tmp_path: Path, share: float
 ) -> None:
     """Once the run has its manifest, it needs the other one no more."""
-    counted = tune(octavo, tmp_path / "counted", base, watch=tmp_path / "counted", die_at=10**9)
-    assert counted.code == 0, counted.err
     gone = Path(shutil.copytree(base, tmp_path / "gone", symlinks=True))
     out = tmp_path / "run"
-    killed = tune(octavo, out, gone, watch=out, die_at=int(share * counted.operations))
+    killed = tune(octavo, out, gone, watch=out, die_at=int(share * operations))
     assert killed.code < 0
     if (out / "manifest.json").exists():
         shutil.rmtree(gone)

@@ -71,6 +71,7 @@ def test_too_little_learned_is_the_first_that_is_said(studying: Octavo, whole: P
     assert "counting 3-grams" in (whole / "report" / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_shipped_study_can_be_printed_and_run(studying: Octavo) -> None:
     printed = studying("study", "list", "heads-cpu")
     assert printed.code == 0

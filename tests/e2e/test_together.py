@@ -119,6 +119,7 @@ def resumed_alone(octavo: Octavo, out: Path) -> str:
     return done.err
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_is_named_and_one_process_goes_on(
     octavo: Octavo, alone: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from octavo.auto import pilot as pilots
 from octavo.auto.family import BYTES, dropout_for, parameters_of, recipe_of
-from octavo.auto.pilot import SIZE, STEPS, TRIED, Pilot
+from octavo.auto.pilot import SIZE, TRIED, Pilot
 from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
 from octavo.runs.settings import resolve
@@ -43,19 +43,23 @@ def pilot_of(text: Path) -> Pilot:
     return Pilot(build_dataset(resolve(recipe_of(SIZE, steps=1), text, ()), QUIET), BYTES)
 
 
-def test_it_ends_where_an_ordinary_run_of_these_settings_ends(text: Path, tmp_path: Path) -> None:
+def test_it_ends_where_an_ordinary_run_of_these_settings_ends(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The slow twin: training by the recipe, whole."""
+    steps = 80
+    monkeypatch.setattr(pilots, "STEPS", steps)
     pilot = pilot_of(text)
     tokens = len(pilot.dataset.train.tokens)
     worn = parameters_of(SIZE, pilot.dataset.tokenizer.vocab_size) / tokens
-    recipe = recipe_of(SIZE, steps=STEPS, dropout=dropout_for(STEPS * SIZE.step_tokens / tokens, worn))
-    recipe["training"] |= {"precision": "float32", "checkpoint_every": STEPS}
-    recipe["evaluation"]["every"] = STEPS
+    recipe = recipe_of(SIZE, steps=steps, dropout=dropout_for(steps * SIZE.step_tokens / tokens, worn))
+    recipe["training"] |= {"precision": "float32", "checkpoint_every": steps}
+    recipe["evaluation"]["every"] = steps
     run = train(recipe, text, tmp_path / "run", quiet=True)
     rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     found = {row["step"]: row["bits_per_byte"] for row in rows if row["event"] == "validation"}
     share = pilot.share(1000.0, QUIET)
-    assert share == pytest.approx(found[STEPS] / found[0], rel=1e-4)
+    assert share == pytest.approx(found[steps] / found[0], rel=1e-4)
 
 
 @pytest.mark.parametrize(("seconds", "most", "last"), [(1.0, 299.0, TRIED), (9.0, 8.0, 1)])

@@ -8,10 +8,16 @@ from typing import Any, cast
 import pytest
 
 import octavo
+from octavo.auto import pilot as pilots
 from octavo.auto import train as by_minutes
 from octavo.auto.train import foretell, reading_within
 from octavo.errors import InputError
 from octavo.ground.console import Console
+
+
+@pytest.fixture(autouse=True)
+def short_pilots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pilots, "STEPS", 30)
 
 
 def test_a_text_that_is_not_read_in_time_is_an_error_with_both_sizes() -> None:
@@ -35,7 +41,7 @@ def test_it_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pyte
 
 def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = tmp_path / "text.txt"
-    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(3000)), encoding="utf-8")
+    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(1200)), encoding="utf-8")
     monkeypatch.setattr(by_minutes, "timed", lambda *_, **__: pytest.fail("a step was timed here"))
     monkeypatch.setattr(by_minutes.QUIET, "started", -1e6)  # an old process; the minutes begin with the call
     (laptop,) = foretell([text], [2.0], on="laptop")
@@ -55,7 +61,7 @@ def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "text.txt"
-    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(3000)), encoding="utf-8")
+    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(1200)), encoding="utf-8")
     monkeypatch.setattr(by_minutes, "step_times", lambda *_, **__: dict.fromkeys(by_minutes.SIZES, 10.0))
     found = foretell([text], [0.5, 60.0], console=Console())
     assert [one.promise.minutes for one in found] == [60.0]

@@ -111,7 +111,7 @@ def test_threads_that_the_recipe_names_are_not_watched(
 
 def test_looking_changes_no_bit(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def looks(self: WatchfulCrew, step: int, seconds: float) -> str:
-        assert self._timing(1) > 0 and self._timing(2) > 0
+        assert self._timed(1, 0.02) > 0 and self._timed(2, 0.02) > 0
         return ""
 
     runs = [train(text, tmp_path / "plain", overrides=["training.threads=2"])[0]]

@@ -86,7 +86,14 @@ def test_nothing_in_it_names_a_folder_of_this_machine(exported: Path, run: Path)
     assert "- text.txt" in (exported / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model.safetensors",
+        pytest.param("config.json", marks=pytest.mark.slow),
+        pytest.param("tokenizer.json", marks=pytest.mark.slow),
+    ],
+)
 def test_a_bit_that_flipped_is_found(exported: Path, tmp_path: Path, name: str) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
