@@ -23,6 +23,7 @@ from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
 from octavo.model.counts import Counts
 from octavo.runs.clock import baselines_of, ending
+from octavo.runs.crew import OURS
 from octavo.runs.data import Paths
 from octavo.runs.machines import Machine, find_machine
 from octavo.runs.plan import timed
@@ -31,6 +32,7 @@ from octavo.runs.run import Run
 from octavo.runs.train import train
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import accelerator
+from octavo.training.threads import CLEARLY
 
 LEAST, MOST = 20 / 60, 12 * 60
 """Minutes that can be asked for."""
@@ -142,19 +144,26 @@ def foretell(
 
 
 def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:
-    """Seconds of a step of each size here, in the precision that is faster, as a run takes it; timing them takes about
-    so many seconds."""
+    """Seconds of a step of each size here, in the precision that is faster, and in one thread where others use the
+    cores so much that it is faster by far, as a run takes it; timing them takes about so many seconds."""
     device = torch.device(accelerator() or "cpu")
     precisions = ["float32", "bfloat16"] if fast_bfloat16(device) else ["float32"]
-    threads: int | None = None  # a busy machine may take fewer than it has; the smallest size tells
+    threads: int | None = None  # a busy machine may take fewer than it has
+
+    def step(size: Size, precision: str, threads: int | None) -> dict[str, Any]:
+        tree = recipe_of(size, steps=1)
+        tree["training"] |= {"precision": precision, "threads": threads}
+        return timed(check(tree), vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED - 1)
 
     def measure(size: Size) -> float:
         nonlocal threads
         taken = []
         for precision in precisions:
-            tree = recipe_of(size, steps=1)
-            tree["training"] |= {"precision": precision, "threads": threads}
-            found = timed(check(tree), vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED - 1)
+            found = step(size, precision, threads)
+            if found["threads"] > 1 and (found["threads_share"] or 1.0) < OURS:
+                alone = step(size, precision, 1)
+                if found["step_seconds"] >= CLEARLY * alone["step_seconds"]:
+                    found = alone
             threads = found["threads"]
             taken.append(found["step_seconds"])
         return min(taken)

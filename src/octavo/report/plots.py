@@ -82,14 +82,14 @@ def progress_plot(data: ReportData, *, width: float = 7.6) -> str:
         axes.set_ylim(0, 1.1 * np.quantile(values, 0.995) if len(values) and values.any() else 1)
         tidy(axes)
         axes.yaxis.set_major_formatter("{x:g}")
-    _side_by_side(panels, 1 if narrow else 2)
+    _side_by_side(figure, panels, 1 if narrow else 2)
     return figure.svg()
 
 
-def _side_by_side(panels: Sequence[Axes], columns: int) -> None:
+def _side_by_side(figure: Plot, panels: Sequence[Axes], columns: int) -> None:
     """Rows of panels that fill the figure, with room for their titles and the longest label of their ticks. What
     matplotlib's own layout would find, without drawing everything twice."""
-    width, height = panels[0].figure.get_size_inches()
+    width, height = figure.get_size_inches()
     left, above, below = 0.12 + max(_inches(_ticks(axes.yaxis)) for axes in panels), 0.3, 0.27
     right = max(0.1, *(_inches(_ticks(axes.xaxis)) / 2 for axes in panels))
     wide, high = width / columns, height / -(-len(panels) // columns)

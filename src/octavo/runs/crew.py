@@ -26,9 +26,13 @@ class Watch:
         """By the clock."""
         return time.monotonic() - self._began
 
+    def share(self, threads: int) -> float:
+        """Of the time of so many threads, what they had; 1 is all of it."""
+        return (time.process_time() - self._worked) / (threads * max(self.seconds(), 1e-9))
+
     def ours(self, threads: int) -> bool:
         """Whether so many threads had their time, as they have where nobody else computes."""
-        return time.process_time() - self._worked >= OURS * threads * self.seconds()
+        return self.share(threads) >= OURS
 
 
 class WatchfulCrew(Crew):

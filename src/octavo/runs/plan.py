@@ -24,6 +24,7 @@ from octavo.ground.console import Console
 from octavo.ground.shown import duration
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
+from octavo.runs.crew import Watch
 from octavo.runs.data import Paths, build_batches, build_dataset, held_out_rows, total_steps
 from octavo.runs.machines import Machine, find_machine, here
 from octavo.runs.precision import precision_here
@@ -170,6 +171,7 @@ def as_here(found: Mapping[str, Any]) -> dict[str, Any]:
         "device": "cpu",
         "precision": found["precision"],
         "threads": torch.get_num_threads(),
+        "threads_share": None,
         "micro_batch": found["micro_batch"],
         "recompute": found["recompute"],
     }
@@ -247,7 +249,8 @@ def timed(
     teachers: Sequence[Run] = (),
     repeats: int = REPEATS,
 ) -> dict[str, Any]:
-    """Median time of real optimizer steps, on made-up tokens, after one to warm up, on a GPU some, until they replay.
+    """Median time of real optimizer steps, on made-up tokens, after one to warm up, on a GPU some, until they replay;
+    on a processor also the share of their time that its threads had, which is less than 1 where others compute.
 
     Where a processor would take long for one, fewer sequences are timed, and the time is scaled up to a whole step.
     """
@@ -284,18 +287,25 @@ def timed(
             accumulation=parts, clip=training.clip, autocast=Runtime(device, precision, threads).autocast
         ),
     )
-    marks = [time.perf_counter(), *(time.perf_counter() for _ in steps)]
-    took = statistics.median(after - before for before, after in pairwise(marks[warm:]))
-    seconds = took * whole / (rows * parts)
+    watch = Watch()
+    seconds = median_step(steps, warm) * whole / (rows * parts)
+    share = watch.share(threads) if device.type == "cpu" else None
     return {
         "step_seconds": seconds,
         "tokens_per_second": step_tokens(recipe) / seconds,
         "device": str(device),
         "precision": precision,
         "threads": threads,
+        "threads_share": share,
         "micro_batch": way.micro_batch,
         "recompute": way.recompute,
     }
+
+
+def median_step(steps: Iterable[Any], warm: int) -> float:
+    """Seconds of a step, after so many to warm up."""
+    marks = [time.perf_counter(), *(time.perf_counter() for _ in steps)]
+    return statistics.median(after - before for before, after in pairwise(marks[warm:]))
 
 
 def subject(recipe: Recipe, vocab_size: int) -> tuple[LanguageModel, Batch[np.ndarray]]:

@@ -10,7 +10,8 @@ import pytest
 import octavo
 from octavo.auto import pilot as pilots
 from octavo.auto import train as by_minutes
-from octavo.auto.train import foretell, reading_within
+from octavo.auto.train import foretell, measured_times, reading_within
+from octavo.config import Recipe
 from octavo.errors import InputError
 from octavo.ground.console import Console
 
@@ -68,3 +69,27 @@ def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
     assert "0.5 minutes is too short for this text" in capsys.readouterr().err
     with pytest.raises(InputError, match="too short"):
         foretell([text], [0.5, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("share", "together", "kept"),
+    [(0.99, 0.3, 2), (0.4, 0.3, 1), (0.4, 0.15, 2)],
+    ids=["alone", "others use the cores", "others use them a little"],
+)
+def test_steps_are_timed_in_one_thread_where_others_use_the_cores(
+    monkeypatch: pytest.MonkeyPatch, share: float, together: float, kept: int
+) -> None:
+    asked = []
+
+    def timed(recipe: Recipe, **_: Any) -> dict[str, Any]:
+        threads = recipe.training.threads or 2
+        asked.append(recipe.training.threads)
+        seconds = together if threads == 2 else 0.1
+        return {"step_seconds": seconds, "threads": threads, "threads_share": share if threads == 2 else 1.0}
+
+    monkeypatch.setattr(by_minutes, "timed", timed)
+    monkeypatch.setattr(by_minutes, "fast_bfloat16", lambda device: False)
+    found = measured_times(vocabulary=100, seconds=60.0)
+    assert set(found.values()) == {0.1 if kept == 1 else together}
+    assert asked[:2] == ([None, 1] if share < 0.85 else [None, 2])
+    assert set(asked[2:]) == ({1} if kept == 1 else {1, 2} if share < 0.85 else {2})
