@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 
 from common import keep_row, machine, run_missing
-from octavo.auto.family import SIZES, recipe_of
+from octavo.auto.family import SIZES, dropout_for, parameters_of, recipe_of
 from octavo.config import Recipe, check, load_recipe
 from octavo.dataset import Dataset
 from octavo.dataset.batch import Batch
@@ -52,9 +52,12 @@ from octavo.training.optimizers import RestConfig, with_base_rates
 from octavo.training.runtime import Runtime, keep_memory
 from octavo.training.work import StepOptions
 
-BUDGETS = ("5 seconds", "1 minute", "10 minutes")
+BUDGETS = ("5 seconds", "1 minute", "10 minutes", "60 minutes")
 WAYS = ("alone", "features", "prior", "gate")
-TEN_MINUTES = (SIZES[3], 2000)
+LONG = {BUDGETS[2]: 2000, BUDGETS[3]: 12_000}
+"""Steps of the longer budgets, for a model of the dial's family, with the dropout that so many passes ask for."""
+SIZE = SIZES[3]
+VOCABULARY = 65  # of TinyShakespeare; others change the number of parameters little
 PARTS, HIGHEST, AT_ONCE = 10, 8, 4096
 SCALE = 4.0
 """Logarithms of probabilities are divided by it, so that features are about as large as a token's vector."""
@@ -64,9 +67,11 @@ Row = dict[str, Any]
 
 def settings(budget: str, text: Path, seed: int) -> dict[str, Any]:
     """The recipe of a budget, as plain data, without counts."""
-    if budget == BUDGETS[2]:
-        size, steps = TEN_MINUTES
-        tree = recipe_of(size, steps=steps, tokenizer={"kind": "char"})
+    if budget in LONG:
+        steps, tokens = LONG[budget], 0.9 * len(text.read_text(encoding="utf-8"))
+        worn = parameters_of(SIZE, VOCABULARY) / tokens
+        dropout = dropout_for(steps * SIZE.step_tokens / tokens, worn)
+        tree = recipe_of(SIZE, steps=steps, dropout=dropout, tokenizer={"kind": "char"})
         tree["model"]["counts"] = "none"
         del tree["test"]
     else:
