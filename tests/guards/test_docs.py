@@ -24,6 +24,8 @@ LINES = [
     for command in commands(block)
 ]
 
+LONG = ("docs/python.md",)  # a study, which is several trainings
+
 # Runs the blocks of one page, in order, with one set of names; line numbers in tracebacks are the page's.
 RUNNER = """
 import json, sys
@@ -37,7 +39,14 @@ def python_blocks(page: Path) -> list[Block]:
     return [block for block in blocks(page.read_text("utf-8")) if block.language == "python"]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * (name_of(page) in LONG))
+        for page in PAGES
+        if python_blocks(page)
+    ],
+)
 def test_python_snippets_run(page: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUNNER],

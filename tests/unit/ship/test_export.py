@@ -174,6 +174,7 @@ def test_bad_input_is_a_sentence(run: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_any_name_of_a_run_will_do(run: Path, tmp_path: Path) -> None:
     odd = tmp_path / 'a\n#| `b` "c" \x1b[31m'
     try:
