@@ -64,7 +64,7 @@ splits; only *mixed* and *sources* are new to both. The steps of *sources* are t
 each: differences of 0.01 are noise. Six of the twelve settings made by hand are sizes of the dial's own family, with
 its way to mix counts in and its dropout: the regret says what the choice among them is worth. *of* says how many of
 the twelve were trained: a setting that takes too long for twenty steps is left out, and of most texts those that were
-far behind on the notes (the recipes without counts, but for nanoGPT's). Ten minutes were given to three texts, and to
+far behind on the notes (the recipes without counts, but for nanoGPT's). Ten minutes were given to four texts, and to
 the settings that were best or near it at two.
 """
 NEW = """\
