@@ -160,7 +160,8 @@ def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:
         taken = []
         for precision in precisions:
             found = step(size, precision, threads)
-            if found["threads"] > 1 and (found["threads_share"] or 1.0) < OURS:
+            share = found["threads_share"]
+            if found["threads"] > 1 and share is not None and share < OURS:
                 alone = step(size, precision, 1)
                 if found["step_seconds"] >= CLEARLY * alone["step_seconds"]:
                     found = alone

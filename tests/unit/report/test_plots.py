@@ -81,3 +81,23 @@ def test_numbers_below_one_and_of_millions() -> None:
     assert (
         plots._counted(2e6) == "2 M" and plots._counted(0.05) == "0.05" and plots._counted(5e5) == "500,000"
     )
+
+
+@pytest.mark.parametrize("width", [7.6, 4.6])
+@pytest.mark.parametrize(("step", "rate"), [(1, 0.03), (20_011, 1.234e-9)])
+def test_panels_and_their_labels_stand_in_the_figure_and_apart(
+    drawn: list[Plot], width: float, step: int, rate: float
+) -> None:
+    """As matplotlib itself measures them, which `progress_plot` does not wait for."""
+    rows = [
+        {"event": "train", "step": step * n, "learning_rate": rate / n, "gradient_norm": 1.5 * n}
+        for n in range(1, 400)
+    ]
+    plots.progress_plot(ReportData(title="run", metrics=rows), width=width)
+    (figure,) = drawn
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    assert len(boxes) == 2
+    for box in boxes:
+        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1
+    assert not boxes[0].overlaps(boxes[1])
