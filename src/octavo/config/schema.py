@@ -6,12 +6,12 @@ Words: B batch, T positions (context), C width, H heads, D head width, V vocabul
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from octavo.config.parts import LARGEST, MOST, FilePath, PartConfig, PartOf, SplitBy, Strict
+from octavo.config.teachers import TeachersConfig
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -41,29 +41,6 @@ def shape_in_words(model: Mapping[str, Any]) -> str:
     sizes = [f"{key} {model[key]}" for key in ("width", "context") if key in model]
     kind = model.get("kind", "gpt")
     return ", ".join(([] if kind == "gpt" else [kind]) + counts + sizes)
-
-
-class TeachersConfig(Strict):
-    """Finished runs that the model learns from, besides the text. It is called distillation (Hinton et al. 2015)."""
-
-    runs: tuple[FilePath, ...] = ()
-    """Run folders (their best checkpoint teaches) or checkpoint folders, with this run's tokenizer. Several teach the
-    mean of their predictions: each step asks the next one."""
-    weight: float = Field(0.8, gt=0, le=1)
-    """Share of the loss that is cross-entropy with the teachers' predictions; the rest is with the text's tokens."""
-    written: int = Field(0, ge=0, le=MOST)
-    """Tokens that the teachers write before the training, in turn; half of each batch then comes from these."""
-
-    @field_validator("runs", mode="before")
-    @classmethod
-    def _one_is_a_list(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str | Path) else value
-
-    @model_validator(mode="after")
-    def _somebody(self) -> TeachersConfig:
-        if self.written and not self.runs:
-            raise ValueError("nobody is there to write: name the teachers' runs")
-        return self
 
 
 class TrainingConfig(Strict):
@@ -326,6 +303,16 @@ class Recipe(Strict):
             raise ValueError(
                 "training.teachers.written: teachers write texts, and no pairs of a source and a target"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _own_teachers_learn_from_the_text(self) -> Recipe:
+        if self.training.teachers.trained and (self.training.start_from is not None or self.corpus.numbers):
+            raise ValueError(
+                "training.teachers.trained is of models that predict tokens and start from no other run"
+            )
+        if self.training.teachers.trained_dropout is not None and not hasattr(self.model, "dropout"):
+            raise ValueError(f"training.teachers.trained_dropout: model={self.model.kind} has no dropout")
         return self
 
     @model_validator(mode="after")

@@ -39,6 +39,7 @@ class Console:
         self._line = Line()  # of the work in progress
         self._last_line = 0.0
         self.started = time.monotonic()
+        self._after = 0.0  # seconds that come when the work in progress is over
         self.reading_ends: float | None = None  # when reading a text is given up, by the monotonic clock
         self.first_loss_after: float | None = None  # seconds from the start to the first loss that was shown
 
@@ -99,7 +100,17 @@ class Console:
 
     def expect(self, total: float, *, ends: float | None = None) -> None:
         """The work has so many parts now, and all is over then (monotonic seconds), where that is known."""
-        self._line.total, self._line.ends = total, ends
+        self._line.total, self._line.ends = total, None if ends is None else ends + self._after
+
+    @contextmanager
+    def part(self, after: float) -> Iterator[None]:
+        """Work that is a part of other work: in it time counts from now, and when it is over so many seconds come."""
+        outer = self.started, self._after
+        self.started, self._after = time.monotonic(), after
+        try:
+            yield
+        finally:
+            self.started, self._after = outer
 
     def read(self, done: int, total: int | None) -> None:
         """How much of a text is read, in bytes; may be called as often as one likes. Raises ReadingTooLong."""

@@ -6,6 +6,7 @@ import math
 
 from octavo.config import Recipe
 from octavo.config.parts import PartConfig
+from octavo.config.teachers import TeachersConfig
 from octavo.runs.data import period
 
 
@@ -34,13 +35,24 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
             f"model.positions={kind} counts rows and columns in the raster's order, and corpus.order={order} has "
             "another: positions=learned or rotary fit it"
         )
-    teachers = recipe.training.teachers
-    if not teachers.runs and teachers.weight != type(teachers).model_fields["weight"].default:
-        said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")
+    said += idle_teachers(recipe)
     patience = recipe.training.patience
     evaluations = math.ceil(steps / period(recipe.evaluation.every, steps=steps, epoch=None))
     if patience is not None and evaluations <= patience:
         said.append(f"training.patience={patience} has no effect: the run has {evaluations} evaluations")
+    return said
+
+
+def idle_teachers(recipe: Recipe) -> list[str]:
+    """The same of settings for teachers where nobody teaches."""
+    teachers = recipe.training.teachers
+    said = []
+    if not teachers.runs and not teachers.trained and teachers.weight != TeachersConfig().weight:
+        said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")
+    for name in ("trained_steps", "trained_dropout"):
+        value = getattr(teachers, name)
+        if value is not None and not teachers.trained:
+            said.append(f"training.teachers.{name}={value} has no effect: no teacher is trained first")
     return said
 
 

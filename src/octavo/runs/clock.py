@@ -40,7 +40,8 @@ class Clock:
 
     Args:
         end: when the whole run shall be over (monotonic seconds).
-        finish: seconds that are kept for what comes after the training, without its evaluation.
+        finish: seconds that are kept for what comes after the training, without its evaluation; 0: nothing comes, and
+            no evaluation either.
         most: steps in which the text is seen as often as the recipe allows at most.
 
     Attributes:
@@ -62,7 +63,7 @@ class Clock:
     @property
     def judging(self) -> float:
         """Seconds that are kept for the evaluation that comes after the training."""
-        return min(self.evaluation, self._most_judging)
+        return min(self.evaluation, self._most_judging) if self.finish else 0.0
 
     def ends(self, step: int) -> float:
         """When the whole run will be over (monotonic seconds), after this step: in its time, or before, where the steps
@@ -153,10 +154,17 @@ def clock_of(
     `finish`: seconds that the end of the run takes, without its evaluation; None where no clock is to be looked at."""
     if recipe.training.minutes is None or finish is None:
         return None
-    end = console.started - progress.elapsed + 60 * recipe.training.minutes
+    end = end_of(recipe, console, progress.elapsed)
     clock = Clock(pace, end=end, finish=finish, most=most_steps(recipe, batches))
     clock.begin(progress)
     return clock
+
+
+def end_of(recipe: Recipe, console: Console, before: float) -> float:
+    """When a run that goes by the clock shall be over (monotonic seconds); sessions before this one have taken so many
+    seconds."""
+    assert recipe.training.minutes is not None
+    return console.started - before + 60 * recipe.training.minutes
 
 
 def judged_at_the_end(dataset: Dataset, precision: str) -> int:

@@ -23,7 +23,7 @@ from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.ground.console import Console
 from octavo.ground.shown import duration
 from octavo.model.build import build_model
-from octavo.model.kind import LanguageModel
+from octavo.model.kind import LanguageModel, ModelConfig
 from octavo.runs.crew import Watch
 from octavo.runs.data import Paths, build_batches, build_dataset, held_out_rows, total_steps
 from octavo.runs.machines import Machine, find_machine, here
@@ -98,7 +98,7 @@ def plan(
     teachers = known_teachers(resolved, size)
 
     def predicted_on(machines: Sequence[Machine]) -> list[dict[str, Any]]:
-        models = [run.config.model for run in teachers]
+        models = models_of(resolved, teachers)
         steps = facts["steps"]
         return predictions(resolved, machines, vocab_size=size, steps=steps, price=price, teachers=models)
 
@@ -116,7 +116,8 @@ def plan(
     way = Fit(facts["micro_batch"], facts["recompute"])
     device = torch.device(facts["device"])
     facts |= counted(resolved, way, vocab_size=size, precision=facts["precision"], device=device)
-    seconds = None if facts["steps"] is None else facts["steps"] * facts["step_seconds"]
+    steps = facts["steps"]
+    seconds = None if steps is None else resolved.training.teachers.whole(steps) * facts["step_seconds"]
     facts |= {
         "training_seconds": seconds,
         "training_time": None if seconds is None else duration(seconds),
@@ -205,6 +206,18 @@ def known_teachers(recipe: Recipe, vocab_size: int) -> list[Run]:
     return runs
 
 
+def models_of(recipe: Recipe, teachers: Sequence[Run]) -> list[ModelConfig]:
+    """What teaches, by its config; a run's own teachers are like itself."""
+    return [recipe.model] if recipe.training.teachers.trained else [run.config.model for run in teachers]
+
+
+def teaching_models(recipe: Recipe, teachers: Sequence[Run], vocab_size: int) -> list[LanguageModel]:
+    """The networks that a step asks; of a run's own teachers, which are not there yet, one with its first weights."""
+    if recipe.training.teachers.trained:
+        return [build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)]
+    return [run.network().model for run in teachers]
+
+
 def counted(
     recipe: Recipe,
     way: Fit = WHOLE,
@@ -282,7 +295,7 @@ def timed(
         steps=range(repeats + warm),
         seed=recipe.seed,
         schedule=lambda step: 0.0,  # weights stay, so that a recipe that would diverge can be timed too
-        objective=objective_of(recipe, teachers, device),
+        objective=objective_of(recipe, teaching_models(recipe, teachers, vocab_size), device),
         options=StepOptions(
             accumulation=parts, clip=training.clip, autocast=Runtime(device, precision, threads).autocast
         ),

@@ -154,7 +154,7 @@ def predict(
     at_once = min(way.micro_batch or rows, rows)
     work = {"parts": math.ceil(share / at_once), "taught": teaching(teachers, model, vocab_size=vocab_size)}
     seconds = step_seconds(step, machine, precision, parallel, **work)
-    hours = None if steps is None else steps * seconds.step / 3600
+    hours = None if steps is None else training.teachers.whole(steps) * seconds.step / 3600
     tokens = sequences * recipe.batches.predictions(model.context)
     useful = sequences * model.context * model.training_flops(vocab_size=vocab_size)
     hourly = machine.devices * (machine.price if price is None else price)

@@ -52,7 +52,7 @@ SPARING = 10  # a checkpoint by time comes no sooner than after so many times th
 class Session:
     """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. `pace` is that of a
     run that it repeats. `finish`: seconds that a clock keeps for the end of the run, beside its evaluation; without it
-    no clock is looked at."""
+    no clock is looked at. `before`: seconds that the run took in earlier sessions that did not come to it."""
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class Session:
         hooks: Sequence[Hook[Session]] = (),
         pace: list[list[float]] | None = None,
         finish: float | None = None,
+        before: float = 0.0,
     ) -> None:
         self.recipe, self.folder, self.dataset = recipe, folder, dataset
         self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
@@ -77,10 +78,10 @@ class Session:
             source.load_trained(model)
         self.model = model.to(runtime.device)
         self.trained = recipe.parallel.build(self.model, self.world)
-        self.objective = objective_of(recipe, teachers, runtime.device)
+        self.objective = objective_of(recipe, [run.network().model for run in teachers], runtime.device)
         self.objective.told(dataset.tokenizer)
         self.optimizers = recipe.training.optimizer.build(self.model)
-        self.progress = Progress()
+        self.progress = Progress(elapsed=before)
         if source is not None:
             source.load_optimizers(self.optimizers)
             self.progress = Progress.of(source)

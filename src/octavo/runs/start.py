@@ -312,8 +312,11 @@ def with_reference(objective: Objective, reference: LanguageModel | None, device
     return objective
 
 
-def keep_start(folder: RunFolder, model: LanguageModel, start: Start) -> dict[str, Any]:
-    """Save the weights that a run begins with, whole or not at all; returns what its manifest tells of them."""
+def keep_start(folder: RunFolder, model: LanguageModel, start: Start | None) -> dict[str, Any]:
+    """Save the weights that a run begins with, whole or not at all; returns what its manifest tells of them. Nothing of
+    a run that starts from no other."""
+    if start is None:
+        return {}
     with storage_errors(folder.path), written_aside(folder.made.file(folder.start)) as aside:
         write_tensors(aside, model_tensors(model))
     return {"start_from": {**start.told, "kept_sha256": file_hash(folder.start)}}

@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
+from torch import Tensor, nn
 
 from octavo.config import Recipe
 from octavo.dataset import Dataset
+from octavo.dataset.batch import Batch
 from octavo.dataset.batches import Batches, SlidingConfig, Together
 from octavo.errors import CheckpointError, InputError
 from octavo.generation import Precision, Sampling
@@ -63,14 +65,7 @@ def open_teachers(
 
     Raises InputError if one cannot teach this model, CheckpointError if it is not the one that taught it before.
     """
-    runs = teachers_of(recipe)
-    before = [teacher["sha256"] for teacher in earlier.get("teachers", [])] if earlier and runs else []
-    for run, known in zip(runs, before, strict=bool(before)):
-        if weights_hash(run) != known:
-            raise CheckpointError(
-                f"{run.checkpoint.folder} is not what taught this run when it began.",
-                remedy="bring the old weights back, or start a new run with another --out",
-            )
+    runs = known_as_before(teachers_of(recipe), earlier)
     for run, path in zip(runs, recipe.training.teachers.runs, strict=True):
         if run.tokenizer.fingerprint() != dataset.tokenizer.fingerprint():
             raise InputError(
@@ -85,6 +80,19 @@ def open_teachers(
     return runs
 
 
+def known_as_before(runs: list[Run], earlier: Mapping[str, Any] | None) -> list[Run]:
+    """The teachers of a run. `earlier` is the manifest of one that resumes; raises CheckpointError where it names
+    others."""
+    before = [teacher["sha256"] for teacher in earlier.get("teachers", [])] if earlier and runs else []
+    for run, known in zip(runs, before, strict=bool(before)):
+        if weights_hash(run) != known:
+            raise CheckpointError(
+                f"{run.checkpoint.folder} is not what taught this run when it began.",
+                remedy="bring the old weights back, or start a new run with another --out",
+            )
+    return runs
+
+
 def read_same_text(run: Run, dataset: Dataset) -> bool:
     """Whether a run is known to have learned from this dataset's training split."""
     manifest = run.folder.made_by() if run.folder else None
@@ -94,13 +102,27 @@ def read_same_text(run: Run, dataset: Dataset) -> bool:
     return all(data.get(key) == dataset.manifest.get(key) for key in ("text", "split", "validation", "test"))
 
 
-def objective_of(recipe: Recipe, runs: Sequence[Run], device: torch.device) -> Objective:
-    """The objective of a recipe's model, including the teachers, whose models are then on the device."""
+def objective_of(recipe: Recipe, teachers: Sequence[nn.Module], device: torch.device) -> Objective:
+    """The objective of a recipe's model, including the teachers' networks, which are then on the device."""
     own = recipe.objective.build()
-    if not runs:
+    if not teachers:
         return own
-    models = [run.model.to(device) for run in runs]
-    return Distillation(own, models, weight=recipe.training.teachers.weight)
+    return ByNetworks(own, [model.to(device) for model in teachers], weight=recipe.training.teachers.weight)
+
+
+class ByNetworks(Distillation):
+    """Teachers that are networks alone: counts of the text know what comes in it. Of a model with counts, only the
+    network is taught; the rows that its gate learns from have the text alone as their teacher."""
+
+    @torch.no_grad()
+    def soft_targets(self, batch: Batch[Tensor], *, step: int) -> Tensor:
+        """See the base class."""
+        soft = super().soft_targets(batch, step=step)
+        if batch.alone is not None:
+            of_gate = batch.alone == 0
+            true = batch.targets[of_gate].clamp(min=0).unsqueeze(-1)  # of padding, which weighs nothing, any
+            soft[of_gate] = torch.zeros_like(soft[of_gate]).scatter(-1, true, 1.0)
+        return soft
 
 
 def described(runs: Sequence[Run], written: Path) -> dict[str, Any]:

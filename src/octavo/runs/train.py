@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -11,24 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from octavo.config import (
     Recipe,
     stored_recipe,
-    to_yaml,
 )
 from octavo.config.own import changed_parts
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
-from octavo.errors import ConfigError, CorpusError, DivergedError, InputError, MissingExtra
-from octavo.generation import Engine
+from octavo.errors import CorpusError, DivergedError, InputError, MissingExtra
 from octavo.ground.console import Console
-from octavo.ground.files import replace_text, storage_errors
-from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel, trained
 from octavo.runs.advice import idle_options
-from octavo.runs.clock import baselines_of, ending
+from octavo.runs.begin import add_to_manifest, begin, fresh_model, note_down
+from octavo.runs.clock import baselines_of, end_of, ending
 from octavo.runs.data import (
     Paths,
     build_batches,
@@ -42,29 +37,21 @@ from octavo.runs.evaluate import cached_baselines, whole_split
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
-from octavo.runs.manifest import run_manifest
-from octavo.runs.precision import precision_here
 from octavo.runs.replacing import in_place_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
-from octavo.runs.samples import prompts_of
+from octavo.runs.runtime import choose_runtime
 from octavo.runs.session import Session
 from octavo.runs.settings import continued, default_recipe, resolve
 from octavo.runs.start import Start, begun_with, keep_start
-from octavo.runs.teachers import described, open_teachers, with_written
-from octavo.runs.tensorboard import writer
+from octavo.runs.teachers import described, known_as_before, open_teachers, with_written
 from octavo.runs.together import decisions, gather, heard, prepared
+from octavo.runs.trained_teachers import OwnTeachers, seconds_before
 from octavo.tokenizers.columns import Columns
 from octavo.tokenizers.vocabulary import of_sides
-from octavo.training.fitting import Fit, attempted, open_ways, refuse_beyond_memory_of, try_out
-from octavo.training.recompute import recompute_blocks
+from octavo.training.fitting import refuse_beyond_memory_of
 from octavo.training.runtime import (
     Runtime,
-    accelerator,
-    choose_device,
-    choose_threads,
-    keep_memory,
-    set_threads,
 )
 from octavo.training.world import ALONE, World, launched, restarts
 
@@ -138,17 +125,6 @@ def refuse_without_folder(out: str | Path | None, *, resume: bool, overwrite: bo
         raise InputError("--resume continues a run and --overwrite replaces it: give one of them.")
 
 
-def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -> LanguageModel:
-    """The recipe's model with its first weights and its adapters. Raises where it could not write after the recipe's
-    prompts: now, not after the training."""
-    model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
-    model.take_text(dataset.train.tokens, held_out)
-    for prompt in prompts_of(recipe, dataset, model.context)[0]:
-        Engine(model, dataset.tokenizer).prompt_ids(prompt)
-    recipe.training.adapters.attach(model, added=len(dataset.tokenizer.added), seed=recipe.seed)
-    return model
-
-
 def begin_with(
     start: Start | None,
     model: LanguageModel,
@@ -164,76 +140,6 @@ def begin_with(
         return
     start.fill(model)
     model.take_text(dataset.train.tokens, held_out, learned=True)
-
-
-def choose_runtime(
-    recipe: Recipe,
-    model: LanguageModel,
-    batches: Batches,
-    console: Console,
-    decided: Mapping[str, Any] | None = None,
-    world: World = ALONE,
-) -> Runtime:
-    """Where and how to compute. What an earlier session of the same run `decided` is kept."""
-    decided = decided or {}
-    training = recipe.training
-    most, asked = torch.get_num_threads(), training.threads or decided.get("threads")
-    threads = set_threads(asked)
-    keep_memory()
-    if decided.get("threads") not in (None, threads):
-        console.say(
-            f"the run began with {decided['threads']} threads, now {threads}: results may differ in the last bits"
-        )
-    first = batches.batch(0, 0).to("cpu")
-    if wrong := recipe.unread(name for name, _ in first.items()):
-        raise ConfigError(f"{wrong[:1].upper()}{wrong[1:]}.")
-    small = first.corner(2, 64)
-    wanted = decided.get("device", "auto") if training.device == "auto" else training.device
-    if wanted == "auto":
-        wanted = accelerator() or "cpu"
-    objective = recipe.objective.build()
-    device = choose_device(world.place(wanted), model, small, console.say, objective=objective)
-    if decided and device.type != decided["device"].partition(":")[0]:
-        console.say(
-            f"the run began on {decided['device']}, now {device}: results will differ in the last bits"
-        )
-    world.connect(device)
-    if world.size == 1:
-        threads = choose_threads(asked, model, first, device, console.say, objective=objective)
-    rows = -(-training.batch // world.size)
-    training = training.model_copy(update={"batch": rows})  # of this process
-
-    def attempt(way: Fit) -> Runtime:
-        if way.recompute:
-            recompute_blocks(model)
-        probe = first.rows_at(slice(min(way.micro_batch or rows, rows)))
-        wanted = decided.get("precision", training.precision)
-        precision = precision_here(wanted, recipe, model, probe, device, console, objective=objective)
-        runtime = Runtime(device, precision, threads, way.micro_batch, way.recompute, world, most)
-        if device.type == "cuda" and len(left) > 1:
-            try_out(model, training, probe, runtime, objective=objective)
-        if training.compile is True:
-            refuse_to_compile(runtime)
-        return runtime
-
-    if not world.first:
-        precision, micro_batch, recompute = world.broadcast(None)
-        if recompute:
-            recompute_blocks(model)
-        return Runtime(device, precision, threads, micro_batch, recompute, world)
-    left = open_ways(model, recipe, training, decided=decided, device=device, report=console.say)
-    runtime = attempted(left, attempt, console.say)
-    world.broadcast([runtime.precision, runtime.micro_batch, runtime.recompute])
-    return runtime
-
-
-def refuse_to_compile(runtime: Runtime) -> None:
-    """Raise ConfigError if torch cannot compile the run."""
-    if (runtime.recompute, runtime.device.type, runtime.precision) == (True, "cpu", "bfloat16"):
-        raise ConfigError(
-            "torch cannot compile blocks that recompute in bfloat16 on a CPU.",
-            remedy="training.compile=false, or training.precision=float32",
-        )
 
 
 def train_in(
@@ -261,20 +167,21 @@ def train_in(
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = fresh_model(recipe, dataset, held_out)
     recipe.objective.build().refuse(recipe, dataset, model, processes=world.size)
-    if earlier is not None:
-        compare_with(earlier, dataset, console)
+    compare_with(earlier, dataset, console)
     teachers = open_teachers(recipe, dataset, console, earlier)
     batches = with_written(batches, teachers, recipe, dataset, folder, console, world, earlier)
     batches = with_rows_held_out(batches, held_out, recipe, dataset)
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
     begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
-    if world.first:
-        made = {**(told or {}), **described(teachers, folder.written)}
-        if not earlier and start is not None:
-            made |= keep_start(folder, model, start)
-        note_down(folder, recipe, dataset, runtime, None if earlier else made)
+    facts = {"told": told, "teachers": teachers, "start": start, "goes_on": earlier is not None}
+    note_beginning(folder, recipe, dataset, runtime, model, **facts)
     announce(recipe, dataset, batches, runtime, model, console)
+    finish = None if like else end_foreseen(dataset, recipe, console, time.monotonic() - began)
+    before = 0.0 if source else seconds_before(folder, recipe)
+    if recipe.training.teachers.trained:
+        own = OwnTeachers(folder, recipe, steps, dataset, held_out, runtime, console, like=like)
+        teachers = trained_first(own, earlier, finish=finish, before=before)
     session = Session(
         recipe=recipe,
         steps=steps,
@@ -288,14 +195,46 @@ def train_in(
         teachers=teachers,
         hooks=hooks,
         pace=None if like is None else followed(like),
-        finish=None if like else end_foreseen(dataset, recipe, console, time.monotonic() - began),
+        finish=finish,
+        before=before,
     )
-    if world.first:
-        keep_rows(folder, session.progress.step if source else -1)  # step 0 has a row, but no checkpoint
-    run_to_the_end(session)
+    run_to_the_end(session, goes_on=source is not None)
     with world.in_turn():
         report_on(session)
     return Run.open(folder.path)
+
+
+def note_beginning(
+    folder: RunFolder,
+    recipe: Recipe,
+    dataset: Dataset,
+    runtime: Runtime,
+    model: LanguageModel,
+    *,
+    told: Mapping[str, Any] | None,
+    teachers: Sequence[Run],
+    start: Start | None,
+    goes_on: bool,
+) -> None:
+    """Save the tokenizer, and of a run that does not go on all that it begins with. The first process does."""
+    if not runtime.world.first:
+        return
+    made = None
+    if not goes_on:
+        made = {**(told or {}), **described(teachers, folder.written), **keep_start(folder, model, start)}
+    note_down(folder, recipe, dataset, runtime, made)
+
+
+def trained_first(
+    own: OwnTeachers, earlier: Mapping[str, Any] | None, *, finish: float | None, before: float
+) -> list[Run]:
+    """A run's own teachers, which its manifest names from then on; `finish` and `before` as of its `Session`."""
+    if finish is not None:
+        own.end = end_of(own.recipe, own.console, before) - finish
+    teachers = known_as_before(own.trained(), earlier)
+    if own.runtime.world.first:
+        add_to_manifest(own.folder, described(teachers, own.folder.written))
+    return teachers
 
 
 def announce(
@@ -338,8 +277,12 @@ def end_foreseen(dataset: Dataset, recipe: Recipe, console: Console, prepared: f
     return ending(prepared, baselines)
 
 
-def run_to_the_end(session: Session) -> None:
+def run_to_the_end(session: Session, *, goes_on: bool) -> None:
     """Train, unless the run is finished. A run that diverges gets its page too."""
+    if session.world.first:
+        keep_rows(
+            session.folder, session.progress.step if goes_on else -1
+        )  # step 0 has a row, but no checkpoint
     if session.progress.finished:
         return
     try:
@@ -359,28 +302,11 @@ def report_on(session: Session) -> None:
             finish(session.folder, session.dataset, alone, session.console, earlier=session.earlier)
 
 
-def begin(folder: RunFolder, recipe: Recipe) -> None:
-    """Make the folder a run. Raises MissingExtra."""
-    if recipe.logging.tensorboard:
-        writer()
-    replace_text(folder.made.file(folder.config), to_yaml(recipe))
-    with storage_errors(folder.path):
-        folder.made.folder(folder.samples)
-
-
-def note_down(
-    folder: RunFolder, recipe: Recipe, dataset: Dataset, runtime: Runtime, told: Mapping[str, Any] | None
-) -> None:
-    """Save the tokenizer, and of a run that begins, the manifest with what else is `told` of it."""
-    with storage_errors(folder.path):
-        dataset.tokenizer.save(folder.tokenizer)
-    if told is not None:
-        manifest = run_manifest(recipe, dataset, runtime, told=told)
-        replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
-
-
-def compare_with(earlier: Mapping[str, Any], dataset: Dataset, console: Console) -> None:
-    """Raise CorpusError when the text is not the one that the run began with; say which of the user's parts changed."""
+def compare_with(earlier: Mapping[str, Any] | None, dataset: Dataset, console: Console) -> None:
+    """Of a run that goes on, raise CorpusError when the text is not the one that it began with; say which of the user's
+    parts changed."""
+    if earlier is None:
+        return
     for path in changed_parts(earlier.get("parts", ())):
         console.say(f"warning: {path} has changed since the run began: results may differ")
     if earlier["data"].get("text") != dataset.manifest["text"]:

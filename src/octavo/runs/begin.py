@@ -1,0 +1,60 @@
+"""What there is when a training begins: the run's folder, its manifest, and a model with its first weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from octavo.config import Recipe, to_yaml
+from octavo.dataset import Dataset
+from octavo.generation import Engine
+from octavo.ground.files import replace_text, storage_errors
+from octavo.model.build import build_model
+from octavo.model.kind import LanguageModel
+from octavo.runs.folder import RunFolder
+from octavo.runs.manifest import run_manifest
+from octavo.runs.samples import prompts_of
+from octavo.runs.tensorboard import writer
+from octavo.training.runtime import Runtime
+
+
+def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -> LanguageModel:
+    """The recipe's model with its first weights and its adapters. Raises where it could not write after the recipe's
+    prompts: now, not after the training."""
+    model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
+    model.take_text(dataset.train.tokens, held_out)
+    for prompt in prompts_of(recipe, dataset, model.context)[0]:
+        Engine(model, dataset.tokenizer).prompt_ids(prompt)
+    recipe.training.adapters.attach(model, added=len(dataset.tokenizer.added), seed=recipe.seed)
+    return model
+
+
+def begin(folder: RunFolder, recipe: Recipe) -> None:
+    """Make the folder a run. Raises MissingExtra."""
+    if recipe.logging.tensorboard:
+        writer()
+    replace_text(folder.made.file(folder.config), to_yaml(recipe))
+    with storage_errors(folder.path):
+        folder.made.folder(folder.samples)
+
+
+def note_down(
+    folder: RunFolder, recipe: Recipe, dataset: Dataset, runtime: Runtime, told: Mapping[str, Any] | None
+) -> None:
+    """Save the tokenizer, and of a run that begins, the manifest with what else is `told` of it."""
+    with storage_errors(folder.path):
+        dataset.tokenizer.save(folder.tokenizer)
+    if told is not None:
+        _write_manifest(folder, run_manifest(recipe, dataset, runtime, told=told))
+
+
+def add_to_manifest(folder: RunFolder, told: Mapping[str, Any]) -> None:
+    """What is known only after the run has begun."""
+    _write_manifest(folder, {**(folder.made_by() or {}), **told})
+
+
+def _write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
+    replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))

@@ -1,0 +1,164 @@
+"""Teachers that a run trains itself, before it begins: each an ordinary run in the run's folder, but without a page.
+
+Of a run by the clock, they take as much of its time as their steps are of all steps; one that is taught takes longer by
+its teacher's forward pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from octavo.config import Recipe
+from octavo.config.teachers import TAUGHT, TeachersConfig
+from octavo.dataset import Dataset
+from octavo.errors import CheckpointError, Interrupted
+from octavo.ground.console import Console
+from octavo.runs.begin import begin, fresh_model, note_down
+from octavo.runs.data import build_batches, total_steps, with_rows_held_out
+from octavo.runs.folder import RunFolder
+from octavo.runs.progress import Progress
+from octavo.runs.resuming import followed, keep_rows, source_of
+from octavo.runs.run import Run
+from octavo.runs.session import Session
+from octavo.training.runtime import Runtime
+
+
+def folders(folder: RunFolder, recipe: Recipe) -> list[RunFolder]:
+    """Where a run's own teachers stand."""
+    return [
+        RunFolder(folder.path / "teachers" / str(number + 1))
+        for number in range(recipe.training.teachers.trained)
+    ]
+
+
+def progress_of(folder: RunFolder) -> Progress:
+    """How far a teacher has come. Raises CheckpointError if its state is damaged."""
+    newest, _ = folder.checkpoint("last") if folder.checkpoints.is_dir() else (None, [])
+    return Progress() if newest is None else Progress.of(newest)
+
+
+def seconds_before(folder: RunFolder, recipe: Recipe) -> float:
+    """All seconds that a run's own teachers have taken, of a run that has not begun itself."""
+    return sum(progress_of(teacher).elapsed for teacher in folders(folder, recipe))
+
+
+def recipe_of(recipe: Recipe, number: int, steps: int, minutes: float | None) -> Recipe:
+    """That of a run's teacher, counted from 0: the run's own, with another seed, and nobody teaches it."""
+    training, model = recipe.training, recipe.model
+    if (dropout := training.teachers.trained_dropout) is not None:
+        model = model.model_copy(update={"dropout": type(model.dropout).model_validate(dropout)})
+    own = training.teachers.steps_of_each(steps)
+    passes = None if training.passes is None else training.passes * own / steps
+    changed = {
+        "teachers": TeachersConfig(),
+        "steps": own,
+        "epochs": None,
+        "passes": passes,
+        "minutes": minutes,
+    }
+    return recipe.model_copy(
+        update={
+            "description": f"It teaches the run above it. {recipe.description}".strip(),
+            "seed": recipe.seed + number + 1,
+            "model": model,
+            "training": training.model_copy(update=changed),
+        }
+    )
+
+
+@dataclass
+class OwnTeachers:
+    """Trains the teachers of a run.
+
+    Attributes:
+        steps: of the run itself.
+        end: when its training must be over (monotonic seconds), where it goes by the clock.
+        like: a run that it repeats.
+    """
+
+    folder: RunFolder
+    recipe: Recipe
+    steps: int
+    dataset: Dataset
+    held_out: np.ndarray | None
+    runtime: Runtime
+    console: Console
+    end: float | None = None
+    like: RunFolder | None = None
+
+    def trained(self) -> list[Run]:
+        """All of them, those trained that are not there yet. Raises Interrupted, when asked to stop."""
+        runs = []
+        for number, minutes, after in self._turns():
+            teacher = folders(self.folder, self.recipe)[number]
+            try:
+                with self.console.part(after):
+                    self._train(teacher, number, minutes)
+            except Interrupted as stopped:
+                said = f"This was teacher {number + 1} of {self.recipe.training.teachers.trained}."
+                raise Interrupted(f"{stopped.what} {said}", remedy=stopped.remedy) from None
+            finally:
+                if self.runtime.world.first:
+                    self.console.keep_log(self.folder.log)
+            runs.append(Run.open(teacher.path))
+        return runs
+
+    def _turns(self) -> Iterator[tuple[int, float | None, float]]:
+        """Of each teacher its number, the minutes that it has in all, and the seconds that come after it."""
+        all_of_them = folders(self.folder, self.recipe)
+        each = self.recipe.training.teachers.steps_of_each(self.steps)
+        for number, teacher in enumerate(all_of_them):
+            done = progress_of(teacher)
+            if self.end is None:
+                yield number, None, 0.0
+                continue
+            mine = 0 if done.finished else max(0, each - done.step)
+            rest = each * (len(all_of_them) - number - 1) + (1 + TAUGHT) * self.steps
+            left = max(0.0, self.end - time.monotonic())
+            share = left * mine / (mine + rest)
+            yield number, max(1e-3, (done.elapsed + share) / 60), left - share
+
+    def _train(self, teacher: RunFolder, number: int, minutes: float | None) -> None:
+        world, console = self.runtime.world, self.console
+        if not progress_of(teacher).finished:
+            console.say(f"teacher {number + 1} of {self.recipe.training.teachers.trained} is trained first")
+        recipe = recipe_of(self.recipe, number, self.steps, minutes)
+        if world.first:
+            teacher.made.folder(teacher.path)
+            begin(teacher, recipe)
+            console.keep_log(teacher.made.file(teacher.log))
+        batches = build_batches(recipe, self.dataset, console, self.held_out)
+        batches = with_rows_held_out(batches, self.held_out, recipe, self.dataset)
+        source = source_of(teacher, console, world)
+        if world.first:
+            told = None if teacher.manifest.is_file() else {"recipe": "teacher"}
+            note_down(teacher, recipe, self.dataset, self.runtime, told)
+        session = Session(
+            recipe=recipe,
+            steps=total_steps(recipe, batches),
+            folder=teacher,
+            dataset=self.dataset,
+            batches=batches,
+            model=fresh_model(recipe, self.dataset, self.held_out),
+            runtime=self.runtime,
+            console=console,
+            source=source,
+            pace=None if self.like is None else self._pace(number),
+            finish=None if minutes is None else 0.0,
+        )
+        if world.first:
+            keep_rows(teacher, session.progress.step if source else -1)
+        if not session.progress.finished:
+            session.run()
+
+    def _pace(self, number: int) -> list[list[float]]:
+        """That of the same teacher of the run that is repeated. Raises CheckpointError where it is gone."""
+        assert self.like is not None
+        before = folders(self.like, self.recipe)[number]
+        if not before.checkpoints.is_dir():
+            raise CheckpointError(f"{before.path} is gone, which taught the run that is to be repeated.")
+        return followed(before)
