@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from octavo.auto.facts import TextFacts
 from octavo.auto.family import EVALUATIONS, SIZES, Size, dropout_for, judged_in, parameters_of, recipe_of
 from octavo.auto.law import Law
 from octavo.auto.pilot import SIZE, STEPS
+from octavo.auto.teaching import ALONE, SURE, TAUGHT, Teaching
 from octavo.config import check
 from octavo.corpus.languages import NOTICED, name_of
 from octavo.ground.shown import duration
@@ -47,7 +48,8 @@ class Choice:
         tokenizer: as plain data.
         parameters: without the gate's.
         step_seconds: as measured here.
-        most_steps: that the time allows.
+        most_steps: that the time allows where nobody teaches.
+        teaching: who is trained before it; `teacher_dropout`: theirs.
         bits: per byte, the middle of what is expected on text that the model has not seen.
         error: the standard deviation of that.
     """
@@ -63,6 +65,18 @@ class Choice:
     most_steps: int
     bits: float
     error: float
+    teaching: Teaching = ALONE
+    teacher_dropout: float = 0.0
+
+    @property
+    def steps_of_each(self) -> int:
+        """Of its teachers; its own where there are none."""
+        return self.steps // self.teaching.longer
+
+    @property
+    def has_time_left(self) -> bool:
+        """Whether there would be time for clearly more steps."""
+        return self.steps_of_each < 0.9 * self.teaching.steps_in(self.most_steps)
 
     def recipe(self) -> dict[str, Any]:
         """As plain data, without a text."""
@@ -74,17 +88,34 @@ class Choice:
             vocabulary=self.vocabulary,
         )
         tree["training"]["passes"] = float(f"{MORE * self.passes:.3g}")
+        if self.teaching.teachers:
+            tree["training"]["teachers"] = {
+                "trained": self.teaching.teachers,
+                "trained_steps": self.steps_of_each,
+                "trained_dropout": self.teacher_dropout,
+            }
         return tree
 
 
-def choices(facts: TextFacts, step_seconds: Mapping[Size, float], seconds: float, law: Law) -> list[Choice]:
-    """The best number of steps for each size that can take enough of them in so many seconds of training; first the one
-    to take, which is the best or as good (`ALIKE`). Empty where there is no time for any."""
+def choices(
+    facts: TextFacts,
+    step_seconds: Mapping[Size, float],
+    seconds: float,
+    law: Law,
+    *,
+    taught: bool = True,
+) -> list[Choice]:
+    """The best number of steps for each size that can take enough of them in so many seconds of training, with a
+    teacher where that is better and `taught`; first the one to take, which is the best or as good (`ALIKE`). Empty
+    where there is no time for any."""
     most = {size: steps_in(seconds, facts, size, step_seconds) for size in step_seconds}
     if facts.piloted is not None:
         law = law.known(facts.piloted, *pilot_point(facts))
     found = [
-        _choice(facts, size, step_seconds[size], steps, law)
+        min(
+            _ways(facts, size, step_seconds[size], steps, law, taught=taught),
+            key=lambda choice: choice.bits,
+        )
         for size, steps in most.items()
         if steps >= LEAST_STEPS
     ]
@@ -130,31 +161,48 @@ def least_seconds(facts: TextFacts, step_seconds: Mapping[Size, float]) -> float
     )
 
 
-def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law) -> Choice:
-    """The number of steps, of at most so many, that the law says is best."""
+def _ways(
+    facts: TextFacts, size: Size, each: float, most: int, law: Law, *, taught: bool
+) -> Iterator[Choice]:
+    """A model of a size, alone and with teachers, in the time of so many of its steps."""
+    yield _choice(facts, size, each, most, law, ALONE)
+    for teaching in TAUGHT if taught else ():
+        if teaching.steps_in(most) >= LEAST_STEPS:
+            choice = _choice(facts, size, each, most, law, teaching)
+            seen = choice.passes / teaching.longer
+            if teaching.is_worth_it(seen, choice.parameters / facts.train_tokens):
+                yield choice
+
+
+def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teaching: Teaching) -> Choice:
+    """The number of steps, of at most so many where nobody teaches, that the law says is best."""
     parameters = parameters_of(size, facts.vocabulary)
 
     def point(steps: int) -> tuple[float, ...]:
         learned = steps * size.step_tokens * facts.bytes_per_token
         return parameters, learned, facts.train_bytes
 
-    counts = np.unique(np.geomspace(LEAST_STEPS, most, TRIED).astype(int))
+    counts = np.unique(np.geomspace(LEAST_STEPS, teaching.steps_in(most), TRIED).astype(int))
     shares = [law.share(*point(int(count))) for count in counts]
     steps = int(counts[np.argmin(shares)])
     passes = steps * size.step_tokens / facts.train_tokens
-    error = facts.start * law.error(*point(steps))
+    weights = parameters / facts.train_tokens
+    share = teaching.share(min(shares))
+    error = facts.start * math.hypot(law.error(*point(steps)), SURE * (min(shares) - share))
     return Choice(
         size=size,
         tokenizer=facts.tokenizer,
         vocabulary=facts.vocabulary,
-        steps=steps,
+        steps=teaching.longer * steps,
         parameters=parameters,
-        passes=passes,
-        dropout=dropout_for(passes, parameters / facts.train_tokens),
+        passes=teaching.longer * passes,
+        dropout=teaching.dropout(passes, weights),
         step_seconds=each,
         most_steps=most,
-        bits=(facts.start + facts.drift) * min(shares),
+        bits=(facts.start + facts.drift) * share,
         error=float(np.hypot(error, facts.spread)),
+        teaching=teaching,
+        teacher_dropout=dropout_for(passes, weights),
     )
 
 
@@ -175,28 +223,44 @@ def reasons(
         f"{facts.ngram:.3f} bits per byte, {facts.start:.3f} where a gate mixes them for each token; beside them the "
         "model need not learn what counting knows.",
         "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"
-        + (
-            "; more would be learned by heart."
-            if best.steps < 0.9 * best.most_steps
-            else ", as many as there is time for."
-        ),
-        "model.dropout": f"{best.dropout:g} for {best.passes:.2g} passes and "
-        f"{best.parameters / facts.train_tokens:.2g} parameters for each token: "
-        + (
-            "too few to learn the text by heart."
-            if not best.dropout
-            else "enough to learn the text by heart."
-        ),
+        + ("; more would be learned by heart." if best.has_time_left else ", as many as there is time for."),
+        "model.dropout": with_dropout(best, best.parameters / facts.train_tokens),
     }
+    if teachers := best.teaching.teachers:
+        found["training.teachers"] = (
+            f"before it {one_or(teachers, 'model')} like it learned for {best.steps_of_each:,} steps, and told it what "
+            "else could have come next: so it learns less by heart, which is worth more here than all the time for one."
+        )
     if facts.piloted is not None:
         found["pilot"] = of_pilot(facts, facts.piloted, law)
     for other in others[:1]:
         alike = " too, but by seeing the text more often" if other.bits < best.bits else ""
         found["instead"] = (
-            f"{other.parameters:,} parameters and {other.steps:,} steps should reach {other.bits:.3f} bits per "
-            f"byte{alike}."
+            f"{other.parameters:,} parameters and {other.steps:,} steps{after_teachers(other)} should reach "
+            f"{other.bits:.3f} bits per byte{alike}."
         )
     return found
+
+
+def with_dropout(best: Choice, weights: float) -> str:
+    """Why so much of it, in a sentence; `weights` for each token of the text."""
+    alone, seen = best.teacher_dropout, best.passes / best.teaching.longer
+    why = f"for {seen:.2g} passes and {weights:.2g} parameters for each token"
+    enough = "enough to learn the text by heart" if alone else "too few to learn the text by heart"
+    if best.teaching.teachers:
+        return f"{best.dropout:g} beside a teacher, which has {alone:g} {why}: {enough}."
+    return f"{best.dropout:g} {why}: {enough}."
+
+
+def after_teachers(choice: Choice) -> str:
+    """Whom its training comes after, in words."""
+    teachers = choice.teaching.teachers
+    return f" after {one_or(teachers, 'teacher')}" if teachers else ""
+
+
+def one_or(number: int, what: str) -> str:
+    """Of a sentence's beginning: so many of them."""
+    return f"one {what}" if number == 1 else f"{number} {what}s"
 
 
 def written_in(facts: TextFacts) -> str:

@@ -12,7 +12,15 @@ from typing import Any
 import torch
 
 from octavo.auto.audit import audited, own_settings
-from octavo.auto.choose import STEPS_MEASURED, Choice, choices, least_seconds, reasons, step_times
+from octavo.auto.choose import (
+    STEPS_MEASURED,
+    Choice,
+    after_teachers,
+    choices,
+    least_seconds,
+    reasons,
+    step_times,
+)
 from octavo.auto.facts import TextFacts, survey, with_pilot
 from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
@@ -47,6 +55,8 @@ AGAIN = 0.15
 finds the text's n-grams counted."""
 MOST_READING = 0.5
 """Share of the minutes that reading may take."""
+UNTAUGHT = ("training.start_from", "training.adapters", "training.teachers", "objective", "batches")
+"""Settings of a user's own with which no teacher is chosen."""
 QUIET = Console(quiet=True)
 
 
@@ -222,7 +232,8 @@ def _chosen(
 ) -> Chosen:
     """What is best in so many minutes, of which `around` seconds are no training."""
     seconds = 60 * minutes - around
-    found = choices(facts, speeds, seconds, law)
+    taught = not any(key.startswith(each) for key in own for each in UNTAUGHT)
+    found = choices(facts, speeds, seconds, law, taught=taught)
     if not found:
         least = around + 2 * least_seconds(facts, speeds)
         raise InputError(
@@ -276,8 +287,8 @@ def said(found: Chosen) -> list[str]:
     lines = [
         f"promise for {in_minutes(found.promise.minutes)}: {found.promise}; counting alone has {facts.ngram:.2f}, the "
         f"model before it learns {facts.start:.2f}",
-        f"chosen: {best.parameters:,} parameters, {best.steps:,} steps, {best.passes:.2g} passes over "
-        f"{facts.train_tokens:,} tokens; why is on the report's page",
+        f"chosen: {best.parameters:,} parameters, {best.steps:,} steps{after_teachers(best)}, {best.passes:.2g} passes "
+        f"over {facts.train_tokens:,} tokens; why is on the report's page",
     ]
     if found.own:
         lines.append(f"the promise is for the choice alone: it knows nothing of your {', '.join(found.own)}")

@@ -14,7 +14,7 @@ from octavo.ground.console import Console
 from octavo.runs.data import most_steps
 from octavo.runs.evaluate import judged_twice
 from octavo.runs.folder import RunFolder
-from octavo.runs.progress import Progress
+from octavo.runs.progress import Progress, seconds_of
 from octavo.training.pace import Pace
 
 WARM = 3
@@ -136,8 +136,7 @@ def with_more_minutes(out: Path | None, minutes: float) -> list[str]:
         raise InputError(f"{minutes:g} more minutes are none.", remedy="for example --minutes 30")
     if out is None:
         raise InputError("--resume needs the folder of the run.", remedy="add --out DIR")
-    newest, _ = RunFolder.open(out).checkpoint("last")
-    taken = 0.0 if newest is None else Progress.of(newest).elapsed
+    taken = seconds_of(RunFolder.open(out))
     return [f"training.minutes={taken / 60 + minutes:.4g}", "training.passes=null"]
 
 

@@ -2,7 +2,8 @@
 
 runs/<name>/ config.yaml · manifest.json · metrics.jsonl · log.txt · tokenizer/ · checkpoints/step-000500/
              best → · last → · samples/ · evaluation.json · report/index.html; written.safetensors by teachers,
-             start.safetensors where it starts from another run, memory.json of planted passages
+             start.safetensors where it starts from another run, memory.json of planted passages; teachers/1 · 2 · …,
+             each a run folder, where it trains its own
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class RunFolder:
         self.start = path / "start.safetensors"
         self.evaluation = path / "evaluation.json"
         self.memory = path / "memory.json"
+        self.teachers = path / "teachers"
         self.report = path / "report"
 
     @classmethod
@@ -119,6 +121,11 @@ class RunFolder:
                 complaints.append(error.what)
         newest, more = newest_whole(self.checkpoints)
         return newest, complaints + [text for text in more if text not in complaints]
+
+    def own_teachers(self) -> list[RunFolder]:
+        """Those that the run trains itself, as far as they have begun, the first one first."""
+        found = [entry for entry in self.teachers.glob("*") if entry.name.isdecimal()]
+        return [RunFolder(entry) for entry in sorted(found, key=lambda entry: int(entry.name))]
 
     def settings_as_saved(self) -> bool:
         """Whether config.yaml is as this version of Octavo wrote it, going by the newest checkpoint: then it was

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from octavo.ground.records import Count, Number, Record
+from octavo.runs.folder import RunFolder
 from octavo.training.checkpoint_folder import CheckpointFolder
 
 
@@ -57,3 +58,15 @@ class Progress:
     def state(self) -> dict[str, Any]:
         """As it is saved; JSON has no infinity."""
         return {key: None if value == math.inf else value for key, value in asdict(self).items()}
+
+
+def progress_of(folder: RunFolder) -> Progress:
+    """How far a run has come. Raises CheckpointError if its state is damaged."""
+    newest, _ = folder.checkpoint("last")
+    return Progress() if newest is None else Progress.of(newest)
+
+
+def seconds_of(folder: RunFolder) -> float:
+    """All that a run has taken; of one that has not begun itself, all that its own teachers have."""
+    begun = progress_of(folder)
+    return begun.elapsed or sum(progress_of(teacher).elapsed for teacher in folder.own_teachers())

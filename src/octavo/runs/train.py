@@ -37,6 +37,7 @@ from octavo.runs.evaluate import cached_baselines, whole_split
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
+from octavo.runs.progress import seconds_of
 from octavo.runs.replacing import in_place_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
@@ -46,7 +47,7 @@ from octavo.runs.settings import continued, default_recipe, resolve
 from octavo.runs.start import Start, begun_with, keep_start
 from octavo.runs.teachers import described, known_as_before, open_teachers, with_written
 from octavo.runs.together import decisions, gather, heard, prepared
-from octavo.runs.trained_teachers import OwnTeachers, seconds_before
+from octavo.runs.trained_teachers import OwnTeachers
 from octavo.tokenizers.columns import Columns
 from octavo.tokenizers.vocabulary import of_sides
 from octavo.training.fitting import refuse_beyond_memory_of
@@ -178,7 +179,7 @@ def train_in(
     note_beginning(folder, recipe, dataset, runtime, model, **facts)
     announce(recipe, dataset, batches, runtime, model, console)
     finish = None if like else end_foreseen(dataset, recipe, console, time.monotonic() - began)
-    before = 0.0 if source else seconds_before(folder, recipe)
+    before = 0.0 if source else seconds_of(folder)
     if recipe.training.teachers.trained:
         own = OwnTeachers(folder, recipe, steps, dataset, held_out, runtime, console, like=like)
         teachers = trained_first(own, earlier, finish=finish, before=before)

@@ -20,30 +20,16 @@ from octavo.ground.console import Console
 from octavo.runs.begin import begin, fresh_model, note_down
 from octavo.runs.data import build_batches, total_steps, with_rows_held_out
 from octavo.runs.folder import RunFolder
-from octavo.runs.progress import Progress
+from octavo.runs.progress import progress_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
 from octavo.runs.session import Session
 from octavo.training.runtime import Runtime
 
 
-def folders(folder: RunFolder, recipe: Recipe) -> list[RunFolder]:
-    """Where a run's own teachers stand."""
-    return [
-        RunFolder(folder.path / "teachers" / str(number + 1))
-        for number in range(recipe.training.teachers.trained)
-    ]
-
-
-def progress_of(folder: RunFolder) -> Progress:
-    """How far a teacher has come. Raises CheckpointError if its state is damaged."""
-    newest, _ = folder.checkpoint("last") if folder.checkpoints.is_dir() else (None, [])
-    return Progress() if newest is None else Progress.of(newest)
-
-
-def seconds_before(folder: RunFolder, recipe: Recipe) -> float:
-    """All seconds that a run's own teachers have taken, of a run that has not begun itself."""
-    return sum(progress_of(teacher).elapsed for teacher in folders(folder, recipe))
+def folder_of(run: RunFolder, number: int) -> RunFolder:
+    """Where a run's own teacher stands, counted from 0."""
+    return RunFolder(run.teachers / str(number + 1))
 
 
 def recipe_of(recipe: Recipe, number: int, steps: int, minutes: float | None) -> Recipe:
@@ -94,7 +80,7 @@ class OwnTeachers:
         """All of them, those trained that are not there yet. Raises Interrupted, when asked to stop."""
         runs = []
         for number, minutes, after in self._turns():
-            teacher = folders(self.folder, self.recipe)[number]
+            teacher = folder_of(self.folder, number)
             try:
                 with self.console.part(after):
                     self._train(teacher, number, minutes)
@@ -109,15 +95,15 @@ class OwnTeachers:
 
     def _turns(self) -> Iterator[tuple[int, float | None, float]]:
         """Of each teacher its number, the minutes that it has in all, and the seconds that come after it."""
-        all_of_them = folders(self.folder, self.recipe)
-        each = self.recipe.training.teachers.steps_of_each(self.steps)
-        for number, teacher in enumerate(all_of_them):
-            done = progress_of(teacher)
+        teachers = self.recipe.training.teachers
+        each = teachers.steps_of_each(self.steps)
+        for number in range(teachers.trained):
+            done = progress_of(folder_of(self.folder, number))
             if self.end is None:
                 yield number, None, 0.0
                 continue
             mine = 0 if done.finished else max(0, each - done.step)
-            rest = each * (len(all_of_them) - number - 1) + (1 + TAUGHT) * self.steps
+            rest = each * (teachers.trained - number - 1) + (1 + TAUGHT) * self.steps
             left = max(0.0, self.end - time.monotonic())
             share = left * mine / (mine + rest)
             yield number, max(1e-3, (done.elapsed + share) / 60), left - share
@@ -158,7 +144,7 @@ class OwnTeachers:
     def _pace(self, number: int) -> list[list[float]]:
         """That of the same teacher of the run that is repeated. Raises CheckpointError where it is gone."""
         assert self.like is not None
-        before = folders(self.like, self.recipe)[number]
+        before = folder_of(self.like, number)
         if not before.checkpoints.is_dir():
             raise CheckpointError(f"{before.path} is gone, which taught the run that is to be repeated.")
         return followed(before)

@@ -33,6 +33,8 @@ from octavo.auto.family import (
     judged_in,
     parameters_of,
 )
+from octavo.auto.law import shipped_law
+from octavo.auto.teaching import ASKING, LESS, SEEN, SURE, WORN
 from octavo.config import check
 from unit.auto.laws import made_up
 
@@ -56,6 +58,7 @@ FACTS = TextFacts(
     others={"bpe": 2.31},
 )
 SPEEDS = {size: 0.01 * 2**number for number, size in enumerate(SIZES)}
+QUICK = dict(zip(SIZES, (0.011, 0.02, 0.05, 0.14, 0.3, 0.9), strict=True))
 
 
 def test_more_time_takes_a_larger_model_and_promises_more() -> None:
@@ -120,13 +123,61 @@ def test_of_choices_that_are_alike_the_one_that_sees_its_text_least_is_taken(
 ) -> None:
     monkeypatch.setattr(choose, "ALIKE", 0.05)
     short = replace(FACTS, train_tokens=150_000, train_bytes=150_000)
-    found = choices(short, SPEEDS, 60, made_up())
+    found = choices(short, SPEEDS, 60, made_up(), taught=False)
     best = min(found, key=lambda choice: choice.bits)
     alike = [choice for choice in found if choice.bits <= 1.05 * best.bits]
     assert best.passes > OFTEN and len(alike) > 1
     assert found[0].passes == min(choice.passes for choice in alike)
     once = choices(replace(FACTS, train_tokens=10**8, train_bytes=10**8), SPEEDS, 60, made_up())
     assert once == sorted(once, key=lambda choice: choice.bits), "nothing is seen often: the best is the best"
+
+
+def test_a_short_text_and_much_time_are_worth_a_teacher() -> None:
+    short = replace(
+        FACTS, train_tokens=160_000, train_bytes=160_000, validation_tokens=9_000, test_tokens=9_000
+    )
+    law = shipped_law()
+    for seconds, teachers in ((30, 0), (600, 1), (6000, 3)):
+        best = choices(short, QUICK, seconds, law)[0]
+        alone = choices(short, QUICK, seconds, law, taught=False)[0]
+        assert best.teaching.teachers == teachers and not alone.teaching.teachers
+        assert best.bits < alone.bits if teachers else best == alone
+        own = check(best.recipe()).training.teachers
+        assert own.trained == teachers
+        # All trainings together take no longer than one alone may.
+        assert own.whole(best.steps) * (1 + ASKING if teachers else 1) <= best.most_steps + 1
+        said = reasons(best, [alone], short, seconds, law)
+        assert ("training.teachers" in said) == bool(teachers)
+        if teachers:
+            assert own.trained_steps == best.steps_of_each == best.steps // best.teaching.longer
+            assert own.trained_dropout == round(best.dropout + LESS, 3) == best.teacher_dropout
+            assert (
+                f"{best.dropout:g} beside a teacher, which has {best.teacher_dropout:g}"
+                in said["model.dropout"]
+            )
+            assert f"learned for {best.steps_of_each:,} steps" in said["training.teachers"]
+
+
+def test_a_teacher_brings_a_part_of_what_one_training_does() -> None:
+    short = replace(FACTS, train_tokens=160_000, train_bytes=160_000)
+    best = choices(short, QUICK, 600, shipped_law())[0]
+    each = best.steps_of_each * best.size.step_tokens
+    share = shipped_law().share(best.parameters, each, short.train_bytes)
+    assert best.bits == pytest.approx(short.start * (1 - (1 + best.teaching.gain) * (1 - share)))
+    assert best.teaching.share(1.0) == 1.0, "where nothing is learned, nothing is taught"
+    surer = short.start * shipped_law().error(best.parameters, each, short.train_bytes)
+    assert best.error**2 == pytest.approx(
+        surer**2 + (SURE * best.teaching.gain * (1 - share) * short.start) ** 2 + short.spread**2
+    )
+
+
+def test_nobody_teaches_what_is_seen_once_or_can_hardly_be_learned_by_heart() -> None:
+    long = replace(FACTS, train_tokens=10**8, train_bytes=10**8)
+    for one in choices(FACTS, SPEEDS, 6000, shipped_law()):
+        seen = one.passes / one.teaching.longer
+        worn = seen * one.parameters / FACTS.train_tokens
+        assert not one.teaching.teachers or (seen >= SEEN and worn >= WORN)
+    assert not any(one.teaching.teachers for one in choices(long, SPEEDS, 6000, shipped_law()))
 
 
 def test_no_time_no_choice() -> None:

@@ -17,8 +17,10 @@ from octavo.dataset.batch import Batch
 from octavo.errors import CheckpointError, ConfigError, Interrupted
 from octavo.ground.console import Console
 from octavo.ground.files import file_hash
-from octavo.runs import signals, trained_teachers
+from octavo.runs import signals
+from octavo.runs.clock import with_more_minutes
 from octavo.runs.folder import RunFolder
+from octavo.runs.progress import seconds_of
 from octavo.runs.session import Session
 from octavo.runs.teachers import ByNetworks
 from octavo.runs.trained_teachers import OwnTeachers, recipe_of
@@ -157,10 +159,12 @@ def test_the_time_of_its_teachers_is_the_runs_own(
         patch.setattr(signals.StopRequest, "__bool__", lambda self: True)
         with pytest.raises(Interrupted):
             octavo.train(own, text, tmp_path / "run", quiet=True)
-    assert trained_teachers.seconds_before(RunFolder(tmp_path / "run"), check(own)) > 0
+    before = seconds_of(RunFolder(tmp_path / "run"))
+    assert before > 0
+    (more, _) = with_more_minutes(tmp_path / "run", 2)
+    assert float(more.partition("=")[2]) == pytest.approx(before / 60 + 2, rel=1e-3)
     teacher = tmp_path / "run" / "teachers" / "1" / "last" / "state.json"
-    state = json.loads(teacher.read_text())
-    before = state["elapsed"]
+    assert json.loads(teacher.read_text())["elapsed"] == before
     run = octavo.train(None, None, tmp_path / "run", resume=True, quiet=True)
     assert json.loads((run.path / "last" / "state.json").read_text())["elapsed"] > before
 
