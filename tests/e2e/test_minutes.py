@@ -12,6 +12,7 @@ import pytest
 
 from e2e.forked import Octavo, until
 from octavo.runs.folder import RunFolder
+from octavo.runs.progress import seconds_of
 from octavo.training.checkpoint_folder import follow
 from octavo.training.pace import Pace
 from octavo.training.schedules import cosine
@@ -68,6 +69,27 @@ def test_who_stops_a_run_by_the_clock_is_told_how_to_use_the_rest_of_its_time(
     assert (
         "--resume to continue for the time that is left; with --minutes it gets as many more" in stopped.err
     )
+
+
+@pytest.mark.slow
+def test_a_run_and_its_own_teacher_share_the_time_also_where_it_is_killed(
+    octavo: Octavo, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    settings = (*SETTINGS, "training.minutes=0.5", "training.teachers.trained=1")
+    begun = octavo.start("train", "recipe.yaml", "--text", "text.txt", "--out", out, *settings)
+    teacher = RunFolder(out / "teachers" / "1")
+    until(lambda: teacher.metrics.is_file() and any(teacher.rows()))
+    begun.signal(signal.SIGKILL)
+    assert begun.wait().code == -signal.SIGKILL
+    done = octavo("train", "--out", out, "--resume")
+    assert done.code == 0, done.err
+    assert 20 < seconds_of(RunFolder(out)) < 36
+    steps = [last_step(folder) for folder in (teacher.path, out)]
+    assert min(steps) > 40, "both take more steps than were planned"
+    done = octavo("train", "--replay", out, "--out", tmp_path / "again")
+    assert done.code == 0 and "bit for bit" in done.out, done.err
+    assert [last_step(tmp_path / "again" / part) for part in ("teachers/1", "")] == steps
 
 
 @pytest.mark.slow

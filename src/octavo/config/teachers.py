@@ -45,6 +45,11 @@ class TeachersConfig(Strict):
             raise ValueError("name teachers (runs) or have some trained first (trained), not both")
         return self
 
+    @property
+    def somebody(self) -> bool:
+        """Whether a model learns from others: then its training loss is not of the text alone."""
+        return bool(self.runs or self.trained)
+
     def steps_of_each(self, steps: int) -> int:
         """Of the teachers that a run of so many steps trains itself."""
         return self.trained_steps or steps

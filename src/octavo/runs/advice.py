@@ -47,7 +47,7 @@ def idle_teachers(recipe: Recipe) -> list[str]:
     """The same of settings for teachers where nobody teaches."""
     teachers = recipe.training.teachers
     said = []
-    if not teachers.runs and not teachers.trained and teachers.weight != TeachersConfig().weight:
+    if not teachers.somebody and teachers.weight != TeachersConfig().weight:
         said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")
     for name in ("trained_steps", "trained_dropout"):
         value = getattr(teachers, name)

@@ -221,6 +221,10 @@ def test_under_fit_needs_a_training_loss_above_the_n_gram_too() -> None:
     assert "under-fit" in kinds(facts(poor, evaluation=known))
     heart = rows("train", LOGGED, 1.0 + 100 / LOGGED)
     assert "under-fit" not in kinds(facts(heart, evaluation=known))
+    taught = {"training": {"teachers": {"trained": 1}}}
+    assert "under-fit" not in kinds(facts(poor, evaluation=known, recipe=taught)), (
+        "it is no loss of the text alone"
+    )
 
 
 def test_a_curve_keeps_the_last_of_a_step_and_no_infinities() -> None:

@@ -200,6 +200,18 @@ def test_a_taught_run_is_planned_with_its_teachers(tmp_path: Path, monkeypatch: 
     assert slow["compute"] == pytest.approx(fast["compute"] * 4 / 3) and slow["update"] == fast["update"]
 
 
+def test_a_runs_own_teachers_take_their_part_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"training.steps": 100, "training.teachers": {"trained": 2, "trained_steps": 40}}
+    on = {"vocab_size": 50, "on": ["h100"]}
+    taught, alone = (
+        plan(SMALL, overrides=given, **on)["predictions"][0] for given in (own, {"training.steps": 100})
+    )
+    assert taught["seconds"]["compute"] == pytest.approx(alone["seconds"]["compute"] * 4 / 3)
+    assert taught["hours"] == pytest.approx((100 + 2 * 40 * 3 / 4) * taught["seconds"]["step"] / 3600)
+    here = plan(SMALL, overrides=own, vocab_size=50, time_step=True)
+    assert here["training_seconds"] == pytest.approx(160 * here["step_seconds"])
+
+
 EPOCHS = {**SMALL, "training": {"batch": 4, "epochs": 20}, "batches": "sliding"}
 
 
