@@ -83,9 +83,13 @@ class OwnTeachers:
             teacher = folder_of(self.folder, number)
             try:
                 with self.console.part(after):
-                    self._train(teacher, number, minutes)
+                    if not progress_of(teacher).finished:  # also where the run itself gets more steps later
+                        self._train(teacher, number, minutes)
             except Interrupted as stopped:
-                said = f"This was teacher {number + 1} of {self.recipe.training.teachers.trained}."
+                said = (
+                    f"This was teacher {number + 1} of {self.recipe.training.teachers.trained}, which can be used from "
+                    f"{teacher.path}."
+                )
                 raise Interrupted(f"{stopped.what} {said}", remedy=stopped.remedy) from None
             finally:
                 if self.runtime.world.first:
@@ -110,8 +114,7 @@ class OwnTeachers:
 
     def _train(self, teacher: RunFolder, number: int, minutes: float | None) -> None:
         world, console = self.runtime.world, self.console
-        if not progress_of(teacher).finished:
-            console.say(f"teacher {number + 1} of {self.recipe.training.teachers.trained} is trained first")
+        console.say(f"teacher {number + 1} of {self.recipe.training.teachers.trained} is trained first")
         recipe = recipe_of(self.recipe, number, self.steps, minutes)
         if world.first:
             teacher.made.folder(teacher.path)
@@ -138,8 +141,7 @@ class OwnTeachers:
         )
         if world.first:
             keep_rows(teacher, session.progress.step if source else -1)
-        if not session.progress.finished:
-            session.run()
+        session.run()
 
     def _pace(self, number: int) -> list[list[float]]:
         """That of the same teacher of the run that is repeated. Raises CheckpointError where it is gone."""

@@ -111,6 +111,18 @@ def test_a_stop_says_who_was_training_and_the_run_goes_on(
     assert "step 6/6" in (run.path / "log.txt").read_text()
 
 
+def test_teachers_stay_as_they_are_where_the_run_gets_more_steps(tmp_path: Path, text: Path) -> None:
+    own = recipe_with(COUNTS, teachers={"trained": 1})
+    run = octavo.train(own, text, tmp_path / "run", quiet=True)
+    teacher = weights(run.path / "teachers" / "1")
+    run = octavo.train(None, None, run.path, resume=True, overrides=["training.steps=9"], quiet=True)
+    assert run.folder is not None and run.folder.rows()[-1]["step"] == 9
+    minutes, passes = with_more_minutes(run.path, 0.15)
+    octavo.train(None, None, run.path, resume=True, overrides=[minutes, passes], quiet=True)
+    assert run.folder.rows()[-1]["step"] > 9
+    assert weights(run.path / "teachers" / "1") == teacher
+
+
 def test_a_teacher_that_is_not_the_one_that_taught_is_told(tmp_path: Path, text: Path) -> None:
     own = recipe_with({}, teachers={"trained": 1})
     octavo.train(own, text, tmp_path / "run", overrides=["training.steps=4"], quiet=True)
