@@ -6,7 +6,8 @@
 Of a size of `octavo train --minutes` and a number of steps each: *one* takes so many; *pupil* takes as many after a
 teacher of as many; *as long* is the control, one model that takes as many steps as go into the time of the two;
 *three* has three teachers and takes twice as many. One thread, and steps, not minutes, so that other work spoils
-nothing. Judged once, on the test split, by the checkpoint that was best on the validation split.
+nothing. Judged once, on the test split, by the checkpoint that was best on the validation split; *before its first
+step*, a model has so many on the validation split.
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
             run = train(tree, text, Path(folder) / "run", quiet=True)
             found = look(run, QUIET)
             kept = json.loads((Path(folder) / "run" / "evaluation.json").read_text(encoding="utf-8"))
-            seen = passes(run, steps)
+            seen, before = passes(run, steps), run.metrics[0]["bits_per_byte"]
         row = {"text": text.stem, "width": SIZES[number].width, "steps": steps, "way": way, "seed": seed}
         bits = {"bits": found["bits_per_byte"], "validation_bits": kept["bits_per_byte"]}
-        keep_row(row | bits | {"passes": seen}, rows, given.out)
+        keep_row(row | bits | {"before": before, "passes": seen}, rows, given.out)
 
 
 def wanted(given: argparse.Namespace) -> Iterator[tuple[Path, int, str, int]]:
@@ -102,9 +103,14 @@ def table(rows: list[Row]) -> list[Row]:
     for text, steps, way in dict.fromkeys((row["text"], row["steps"], row["way"]) for row in rows):
         mine = [row for row in rows if (row["text"], row["steps"], row["way"]) == (text, steps, way)]
         line = {"text": text, "width": mine[0]["width"], "steps": steps, "passes": mine[0]["passes"]}
-        for name, key in (("bits per byte", "bits"), ("validation", "validation_bits")):
+        line["way"] = way
+        for name, key in (
+            ("bits per byte", "bits"),
+            ("validation", "validation_bits"),
+            ("before its first step", "before"),
+        ):
             line[name] = f"{sum(row[key] for row in mine) / len(mine):.4f}"
-        found.append(line | {"way": way, "runs": len(mine)})
+        found.append(line | {"runs": len(mine)})
     order = list(WAYS)
     return sorted(found, key=lambda line: (line["text"], line["steps"], order.index(line["way"])))
 

@@ -52,4 +52,4 @@ class Teaching:
 
 
 ALONE = Teaching(0, 1, 0.0)
-TAUGHT = (Teaching(1, 1, 0.2), Teaching(3, 2, 0.25))
+TAUGHT = (Teaching(1, 1, 0.22), Teaching(3, 2, 0.28))
