@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from octavo.config import (
-    Recipe,
-    stored_recipe,
-)
+from octavo.config import Recipe, stored_recipe
 from octavo.config.own import changed_parts
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
@@ -51,9 +48,7 @@ from octavo.runs.trained_teachers import OwnTeachers
 from octavo.tokenizers.columns import Columns
 from octavo.tokenizers.vocabulary import of_sides
 from octavo.training.fitting import refuse_beyond_memory_of
-from octavo.training.runtime import (
-    Runtime,
-)
+from octavo.training.runtime import Runtime
 from octavo.training.world import ALONE, World, launched, restarts
 
 

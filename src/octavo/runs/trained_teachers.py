@@ -24,7 +24,11 @@ from octavo.runs.progress import progress_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
 from octavo.runs.session import Session
+from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import Runtime
+
+SEEDS = 2**32
+"""How many there are."""
 
 
 def folder_of(run: RunFolder, number: int) -> RunFolder:
@@ -49,7 +53,7 @@ def recipe_of(recipe: Recipe, number: int, steps: int, minutes: float | None) ->
     return recipe.model_copy(
         update={
             "description": f"It teaches the run above it. {recipe.description}".strip(),
-            "seed": recipe.seed + number + 1,
+            "seed": (recipe.seed + number + 1) % SEEDS,
             "model": model,
             "training": training.model_copy(update=changed),
         }
@@ -126,13 +130,16 @@ class OwnTeachers:
         if world.first:
             told = None if teacher.manifest.is_file() else {"recipe": "teacher"}
             note_down(teacher, recipe, self.dataset, self.runtime, told)
+        model = fresh_model(recipe, self.dataset, self.held_out)
+        if self.runtime.recompute:
+            recompute_blocks(model)
         session = Session(
             recipe=recipe,
             steps=total_steps(recipe, batches),
             folder=teacher,
             dataset=self.dataset,
             batches=batches,
-            model=fresh_model(recipe, self.dataset, self.held_out),
+            model=model,
             runtime=self.runtime,
             console=console,
             source=source,

@@ -169,6 +169,8 @@ def test_a_run_by_the_clock_shares_its_time_by_steps(tmp_path: Path) -> None:
     learns = recipe_of(recipe, 1, 6, two)
     assert learns.training.passes == 4 and learns.training.steps == 3 and learns.seed == recipe.seed + 2
     assert not learns.training.teachers.trained and learns.training.minutes == two
+    last = recipe.model_copy(update={"seed": 2**32 - 1})
+    assert check(recipe_of(last, 0, 6, None).model_dump(mode="json")).seed == 0
 
 
 def test_the_time_of_its_teachers_is_the_runs_own(
