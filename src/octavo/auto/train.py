@@ -56,7 +56,8 @@ finds the text's n-grams counted."""
 MOST_READING = 0.5
 """Share of the minutes that reading may take."""
 UNTAUGHT = ("training.start_from", "training.adapters", "training.teachers", "objective", "batches")
-"""Settings of a user's own with which no teacher is chosen."""
+"""Settings of a user's own with which no teacher is chosen. Nor is one for a GPU, where the steps of a model that is
+taught are not recorded, and take several times as long."""
 QUIET = Console(quiet=True)
 
 
@@ -141,10 +142,12 @@ def foretell(
     prepared, baselines = AGAIN * read, baselines_of(facts.train_bytes)
     end = prepared + baselines + ending(prepared, baselines if facts.test_tokens else 0.0)
     own, where = own_settings(overrides), "here" if other is None else f"on {other.name}"
+    taught = not any(key.startswith(each) for key in own for each in UNTAUGHT)
+    taught &= (accelerator() or "cpu" if other is None else other.device) == "cpu"
     found = []
     for one, each, facts_then in zip(minutes, around, known, strict=True):
         try:
-            chosen = _chosen(facts_then, speeds, one, each + end, law, own, where)
+            chosen = _chosen(facts_then, speeds, one, each + end, law, own, where, taught=taught)
             found.append(replace(chosen, counted=counted))
         except InputError as error:
             if one == max(minutes):
@@ -229,10 +232,11 @@ def _chosen(
     law: Law,
     own: list[str],
     where: str,
+    *,
+    taught: bool,
 ) -> Chosen:
     """What is best in so many minutes, of which `around` seconds are no training."""
     seconds = 60 * minutes - around
-    taught = not any(key.startswith(each) for key in own for each in UNTAUGHT)
     found = choices(facts, speeds, seconds, law, taught=taught)
     if not found:
         least = around + 2 * least_seconds(facts, speeds)

@@ -58,6 +58,24 @@ def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: py
         foretell([text], [2.0], on="8xh100")
 
 
+def test_teachers_are_for_processors_and_for_models_that_start_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, asked = tmp_path / "text.txt", []
+    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(1200)), encoding="utf-8")
+    chosen = by_minutes.choices
+
+    def choices(*given: Any, taught: bool) -> Any:
+        asked.append(taught)
+        return chosen(*given, taught=taught)
+
+    monkeypatch.setattr(by_minutes, "choices", choices)
+    monkeypatch.setattr(by_minutes.QUIET, "started", -1e6)
+    for on, own in (("laptop", ()), ("rtx4090", ()), ("laptop", ("training.teachers.trained=0", "seed=2"))):
+        foretell([text], [2.0], on=on, overrides=own)
+    assert asked == [True, False, False]
+
+
 def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
