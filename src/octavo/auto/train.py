@@ -303,6 +303,7 @@ def by_minutes(found: Sequence[Chosen]) -> list[str]:
     """A line for each number of minutes, and from when on more time brings little."""
     lines = [
         f"{in_minutes(each.promise.minutes)}: {each.promise}, {each.best.parameters:,} parameters"
+        f"{after_teachers(each.best)}"
         for each in found
     ]
     best = min((each.promise.bits for each in found), default=0.0)

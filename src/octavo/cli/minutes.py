@@ -66,7 +66,15 @@ def show_promises(
     console, rows = Console(quiet=json), []
     for machine in on or [None]:
         found = foretell(text, parsed_minutes(minutes), overrides=settings, on=machine, console=console)
-        rows += [{"on": machine, **one.promise.as_plain(), "reasons": one.reasons} for one in found]
+        rows += [
+            {
+                "on": machine,
+                **one.promise.as_plain(),
+                "teachers": one.best.teaching.teachers,
+                "reasons": one.reasons,
+            }
+            for one in found
+        ]
         for line in by_minutes(found) if not json else ():
             show(line if machine is None else f"{machine}: {line}")
     if json:
