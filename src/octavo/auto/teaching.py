@@ -52,4 +52,4 @@ class Teaching:
 
 
 ALONE = Teaching(0, 1, 0.0)
-TAUGHT = (Teaching(1, 1, 0.22), Teaching(3, 2, 0.28))
+TAUGHT = (Teaching(1, 1, 0.18), Teaching(3, 2, 0.25))
