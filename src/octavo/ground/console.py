@@ -39,7 +39,10 @@ class Console:
         self._line = Line()  # of the work in progress
         self._last_line = 0.0
         self.started = time.monotonic()
-        self._after = 0.0  # seconds that come when the work in progress is over
+        self._before, self._after = (
+            0.0,
+            0.0,
+        )  # seconds before and after the part of the work that is in progress
         self.reading_ends: float | None = None  # when reading a text is given up, by the monotonic clock
         self.first_loss_after: float | None = None  # seconds from the start to the first loss that was shown
 
@@ -94,7 +97,7 @@ class Console:
     def advance(self, done: float, note: str, *, first: bool = False) -> None:
         """How far the work is, with a note; a plain line now and then where nothing can be drawn in place."""
         if first and self.first_loss_after is None:
-            self.first_loss_after = time.monotonic() - self.started
+            self.first_loss_after = self._before + time.monotonic() - self.started
         self._line.move(done, note)
         self._plainly(self._line.plain, at_once=first)
 
@@ -105,12 +108,12 @@ class Console:
     @contextmanager
     def part(self, after: float) -> Iterator[None]:
         """Work that is a part of other work: in it time counts from now, and when it is over so many seconds come."""
-        outer = self.started, self._after
-        self.started, self._after = time.monotonic(), after
+        outer, now = (self.started, self._before, self._after), time.monotonic()
+        self.started, self._before, self._after = now, self._before + now - self.started, after
         try:
             yield
         finally:
-            self.started, self._after = outer
+            self.started, self._before, self._after = outer
 
     def read(self, done: int, total: int | None) -> None:
         """How much of a text is read, in bytes; may be called as often as one likes. Raises ReadingTooLong."""

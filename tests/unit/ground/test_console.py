@@ -84,3 +84,20 @@ def test_reading_is_told_now_and_then_and_not_for_short_texts(monkeypatch: pytes
         "reading the text: 40 MB  9 s left",
         "reading the text: 90 MB  1 s left",
     ]
+
+
+def test_a_part_of_the_work_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    console = Console(quiet=True)
+    now = 107.0
+    with console.part(30.0):
+        assert console.started == 107.0
+        now = 109.0
+        console.expect(10, ends=112.0)
+        assert console._line.ends == 142.0, "when all is over, not this part"
+        console.advance(1, "a loss", first=True)
+    assert console.first_loss_after == 9.0, "from the start of the whole"
+    assert console.started == 100.0
+    console.expect(10, ends=112.0)
+    assert console._line.ends == 112.0
