@@ -21,7 +21,7 @@ from octavo.runs.cost import cost_of_tuning
 from octavo.runs.evaluate import as_it_started, evaluation, last_step, whole_split, with_texts
 from octavo.runs.folder import RunFolder
 from octavo.runs.next_step import next_lines, next_step
-from octavo.runs.progress import Progress
+from octavo.runs.progress import Progress, progress_of
 from octavo.runs.run import Run
 from octavo.runs.samples import write_samples
 from octavo.runs.written import wishes_before
@@ -54,6 +54,8 @@ def finish(
         "first_loss": None if earlier else console.first_loss_after,
         "in_all": earlier + time.monotonic() - console.started,
     }
+    if teachers := folder.own_teachers():
+        result["seconds"]["teachers"] = sum(progress_of(teacher).seconds for teacher in teachers)
     result["next"] = next_step(folder, run.config, result["diagnostics"])
     result["verdict"] = verdict(result, run.config.objective.build().unit)
     if written is not None:
@@ -162,7 +164,10 @@ def verdict(result: dict[str, Any], unit: Unit = TEXT) -> list[str]:
     said += [diagnostic["sentence"] for diagnostic in result["diagnostics"]]
     seconds = result["seconds"]
     first = "" if seconds["first_loss"] is None else f", the first loss after {seconds['first_loss']:.1f} s"
-    said.append(f"{seconds['in_all']:.0f} s in all, {seconds['training']:.0f} s of them training{first}.")
+    own = f" and {seconds['teachers']:.0f} s that of its teachers" if "teachers" in seconds else ""
+    said.append(
+        f"{seconds['in_all']:.0f} s in all, {seconds['training']:.0f} s of them training{own}{first}."
+    )
     return said
 
 

@@ -65,6 +65,8 @@ def test_they_are_what_one_would_train_by_hand(tmp_path: Path, text: Path, more:
     known = json.loads((run.path / "manifest.json").read_text())["teachers"]
     assert [Path(one["checkpoint"]).parts[-4:-2] for one in known] == [("teachers", "1"), ("teachers", "2")]
     assert not (run.path / "teachers" / "1" / "evaluation.json").exists()
+    said = json.loads((run.path / "evaluation.json").read_text())["verdict"]
+    assert any(" s that of its teachers" in sentence for sentence in said)
     assert octavo.replay(run.path, tmp_path / "again", console=Console(quiet=True))[1] == []
 
 
