@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from common import keep_row, machine, run_missing
+from common import above, keep_row, parser_of, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.config import check
 from octavo.dataset import Dataset
@@ -144,21 +144,14 @@ def table(rows: list[Row]) -> list[Row]:
 
 def main() -> None:
     """The missing runs, the table, a JSON line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--text", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = parser_of(__doc__)
     parser.add_argument("--tokens", type=int, default=1_000_000)
-    parser.add_argument("--table", type=Path, help="write the page of what is there")
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
 
     def page(rows: list[Row]) -> str:
-        here = machine()
-        taken = f"Taken on {here['processor']}, torch {here['torch']}, width {SIZE.width}"
-        return f"# Batches that grow\n\n{__doc__ or ''}\n{taken}, {rows[0]['tokens']:,} tokens."
+        return above("Batches that grow", __doc__, f"width {SIZE.width}, {rows[0]['tokens']:,} tokens")
 
     run_missing(given, missing, table, page)
 

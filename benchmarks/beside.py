@@ -34,7 +34,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from common import keep_row, machine, run_missing
+from common import above, keep_row, parser_of, run_missing
 from octavo.auto.family import SIZES, dropout_for, parameters_of, recipe_of
 from octavo.config import Recipe, check, load_recipe
 from octavo.dataset import Dataset
@@ -253,23 +253,16 @@ def table(rows: list[Row]) -> list[Row]:
 
 def main() -> None:
     """The missing runs, the table, a JSON line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--text", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = parser_of(__doc__)
     parser.add_argument("--budgets", nargs="+", choices=BUDGETS, default=BUDGETS)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--table", type=Path, help="write the page of what is there")
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
 
     def page(rows: list[Row]) -> str:
-        here = machine()
-        taken = f"Taken on {here['processor']}, torch {here['torch']}, one thread."
-        return f"# Counting beside a network\n\n{__doc__ or ''}\n{taken}"
+        return above("Counting beside a network", __doc__, "one thread")
 
     run_missing(given, missing, table, page)
 

@@ -87,14 +87,29 @@ def keep_row(row: dict[str, Any], rows: list[dict[str, Any]], path: Path) -> Non
     print(row, file=sys.stderr, flush=True)
 
 
+def parser_of(doc: str | None, texts: str = "--text") -> argparse.ArgumentParser:
+    """The options that `run_missing` asks for: a text, or a folder of `--texts`, `--out` and `--table`."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(texts, dest="text", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--table", type=Path, help="write the page of what is there")
+    return parser
+
+
+def above(title: str, doc: str | None, what: str) -> str:
+    """What stands above the table of a page: its title, the script's description, the machine, and `what` was run."""
+    here = machine()
+    return f"# {title}\n\n{doc or ''}\nTaken on {here['processor']}, torch {here['torch']}, {what}."
+
+
 def run_missing(
     given: argparse.Namespace,
     missing: Callable[[argparse.Namespace, list[dict[str, Any]]], None],
     table: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
     page: Callable[[list[dict[str, Any]]], str],
 ) -> None:
-    """What a script with `--text`, `--out` and `--table` does: the runs that are missing, their table, its page (what
-    stands above the table, from all rows), a JSON line."""
+    """What a script with the options of `parser_of` does: the runs that are missing, their table, its page (what stands
+    above the table, from all rows), a JSON line."""
     rows = rows_in(given.out)
     if given.text:
         missing(given, rows)

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import keep_row, machine, run_missing
+from common import above, keep_row, parser_of, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.ground.console import Console
 from octavo.runs.run import Run
@@ -104,20 +104,13 @@ def by_steps(row: Row) -> tuple[int, int]:
 
 def main() -> None:
     """The missing runs, the table, a JSON line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--text", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--table", type=Path, help="write the page of what is there")
     given = parser.parse_args()
 
     def page(rows: list[Row]) -> str:
-        here = machine()
-        taken = f"Taken on {here['processor']}, torch {here['torch']}, width {SIZE.width}."
-        return f"# More minutes for a run that has ended\n\n{__doc__ or ''}\n{taken}"
+        return above("More minutes for a run that has ended", __doc__, f"width {SIZE.width}")
 
     run_missing(given, missing, table, page)
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from common import keep_row, machine, run_missing
+from common import above, keep_row, parser_of, run_missing
 from octavo.auto.family import SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.teaching import ALONE, TAUGHT, Teaching
 from octavo.config import check
@@ -68,32 +68,31 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
     for text, steps, way, seed in wanted(given):
         if (text.stem, steps, way, seed) in there:
             continue
-        number = RUNS[text.stem][0]
-        tree = recipe(text, SIZES[number], way, steps) | {"seed": seed}
+        size = SIZES[RUNS[text.stem][0]]
+        tree = recipe(text, size, way, steps) | {"seed": seed}
         with tempfile.TemporaryDirectory(prefix="octavo-teaching-") as folder:
             run = train(tree, text, Path(folder) / "run", quiet=True)
             found = look(run, QUIET)
             kept = json.loads((Path(folder) / "run" / "evaluation.json").read_text(encoding="utf-8"))
-            seen, before = passes(run, steps), run.metrics[0]["bits_per_byte"]
-        row = {"text": text.stem, "width": SIZES[number].width, "steps": steps, "way": way, "seed": seed}
+            assert run.folder is not None
+            before = run.metrics[0]["bits_per_byte"]
+            tokens = split_of(run.folder.made_by() or {}, "train")["tokens"]
+        row = {"text": text.stem, "width": size.width, "steps": steps, "way": way, "seed": seed}
         bits = {"bits": found["bits_per_byte"], "validation_bits": kept["bits_per_byte"]}
-        keep_row(row | bits | {"before": before, "passes": seen}, rows, given.out)
+        keep_row(
+            row | bits | {"before": before, "passes": round(steps * size.step_tokens / tokens, 1)},
+            rows,
+            given.out,
+        )
 
 
 def wanted(given: argparse.Namespace) -> Iterator[tuple[Path, int, str, int]]:
     """All that is to be compared."""
     for seed in given.seeds:
-        for text in sorted(given.texts.iterdir()):
+        for text in sorted(given.text.iterdir()):
             if text.stem in RUNS and (not given.only or text.stem in given.only):
                 _, lengths, ways = RUNS[text.stem]
                 yield from ((text, steps, way, seed) for steps in lengths for way in ways)
-
-
-def passes(run: Any, steps: int) -> float:
-    """Of one training over its text."""
-    tokens = split_of(run.folder.made_by(), "train")["tokens"]
-    size = next(size for size in SIZES if size.width == run.config.model.width)
-    return round(steps * size.step_tokens / tokens, 1)
 
 
 def table(rows: list[Row]) -> list[Row]:
@@ -116,21 +115,13 @@ def table(rows: list[Row]) -> list[Row]:
 
 def main() -> None:
     """The missing runs, the table, a JSON line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--texts", type=Path)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = parser_of(__doc__, "--texts")
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
-    parser.add_argument("--table", type=Path, help="write the page of what is there")
     given = parser.parse_args()
-    given.text = given.texts  # what `run_missing` asks for
 
     def page(rows: list[Row]) -> str:
-        here = machine()
-        taken = f"Taken on {here['processor']}, torch {here['torch']}, one thread."
-        return f"# Worth a teacher\n\n{__doc__ or ''}\n{taken}"
+        return above("Worth a teacher", __doc__, "one thread")
 
     run_missing(given, missing, table, page)
 
