@@ -65,8 +65,8 @@ class Choice:
     most_steps: int
     bits: float
     error: float
-    teaching: Teaching = ALONE
-    teacher_dropout: float = 0.0
+    teaching: Teaching
+    teacher_dropout: float
 
     @property
     def steps_of_each(self) -> int:
@@ -224,12 +224,13 @@ def reasons(
         "model need not learn what counting knows.",
         "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"
         + ("; more would be learned by heart." if best.has_time_left else ", as many as there is time for."),
-        "model.dropout": with_dropout(best, best.parameters / facts.train_tokens),
+        "model.dropout": of_dropout(best, best.parameters / facts.train_tokens),
     }
     if teachers := best.teaching.teachers:
         found["training.teachers"] = (
-            f"before it {one_or(teachers, 'model')} like it learned for {best.steps_of_each:,} steps, and told it what "
-            "else could have come next: so it learns less by heart, which is worth more here than all the time for one."
+            f"before it {numbered(teachers, 'model')} like it learned for {best.steps_of_each:,} steps, and told it "
+            "what else could have come next: so it learns less by heart, which is worth more here than all the time "
+            "for one."
         )
     if facts.piloted is not None:
         found["pilot"] = of_pilot(facts, facts.piloted, law)
@@ -242,7 +243,7 @@ def reasons(
     return found
 
 
-def with_dropout(best: Choice, weights: float) -> str:
+def of_dropout(best: Choice, weights: float) -> str:
     """Why so much of it, in a sentence; `weights` for each token of the text."""
     alone, seen = best.teacher_dropout, best.passes / best.teaching.longer
     why = f"for {seen:.2g} passes and {weights:.2g} parameters for each token"
@@ -255,11 +256,11 @@ def with_dropout(best: Choice, weights: float) -> str:
 def after_teachers(choice: Choice) -> str:
     """Whom its training comes after, in words."""
     teachers = choice.teaching.teachers
-    return f" after {one_or(teachers, 'teacher')}" if teachers else ""
+    return f" after {numbered(teachers, 'teacher')}" if teachers else ""
 
 
-def one_or(number: int, what: str) -> str:
-    """Of a sentence's beginning: so many of them."""
+def numbered(number: int, what: str) -> str:
+    """One model, 3 models."""
     return f"one {what}" if number == 1 else f"{number} {what}s"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from octavo.auto.family import dropout_for
-from octavo.config.teachers import TAUGHT as ASKING
+from octavo.config.teachers import ASKING
 
 SEEN, WORN = 8.0, 50.0
 """From how many passes of each training on, and from how many of these times weights for each token of the text, a

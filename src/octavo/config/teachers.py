@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from octavo.config.parts import MOST, FilePath, Strict
 
-TAUGHT = 1 / 3
+ASKING = 1 / 3
 """What asking a teacher of the model's own size takes, of a step without one: a forward pass."""
 
 
@@ -56,4 +56,4 @@ class TeachersConfig(Strict):
 
     def whole(self, steps: int) -> float:
         """How many of a run's own steps it takes together with its own teachers, to whom nobody is a teacher."""
-        return steps + self.trained * self.steps_of_each(steps) / (1 + TAUGHT)
+        return steps + self.trained * self.steps_of_each(steps) / (1 + ASKING)

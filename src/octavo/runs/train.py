@@ -19,8 +19,8 @@ from octavo.errors import CorpusError, DivergedError, InputError, MissingExtra
 from octavo.ground.console import Console
 from octavo.model.kind import LanguageModel, trained
 from octavo.runs.advice import idle_options
-from octavo.runs.begin import add_to_manifest, begin, fresh_model, note_down
-from octavo.runs.clock import baselines_of, end_of, ending
+from octavo.runs.begin import begin, fresh_model, note_down
+from octavo.runs.clock import baselines_of, ending
 from octavo.runs.data import (
     Paths,
     build_batches,
@@ -34,7 +34,6 @@ from octavo.runs.evaluate import cached_baselines, whole_split
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
-from octavo.runs.progress import seconds_of
 from octavo.runs.replacing import in_place_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
@@ -42,7 +41,7 @@ from octavo.runs.runtime import choose_runtime
 from octavo.runs.session import Session
 from octavo.runs.settings import continued, default_recipe, resolve
 from octavo.runs.start import Start, begun_with, keep_start
-from octavo.runs.teachers import described, known_as_before, open_teachers, with_written
+from octavo.runs.teachers import described, open_teachers, with_written
 from octavo.runs.together import decisions, gather, heard, prepared
 from octavo.runs.trained_teachers import OwnTeachers
 from octavo.tokenizers.columns import Columns
@@ -170,14 +169,14 @@ def train_in(
     runtime = choose_runtime(recipe, model, batches, console, decisions(earlier, world, console), world)
     source = source_of(folder, console, world)
     begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
-    facts = {"told": told, "teachers": teachers, "start": start, "goes_on": earlier is not None}
-    note_beginning(folder, recipe, dataset, runtime, model, **facts)
+    if world.first and not earlier:
+        told = {**(told or {}), **described(teachers, folder.written), **keep_start(folder, model, start)}
+    if world.first:
+        note_down(folder, recipe, dataset, runtime, None if earlier else told)
     announce(recipe, dataset, batches, runtime, model, console)
     finish = None if like else end_foreseen(dataset, recipe, console, time.monotonic() - began)
-    before = 0.0 if source else seconds_of(folder)
-    if recipe.training.teachers.trained:
-        own = OwnTeachers(folder, recipe, steps, dataset, held_out, runtime, console, like=like)
-        teachers = trained_first(own, earlier, finish=finish, before=before)
+    own = OwnTeachers(folder, recipe, steps, dataset, held_out, runtime, console, finish, like)
+    teachers = teachers or own.trained(earlier)
     session = Session(
         recipe=recipe,
         steps=steps,
@@ -192,45 +191,12 @@ def train_in(
         hooks=hooks,
         pace=None if like is None else followed(like),
         finish=finish,
-        before=before,
+        before=own.before,
     )
     run_to_the_end(session, goes_on=source is not None)
     with world.in_turn():
         report_on(session)
     return Run.open(folder.path)
-
-
-def note_beginning(
-    folder: RunFolder,
-    recipe: Recipe,
-    dataset: Dataset,
-    runtime: Runtime,
-    model: LanguageModel,
-    *,
-    told: Mapping[str, Any] | None,
-    teachers: Sequence[Run],
-    start: Start | None,
-    goes_on: bool,
-) -> None:
-    """Save the tokenizer, and of a run that does not go on all that it begins with. The first process does."""
-    if not runtime.world.first:
-        return
-    made = None
-    if not goes_on:
-        made = {**(told or {}), **described(teachers, folder.written), **keep_start(folder, model, start)}
-    note_down(folder, recipe, dataset, runtime, made)
-
-
-def trained_first(
-    own: OwnTeachers, earlier: Mapping[str, Any] | None, *, finish: float | None, before: float
-) -> list[Run]:
-    """A run's own teachers, which its manifest names from then on; `finish` and `before` as of its `Session`."""
-    if finish is not None:
-        own.end = end_of(own.recipe, own.console, before) - finish
-    teachers = known_as_before(own.trained(), earlier)
-    if own.runtime.world.first:
-        add_to_manifest(own.folder, described(teachers, own.folder.written))
-    return teachers
 
 
 def announce(

@@ -7,23 +7,26 @@ its teacher's forward pass.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from octavo.config import Recipe
-from octavo.config.teachers import TAUGHT, TeachersConfig
+from octavo.config.teachers import ASKING, TeachersConfig
 from octavo.dataset import Dataset
 from octavo.errors import CheckpointError, Interrupted
 from octavo.ground.console import Console
-from octavo.runs.begin import begin, fresh_model, note_down
+from octavo.runs.begin import add_to_manifest, begin, fresh_model, note_down
+from octavo.runs.clock import end_of
 from octavo.runs.data import build_batches, total_steps, with_rows_held_out
 from octavo.runs.folder import RunFolder
-from octavo.runs.progress import progress_of
+from octavo.runs.progress import progress_of, seconds_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
 from octavo.runs.session import Session
+from octavo.runs.teachers import described, known_as_before
 from octavo.training.recompute import recompute_blocks
 from octavo.training.runtime import Runtime
 
@@ -66,8 +69,10 @@ class OwnTeachers:
 
     Attributes:
         steps: of the run itself.
-        end: when its training must be over (monotonic seconds), where it goes by the clock.
+        finish: seconds that its end takes, where it goes by the clock, as of its `Session`.
         like: a run that it repeats.
+        before: seconds that the run has taken in earlier sessions.
+        end: when its training must be over (monotonic seconds), where it goes by the clock.
     """
 
     folder: RunFolder
@@ -77,11 +82,25 @@ class OwnTeachers:
     held_out: np.ndarray | None
     runtime: Runtime
     console: Console
-    end: float | None = None
+    finish: float | None = None
     like: RunFolder | None = None
 
-    def trained(self) -> list[Run]:
-        """All of them, those trained that are not there yet. Raises Interrupted, when asked to stop."""
+    def __post_init__(self) -> None:
+        self.before = seconds_of(self.folder)
+        self.end: float | None = None
+        if self.finish is not None:
+            self.end = end_of(self.recipe, self.console, self.before) - self.finish
+
+    def trained(self, earlier: Mapping[str, Any] | None) -> list[Run]:
+        """All of them, which the run's manifest names from then on; those are trained that are not there yet. `earlier`
+        is the manifest of a run that resumes. Raises Interrupted, when asked to stop, and CheckpointError where others
+        taught it before."""
+        found = known_as_before(self._trained(), earlier)
+        if found and self.runtime.world.first:
+            add_to_manifest(self.folder, described(found, self.folder.written))
+        return found
+
+    def _trained(self) -> list[Run]:
         runs = []
         for number, minutes, after in self._turns():
             teacher = folder_of(self.folder, number)
@@ -111,7 +130,7 @@ class OwnTeachers:
                 yield number, None, 0.0
                 continue
             mine = 0 if done.finished else max(0, each - done.step)
-            rest = each * (teachers.trained - number - 1) + (1 + TAUGHT) * self.steps
+            rest = each * (teachers.trained - number - 1) + (1 + ASKING) * self.steps
             left = max(0.0, self.end - time.monotonic())
             share = left * mine / (mine + rest)
             yield number, max(1e-3, (done.elapsed + share) / 60), left - share

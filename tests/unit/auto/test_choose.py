@@ -34,8 +34,9 @@ from octavo.auto.family import (
     parameters_of,
 )
 from octavo.auto.law import shipped_law
-from octavo.auto.teaching import ASKING, LESS, SEEN, SURE, WORN
+from octavo.auto.teaching import LESS, SEEN, SURE, WORN
 from octavo.config import check
+from octavo.config.teachers import ASKING
 from unit.auto.laws import made_up
 
 FACTS = TextFacts(

@@ -12,7 +12,7 @@ import torch
 
 import octavo
 from octavo.config import check
-from octavo.config.teachers import TAUGHT
+from octavo.config.teachers import ASKING
 from octavo.dataset.batch import Batch
 from octavo.errors import CheckpointError, ConfigError, Interrupted
 from octavo.ground.console import Console
@@ -162,9 +162,11 @@ def test_counts_teach_nobody_and_the_gate_has_the_text_as_its_teacher() -> None:
 
 def test_a_run_by_the_clock_shares_its_time_by_steps(tmp_path: Path) -> None:
     recipe = check(recipe_with({}, minutes=1.0, passes=8.0, teachers={"trained": 2, "trained_steps": 3}))
-    own = OwnTeachers(RunFolder(tmp_path), recipe, 6, *[None] * 4, end=time.monotonic() + 28)  # type: ignore[arg-type]
+    console = Console(quiet=True)
+    console.started = time.monotonic()
+    own = OwnTeachers(RunFolder(tmp_path), recipe, 6, *[None] * 3, console, finish=32.0)  # type: ignore[arg-type]
     (_, one, after), (_, two, last) = own._turns()
-    each = 28 * 3 / (3 + 3 + 6 * (1 + TAUGHT))
+    each = 28 * 3 / (3 + 3 + 6 * (1 + ASKING))
     assert [60 * one, after] == pytest.approx([each, 28 - each], abs=0.1)
     # It does nothing here, so the second one has its part of all the time, not of what the first one leaves.
     assert [60 * two, last] == pytest.approx([28 * 3 / 11, 28 * 8 / 11], abs=0.1)
