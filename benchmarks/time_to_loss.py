@@ -34,8 +34,9 @@ from common import finish, load, print_table
 from nanogpt_run import PeerResult, nanogpt_curve, run_nanogpt
 from octavo.config import check, recipe_tree
 from octavo.ground.console import Console
+from octavo.runs.baselines import cached_baselines
 from octavo.runs.data import build_dataset
-from octavo.runs.evaluate import cached_baselines, whole_split
+from octavo.runs.evaluate import whole_split
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.run import Run
 from octavo.training.runtime import Runtime

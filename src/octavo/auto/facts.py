@@ -13,15 +13,17 @@ import numpy as np
 
 from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, recipe_of
 from octavo.auto.pilot import Pilot
-from octavo.config import override_key, override_words
+from octavo.config import Recipe, override_key, override_words
 from octavo.corpus.languages import spoken
 from octavo.dataset import Dataset
 from octavo.errors import MissingExtra
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.ground.console import Console
+from octavo.ground.meanwhile import Meanwhile
 from octavo.model.first_gate import best_weights
 from octavo.model.kneser_ney import KneserNey, best_order
 from octavo.model.recent import Texts
+from octavo.runs.baselines import cached_baselines, count_ahead
 from octavo.runs.data import Paths, build_dataset
 from octavo.runs.settings import resolve
 
@@ -114,12 +116,17 @@ def survey(
     *,
     seconds: float = math.inf,
 ) -> tuple[TextFacts, Pilot]:
-    """The best of a text's `readings`, beside the others; and a model of it that has not learned yet."""
-    (best, dataset), *others = readings(text, overrides, console, seconds=seconds)
-    best = with_drift(best, dataset)
+    """The best of a text's `readings`, beside the others; and a model of it that has not learned yet. The baselines of
+    a run on this reading are counted, too, for there are cores to spare."""
+    (read, dataset), *others = readings(text, overrides, console, seconds=seconds)
+    recipe = _recipe(read.tokenizer, text, overrides)
+    count_ahead(dataset, recipe)
+    drift = Meanwhile(lambda: with_drift(read, dataset))
+    pilot = Pilot(dataset, read.tokenizer, tokens=BEGIN)
+    best = drift.result()
     if seconds >= UNHURRIED:
         best = replace(best, languages=languages_of(dataset.train.text_path))
-    pilot = Pilot(dataset, best.tokenizer, tokens=BEGIN)
+    cached_baselines(dataset, recipe, Console(quiet=True))
     found = {each.tokenizer["kind"]: each.ngram for each, _ in others}
     return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
 
@@ -140,29 +147,36 @@ def readings(
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
     The first is the one whose best n-gram has fewer bits per byte, for with it models do better, too; pairs need fewer
-    by `MARGIN`. After so many `seconds` no other is tried. Of none it is known yet what a model has before its first
-    step, nor how much harder its test split is. The datasets stay in the cache. Raises what reading a text raises: too
-    short to hold anything out, no such file, and so on.
+    by `MARGIN`. A long text is read as pairs alone, if bytes would take more than so many `seconds`. Of none it is
+    known yet what a model has before its first step, nor how much harder its test split is. The datasets stay in the
+    cache. Raises what reading a text raises: too short to hold anything out, no such file, and so on.
     """
     began = time.monotonic()
-    own = any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides))
-    ways = [BYTES] if own else [BYTES, PAIRS]
 
     def read(way: Mapping[str, Any]) -> Dataset:
-        return build_dataset(resolve(recipe_of(SIZES[0], steps=1, tokenizer=way), text, overrides), console)
+        return build_dataset(_recipe(way, text, overrides), console)
 
     first = read(BYTES)
-    if not own and first.train.bytes > LONG:
-        ways.reverse()
-    found: list[tuple[TextFacts, Dataset]] = []
-    for way in ways:
-        spent = time.monotonic() - began
-        if found and way is BYTES:
-            spent *= 2  # they are as slow again, and unlikely to be better
-        if not found or spent < seconds:
-            dataset = first if way is BYTES else read(way)
-            found.append((facts_of(dataset, way), dataset))
+    if any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
+        return [(facts_of(first, BYTES), first)]
+    if first.train.bytes <= LONG:  # both at once
+        as_bytes = Meanwhile(lambda: facts_of(first, BYTES))
+        second = read(PAIRS)
+        found = [(facts_of(second, PAIRS), second), (as_bytes.result(), first)]
+    else:  # bytes take twice as long as pairs, and are unlikely to be better
+        second = read(PAIRS)
+        count_ahead(second, _recipe(PAIRS, text, overrides))
+        found = [(facts_of(second, PAIRS), second)]
+        if 2 * (time.monotonic() - began) < seconds:
+            found.append((facts_of(first, BYTES), first))
     return sorted(found, key=lambda each: each[0].ngram * (1 + MARGIN * (each[0].tokenizer is PAIRS)))
+
+
+def _recipe(
+    way: Mapping[str, Any], text: Paths | None, overrides: Iterable[str] | Mapping[str, Any]
+) -> Recipe:
+    """One by which a text is read in a way."""
+    return resolve(recipe_of(SIZES[0], steps=1, tokenizer=way), text, overrides)
 
 
 def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:

@@ -52,7 +52,7 @@ MOST_COMPARING = 0.2
 """Share of the minutes after which no other way to read the text is tried."""
 AGAIN = 0.15
 """Of the time that reading a text in two ways and judging counting by both took: what the run prepares once more, which
-finds the text's n-grams counted."""
+finds the text's n-grams and its baselines counted."""
 MOST_READING = 0.5
 """Share of the minutes that reading may take."""
 UNTAUGHT = ("training.start_from", "training.adapters", "training.teachers", "objective", "batches")
@@ -139,8 +139,8 @@ def foretell(
         before + read + min(measuring, 2 * MEASURING * 60 * one) + each.pilot_seconds
         for one, each in zip(minutes, known, strict=True)
     ]
-    prepared, baselines = AGAIN * read, baselines_of(facts.train_bytes)
-    end = prepared + baselines + ending(prepared, baselines if facts.test_tokens else 0.0)
+    prepared = AGAIN * read
+    end = prepared + ending(prepared, baselines_of(facts.train_bytes) if facts.test_tokens else 0.0)
     own, where = own_settings(overrides), "here" if other is None else f"on {other.name}"
     taught = not any(key.startswith(each) for key in own for each in UNTAUGHT)
     taught &= (accelerator() or "cpu" if other is None else other.device) == "cpu"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
+from collections import deque
 from pathlib import Path
 
 from octavo.config import Recipe
@@ -28,6 +30,8 @@ MOST_JUDGING = 0.4
 IN_FLOAT32, APART = 2, 2
 """How many times as long as on the way a token of the test split takes, which is judged in float32, and one by which
 counting and learning are told apart."""
+RECENT = 5
+"""Evaluations whose median tells what one takes: a single one may be slow by chance."""
 LAST, AS_BEFORE = 3.0, 1.5
 """Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
 BASELINES, MOST_COUNTED = 0.9e-6, 20_000_000
@@ -53,6 +57,7 @@ class Clock:
         self._first = WARM  # step of this session at which the watch starts
         self._began = self._last = (0.0, 0, 0.0)  # when, step, seconds of training
         self._most_judging = MOST_JUDGING * max(0.0, end - time.monotonic())
+        self._judged: deque[float] = deque(maxlen=RECENT)
         self._next, self._patience = 0, 0.0  # the step of the next look, and seconds until then at most
 
     @property
@@ -64,6 +69,11 @@ class Clock:
     def judging(self) -> float:
         """Seconds that are kept for the evaluation that comes after the training."""
         return min(self.evaluation, self._most_judging) if self.finish else 0.0
+
+    def judged(self, seconds: float) -> None:
+        """By an evaluation just now, those after the training should take so many seconds."""
+        self._judged.append(seconds)
+        self.evaluation = statistics.median_low(self._judged)
 
     def ends(self, step: int) -> float:
         """When the whole run will be over (monotonic seconds), after this step: in its time, or before, where the steps

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,19 +12,16 @@ from octavo.config import Recipe
 from octavo.corpus.pixels import PixelsConfig
 from octavo.corpus.sources import FilesSource
 from octavo.dataset import Dataset, Split, prepare_text
-from octavo.errors import CheckpointError, CorpusError, InputError, StorageError, TokenizerError
-from octavo.evaluation.baselines import baselines
+from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.evaluation.counted import credit
 from octavo.evaluation.diagnosis import diagnose
 from octavo.evaluation.diagnostic import Facts
 from octavo.evaluation.places import Places
 from octavo.evaluation.records import per_record, record_baselines
-from octavo.evaluation.stored import Baselines
 from octavo.ground.console import Console
-from octavo.ground.files import replace_text
-from octavo.ground.records import read_record
 from octavo.model.gpt import GPT
 from octavo.model.kind import LanguageModel
+from octavo.runs.baselines import baselines_beside, cached_baselines
 from octavo.runs.data import absolute, build_dataset, cleaned, encoder_of, evaluated_on, rows_at_once
 from octavo.runs.folder import RunFolder
 from octavo.runs.forecasts import forecast_facts, new_split
@@ -302,46 +297,6 @@ def with_diagnostics(
 def last_step(run: Evaluable) -> int:
     """The step at which a run's training ended, as far as its folder tells."""
     return max((row["step"] for row in run.metrics), default=run.step)
-
-
-def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> dict[str, Any]:
-    """The baselines of a dataset; those of a loss in nats of text are computed once and kept next to it."""
-    path, sides = dataset.folder / "baselines.json", (dataset.train, dataset.validation)
-    if not recipe.objective.build().unit.text:
-        return baselines_beside(*sides, dataset.tokenizer, recipe, console)
-    try:
-        return read_record(path, Baselines)
-    except CheckpointError:
-        found = baselines_beside(*sides, dataset.tokenizer, recipe, console)
-    with suppress(StorageError):  # a cache is not worth failing for
-        replace_text(path, json.dumps(found))
-    return found
-
-
-def baselines_beside(
-    train: Split | None, split: Split, tokenizer: Tokenizer, recipe: Recipe, console: Console
-) -> dict[str, Any]:
-    """Baselines for one split, as plain data; without a training split only those that need none. Where the loss is
-    not one of text they are the objective's own.
-    """
-    objective = recipe.objective.build()
-    if not objective.unit.text:
-        own = objective.baselines(
-            None if train is None else train.tokens, split.tokens, vocab_size=tokenizer.vocab_size
-        )
-        return {name: {"loss": loss, "bits_per_byte": None} for name, loss in own.items()}
-    learned = train or split
-    found = baselines(
-        learned.tokens,
-        split.tokens,
-        vocab_size=tokenizer.vocab_size,
-        validation_bytes=split.bytes,
-        train_text=learned.text_path,
-        validation_text=split.text_path,
-        report=console.say,
-    )
-    untaught = ("uniform", "gzip", "xz")
-    return {name: one.as_dict() for name, one in found.items() if train is not None or name in untaught}
 
 
 def source_loss(recipe: Recipe, dataset: Dataset) -> float | None:

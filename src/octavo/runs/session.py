@@ -292,7 +292,7 @@ class Session:
         self._mark = (self._clock, self.progress.tokens)
         if self.clock is not None:
             each = (self._clock - began) / result.tokens
-            self.clock.evaluation = each * judged_at_the_end(data, self.runtime.precision)
+            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision))
         return result
 
     def evaluate(self, info: StepInfo) -> None:

@@ -17,8 +17,9 @@ from octavo.ground.console import Console
 from octavo.ground.files import replace_text
 from octavo.ground.records import read_record
 from octavo.report import ReportData, write_report
+from octavo.runs.baselines import baselines_beside
 from octavo.runs.data import build_dataset
-from octavo.runs.evaluate import Evaluable, baselines_beside, check_same_tokens, figures, whole_split
+from octavo.runs.evaluate import Evaluable, check_same_tokens, figures, whole_split
 from octavo.runs.translated import chosen_search, scored, sides
 from octavo.training.runtime import Runtime, set_threads
 

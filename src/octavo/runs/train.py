@@ -19,6 +19,7 @@ from octavo.errors import CorpusError, DivergedError, InputError, MissingExtra
 from octavo.ground.console import Console
 from octavo.model.kind import LanguageModel, trained
 from octavo.runs.advice import idle_options
+from octavo.runs.baselines import cached_baselines, seconds_counted
 from octavo.runs.begin import begin, fresh_model, note_down
 from octavo.runs.clock import baselines_of, ending
 from octavo.runs.data import (
@@ -30,7 +31,7 @@ from octavo.runs.data import (
     total_steps,
     with_rows_held_out,
 )
-from octavo.runs.evaluate import cached_baselines, whole_split
+from octavo.runs.evaluate import whole_split
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name
 from octavo.runs.hooks import Hook
@@ -235,7 +236,8 @@ def end_foreseen(dataset: Dataset, recipe: Recipe, console: Console, prepared: f
         with console.working("counting", None):
             cached_baselines(dataset, whole_split(recipe), console)
         if dataset.test is not None:
-            baselines = max(time.monotonic() - began, baselines_of(dataset.train.bytes))
+            took = max(time.monotonic() - began, seconds_counted(dataset))
+            baselines = max(took, baselines_of(dataset.train.bytes))
     return ending(prepared, baselines)
 
 

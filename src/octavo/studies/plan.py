@@ -17,8 +17,8 @@ from octavo.generation import Engine
 from octavo.ground.console import Console
 from octavo.ground.memory import available_memory
 from octavo.model.build import build_model
+from octavo.runs.baselines import cached_baselines
 from octavo.runs.data import build_batches, build_dataset, period, total_steps
-from octavo.runs.evaluate import cached_baselines
 from octavo.runs.plan import counted, step_tokens, timed
 from octavo.runs.samples import prompts_of
 from octavo.runs.start import ready_tokenizer

@@ -124,14 +124,24 @@ def test_one_slow_look_does_not_end_the_training(time: Time) -> None:
     pace, progress = Pace(500), Progress()
     clock = Clock(pace, end=1300, finish=20)
     clock.begin(progress)
-    clock.evaluation = 5000.0
+    clock.judged(5000.0)
     for step in pace.steps(0):
         time.now += 0.4
         progress.step, progress.seconds = step + 1, progress.seconds + 0.4
         if progress.step == 50:
-            clock.evaluation = 10.0
+            clock.judged(10.0)
         clock.keep(progress)
     assert time.now == pytest.approx(1270, abs=8)
+
+
+def test_the_time_for_judging_is_that_of_most_recent_looks(time: Time) -> None:
+    """The last look before the end was one of the slow ones once, and a twentieth of the time was left over."""
+    clock = Clock(Pace(500), end=1300, finish=20)
+    kept = []
+    for seconds in (10.0, 11.0, 300.0, 10.5, 20.0, 21.0, 22.0):
+        clock.judged(seconds)
+        kept.append(clock.evaluation)
+    assert kept == [10.0, 10.0, 11.0, 10.5, 11.0, 20.0, 21.0], "a machine that becomes slower is noticed"
 
 
 def test_time_that_is_over_ends_the_run_with_the_next_step(time: Time) -> None:

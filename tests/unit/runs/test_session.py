@@ -15,8 +15,8 @@ from octavo.errors import CorpusError, StorageError
 from octavo.ground.console import Console
 from octavo.runs import session
 from octavo.runs import train as runs_train
+from octavo.runs.baselines import cached_baselines
 from octavo.runs.clock import ending
-from octavo.runs.evaluate import cached_baselines
 from octavo.runs.hooks import Hook
 from octavo.runs.metrics import Metrics, evaluate_split
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
