@@ -126,7 +126,8 @@ def survey(
     best = drift.result()
     if seconds >= UNHURRIED:
         best = replace(best, languages=languages_of(dataset.train.text_path))
-    cached_baselines(dataset, recipe, Console(quiet=True))
+    if recipe.objective.build().unit.text:
+        cached_baselines(dataset, recipe, Console(quiet=True))
     found = {each.tokenizer["kind"]: each.ngram for each, _ in others}
     return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
 

@@ -49,7 +49,7 @@ MEASURING, MOST_MEASURING = 0.05, 20.0
 PILOTING = 0.05
 """Share of the minutes that a pilot may take."""
 MOST_COMPARING = 0.2
-"""Share of the minutes after which no other way to read the text is tried."""
+"""Share of the minutes in which a long text must be read in two ways, or it is read in one."""
 AGAIN = 0.15
 """Of the time that reading a text in two ways and judging counting by both took: what the run prepares once more, which
 finds the text's n-grams and its baselines counted."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from octavo.errors import CorpusError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ground.console import Console
 from octavo.model.kneser_ney import KneserNey
+from octavo.runs import baselines
 from octavo.runs.data import build_dataset
 from octavo.runs.settings import resolve
 from octavo.runs.train import train
@@ -221,6 +223,29 @@ def test_bytes_of_a_long_text_are_left_out_sooner_for_they_take_longer_and_are_s
     assert sorted(tried(2)) == ["bpe", "byte"]
     monkeypatch.setattr(facts, "LONG", 1000)
     assert tried(2) == ["bpe"] and sorted(tried(3)) == ["bpe", "byte"]
+
+
+def test_what_is_done_at_once_comes_out_as_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OneAfterAnother:
+        def __init__(self, work: Callable[[], Any]) -> None:
+            self.found = work()
+
+        def result(self) -> Any:
+            return self.found
+
+    words = np.random.default_rng(7).choice(["the", "cat", "saw", "a", "dog", "and", "no", "hen"], 30_000)
+    path = written(tmp_path, " ".join(words))
+    found = []
+    for way in (facts.Meanwhile, OneAfterAnother):
+        monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / way.__name__))
+        monkeypatch.setattr(facts, "Meanwhile", way)
+        monkeypatch.setattr(baselines, "Meanwhile", way)
+        known, pilot = facts.survey([path], (), QUIET)
+        kept = (pilot.dataset.folder / "baselines.json").read_text()
+        found.append((known, pilot.before, kept))
+    assert found[0] == found[1]
 
 
 def test_a_tokenizer_of_the_callers_own_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
