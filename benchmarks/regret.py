@@ -78,8 +78,8 @@ before the time does.
 
 The second ten, *play*, *shakespeare* and *stories* are of a slower processor (Zen 4; the others Zen 5), with promises
 that have more room for the end of code: *pydantic* and *c_code*, which missed, were before that. The numbers of that
-were fitted once more after the second ten had been tried, not on them. Ten minutes are of the slower one, too, and of a
-dial that has a model taught by another where a text is short.
+were fitted once more after the second ten had been tried, not on them. Ten minutes and the hour are of the slower one,
+too, beside others' work now and then, and of a dial that has a model taught by another where a text is short.
 """
 ALIKE = {"split": "files", "validation": 0.05, "test": 0.05}
 
