@@ -39,10 +39,8 @@ class Console:
         self._line = Line()  # of the work in progress
         self._last_line = 0.0
         self.started = time.monotonic()
-        self._before, self._after = (
-            0.0,
-            0.0,
-        )  # seconds before and after the part of the work that is in progress
+        # Seconds before and after the part of the work that is in progress.
+        self._before, self._after = 0.0, 0.0
         self.reading_ends: float | None = None  # when reading a text is given up, by the monotonic clock
         self.first_loss_after: float | None = None  # seconds from the start to the first loss that was shown
 

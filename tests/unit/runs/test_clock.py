@@ -135,7 +135,7 @@ def test_one_slow_look_does_not_end_the_training(time: Time) -> None:
 
 
 def test_the_time_for_judging_is_that_of_most_recent_looks(time: Time) -> None:
-    """The last look before the end was one of the slow ones once, and a twentieth of the time was left over."""
+    """The last look before the end was one of the slow ones once, and a tenth of the time was left over."""
     clock = Clock(Pace(500), end=1300, finish=20)
     kept = []
     for seconds in (10.0, 11.0, 300.0, 10.5, 20.0, 21.0, 22.0):
