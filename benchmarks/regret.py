@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -36,10 +35,10 @@ from typing import Any
 
 from common import finish, in_markdown, keep_row, machine, print_table, rows_in
 from octavo.auto.choose import STEPS_MEASURED, choices
-from octavo.auto.facts import TextFacts, readings, survey, with_pilot
+from octavo.auto.facts import TextFacts, readings, survey
 from octavo.auto.family import BYTES, EVALUATIONS, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import shipped_law
-from octavo.auto.pilot import SIZE, STEPS
+from octavo.auto.pilot import LEAST, MOST, SIZE
 from octavo.auto.train import PILOTING
 from octavo.config import check, load_recipe
 from octavo.ground.console import Console
@@ -170,14 +169,17 @@ def one_text(
     for each in minutes:
         seconds = 60 * each * (1 - AROUND)
         each_step = {size: taken[named(size, facts.tokenizer)] for size in SIZES}
-        piloting = STEPS * each_step[SIZE]
-        if has_pilot := piloting <= PILOTING * 60 * each:
-            facts = facts if facts.piloted else with_pilot(facts, pilot, math.inf, QUIET)
-        known = facts if has_pilot else replace(facts, piloted=None)
-        chosen = choices(known, each_step, seconds - has_pilot * piloting, shipped_law())
+        steps = min(MOST, int(PILOTING * 60 * each / each_step[SIZE]))
+        if steps >= LEAST:
+            known = replace(facts, piloted=pilot.share(steps, QUIET), pilot_steps=steps)
+            chosen = choices(known, each_step, seconds - steps * each_step[SIZE], shipped_law())
+        else:
+            chosen = choices(facts, each_step, seconds, shipped_law())
         wanted: dict[str, tuple[dict[str, Any], int, Row]] = {}
         if chosen:
-            told = {"width": chosen[0].size.width, "read_as": facts.tokenizer["kind"]}
+            told: Row = {"width": chosen[0].size.width, "read_as": facts.tokenizer["kind"]}
+            if teachers := chosen[0].teaching.teachers:
+                told["teachers"] = teachers
             wanted["the dial"] = (chosen[0].recipe(), chosen[0].steps, told)
         for name, tree in hand.items():
             tokens = step_tokens(check(prepared(tree, 1)))

@@ -13,7 +13,7 @@ import numpy as np
 from octavo.auto.facts import TextFacts
 from octavo.auto.family import EVALUATIONS, SIZES, Size, dropout_for, judged_in, parameters_of, recipe_of
 from octavo.auto.law import Law
-from octavo.auto.pilot import SIZE, STEPS
+from octavo.auto.pilot import SIZE
 from octavo.auto.teaching import ALONE, SURE, TAUGHT, Teaching
 from octavo.config import check
 from octavo.corpus.languages import NOTICED, name_of
@@ -129,7 +129,7 @@ def choices(
 
 def pilot_point(facts: TextFacts) -> tuple[float, ...]:
     """Where a pilot of the text stands in the law."""
-    learned = STEPS * SIZE.step_tokens * facts.bytes_per_token
+    learned = facts.pilot_steps * SIZE.step_tokens * facts.bytes_per_token
     return parameters_of(SIZE, facts.vocabulary), learned, facts.train_bytes
 
 
@@ -274,15 +274,15 @@ def written_in(facts: TextFacts) -> str:
 def of_pilot(facts: TextFacts, share: float, law: Law) -> str:
     """What a pilot told, in a sentence."""
     point = pilot_point(facts)
-    expected, found = law.share(*point), f"{facts.start * share:.3f} bits per byte after {STEPS} steps"
-    if law.known(share, *point).moved == 1:
-        return f"the smallest model has {found}, as the law says of texts of its kinds."
-    less = share < expected
-    return (
-        f"the smallest model has {found}, {'less' if less else 'more'} than the {facts.start * expected:.3f} that the "
-        f"law says: a text of another kind, of which {'more' if less else 'less'} can be learned. The promise is moved "
-        "by that, and less sure."
+    expected = facts.start * law.share(*point)
+    own = law.known(share, *point).own
+    said = (
+        f"the smallest model has {facts.start * share:.3f} bits per byte after {facts.pilot_steps:,} steps, "
+        f"{expected:.3f} says the law: "
     )
+    if math.isclose(own, 1, abs_tol=0.05):
+        return f"{said}as much can be learned here as of other texts."
+    return f"{said}it is reckoned that {own:.1f} times as much can be learned here as of other texts."
 
 
 def read_as(facts: TextFacts) -> str:

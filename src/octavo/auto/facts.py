@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, recipe_of
-from octavo.auto.pilot import Pilot
+from octavo.auto.pilot import SLOWER, Pilot
 from octavo.config import Recipe, override_key, override_words
 from octavo.corpus.languages import spoken
 from octavo.dataset import Dataset
@@ -78,6 +78,7 @@ class TextFacts:
         languages: of the training split, code → share, by samples; empty where they were not looked at.
         others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
         piloted: what a pilot had after its steps, as a share of what it had before; None without one.
+        pilot_steps: these.
         pilot_seconds: that it took.
     """
 
@@ -101,6 +102,7 @@ class TextFacts:
     languages: Mapping[str, float] = field(default_factory=dict)
     others: Mapping[str, float] = field(default_factory=dict)
     piloted: float | None = None
+    pilot_steps: int = 0
     pilot_seconds: float = 0.0
 
     @property
@@ -133,9 +135,10 @@ def survey(
 
 
 def with_pilot(facts: TextFacts, pilot: Pilot, most_seconds: float, console: Console) -> TextFacts:
-    """The facts with what a pilot tells, if it needs no more than so many seconds."""
-    share = pilot.share(most_seconds, console)
-    return replace(facts, piloted=share, pilot_seconds=pilot.seconds)
+    """The facts with what a pilot tells that learns for about so many seconds, if there is time for one."""
+    steps = pilot.steps_in(most_seconds)
+    share = pilot.share(steps, console, most_seconds=SLOWER * most_seconds) if steps else None
+    return replace(facts, piloted=share, pilot_steps=steps, pilot_seconds=pilot.seconds)
 
 
 def readings(

@@ -11,12 +11,11 @@ from statistics import NormalDist
 import numpy as np
 
 from octavo.auto.choose import Choice
+from octavo.auto.law import LIKELY
 from octavo.ground.cache import default_cache
 from octavo.ground.files import storage_errors
 from octavo.ground.records import Number, Record, read_rows
 
-LIKELY = 1.2816
-"""Standard deviations on both sides of the middle that hold 80 %."""
 PRIOR = [sign * NormalDist().inv_cdf(0.55 + each / 10) for each in range(5) for sign in (-1, 1)]
 """How far ten promises are off for which the law is right, in standard deviations: what it is worth beside a user's own
 when these calibrate the next."""

@@ -14,19 +14,19 @@ VALUES = {
     "fit_power": 0.5,
     "blend": 0.05,
     "passes_power": 1.0,
+    "counted": 0.05,
 }
 
 
-def made_up(*, residual: float = 0.02, text: float = 0.03) -> Law:
+def made_up(*, residual: float = 0.005, texts: float = 0.3) -> Law:
     return Law(
         values=tuple(VALUES[name] for name in NAMES),
         covariance=tuple(
             tuple(1e-6 * (row == column) for column in range(len(NAMES))) for row in range(len(NAMES))
         ),
         residual=residual,
-        text=text,
-        alike=text / 3,
-        beyond=0.3,
+        texts=texts,
+        bend=0.1,
         ranges={
             "parameters": (5e4, 5e6),
             "bytes": (1e5, 1e7),

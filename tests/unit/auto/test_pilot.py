@@ -1,4 +1,4 @@
-"""A pilot: the run that the law knows as its shortest, and no run where there is no time for it."""
+"""A pilot: a short run of the family's smallest model, and no run where there is no time for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from octavo.auto import pilot as pilots
 from octavo.auto.family import BYTES, dropout_for, parameters_of, recipe_of
-from octavo.auto.pilot import SIZE, TRIED, Pilot
+from octavo.auto.pilot import LEAST, MOST, SIZE, TRIED, Pilot
 from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
 from octavo.runs.settings import resolve
@@ -43,34 +43,49 @@ def pilot_of(text: Path) -> Pilot:
     return Pilot(build_dataset(resolve(recipe_of(SIZE, steps=1), text, ()), QUIET), BYTES)
 
 
-def test_it_ends_where_an_ordinary_run_of_these_settings_ends(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The slow twin: training by the recipe, whole."""
-    steps = 80
-    monkeypatch.setattr(pilots, "STEPS", steps)
-    pilot = pilot_of(text)
+def test_it_ends_where_an_ordinary_run_of_these_settings_ends(text: Path, tmp_path: Path) -> None:
+    """The slow twin: training by the recipe, whole; with the dropout of so many steps."""
+    pilot, steps = pilot_of(text), 80
     tokens = len(pilot.dataset.train.tokens)
     worn = parameters_of(SIZE, pilot.dataset.tokenizer.vocab_size) / tokens
-    recipe = recipe_of(SIZE, steps=steps, dropout=dropout_for(steps * SIZE.step_tokens / tokens, worn))
+    dropout = dropout_for(steps * SIZE.step_tokens / tokens, worn)
+    assert dropout != dropout_for(LEAST * SIZE.step_tokens / tokens, worn)
+    recipe = recipe_of(SIZE, steps=steps, dropout=dropout)
     recipe["training"] |= {"precision": "float32", "checkpoint_every": steps}
     recipe["evaluation"]["every"] = steps
     run = train(recipe, text, tmp_path / "run", quiet=True)
     rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     found = {row["step"]: row["bits_per_byte"] for row in rows if row["event"] == "validation"}
-    share = pilot.share(1000.0, QUIET)
+    counted = pilot.counts.train(False).tables
+    assert 0 < pilot.steps_in(1000.0) <= MOST, "what is timed changes nothing"
+    share = pilot.share(steps, QUIET)
     assert share == pytest.approx(found[steps] / found[0], rel=1e-4)
+    assert pilot.counts.train(False).tables is counted, "the same text is not counted twice"
 
 
-@pytest.mark.parametrize(("seconds", "most", "last"), [(1.0, 299.0, TRIED), (9.0, 8.0, 1)])
-def test_it_is_given_up_when_its_steps_are_slow(
-    text: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, most: float, last: int
+@pytest.mark.parametrize(("seconds", "steps"), [(299.0, 0), (300.0, 300), (700.0, 700), (5000.0, 1200)])
+def test_it_has_as_many_steps_as_there_is_time_for(
+    text: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, steps: int
 ) -> None:
-    """After a few steps that tell that all would take too long, and at once when the time is over."""
+    """The first step prepares what others use, 50 seconds here; then there is one a second."""
+    pilot, threads = pilot_of(text), torch.get_num_threads()
+    learned: list[int] = []
+
+    def learn(steps: int, *_: object) -> bool:
+        learned.append(steps)
+        return True
+
+    monkeypatch.setattr(pilot, "_learn", learn)
+    monkeypatch.setattr(pilots.time, "monotonic", lambda: (0.0, 50.0, 60.0)[len(learned)])
+    assert pilot.steps_in(seconds) == steps and learned == [1, TRIED]
+    assert pilot.seconds == 60.0 and torch.get_num_threads() == threads
+
+
+def test_it_is_given_up_when_its_time_is_over(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     console, pilot, ticks, threads = Listening(quiet=True), pilot_of(text), count(), torch.get_num_threads()
-    monkeypatch.setattr(pilots.time, "monotonic", lambda: seconds * next(ticks))
-    assert pilot.share(most, console) is None
-    assert console.last == last and pilot.seconds > 0
+    monkeypatch.setattr(pilots.time, "monotonic", lambda: 9.0 * next(ticks))
+    assert pilot.share(300, console, most_seconds=8.0) is None
+    assert console.last == 1 and pilot.seconds > 0
     assert torch.get_num_threads() == threads
 
 
@@ -80,4 +95,5 @@ def test_a_text_that_is_too_short_for_its_context_has_none(
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "short.txt"
     path.write_text("a short text, of which little is left.\n" * 3)
-    assert pilot_of(path).share(1000.0, QUIET) is None
+    pilot = pilot_of(path)
+    assert pilot.steps_in(1000.0) == 0 and pilot.share(300, QUIET) is None

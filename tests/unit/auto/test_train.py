@@ -18,7 +18,8 @@ from octavo.ground.console import Console
 
 @pytest.fixture(autouse=True)
 def short_pilots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pilots, "STEPS", 30)
+    monkeypatch.setattr(pilots, "LEAST", 30)
+    monkeypatch.setattr(pilots, "MOST", 30)
 
 
 def test_a_text_that_is_not_read_in_time_is_an_error_with_both_sizes() -> None:

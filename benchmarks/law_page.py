@@ -1,0 +1,93 @@
+"""The page of the law's fit, for `law_fit.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from common import in_markdown
+from octavo.auto.law import POINT, TAILS, Law
+
+Row = dict[str, Any]
+PAGE = """\
+# The law of `octavo train --minutes`
+
+Bits per byte of a model with counts beside it, as a share of what it has before its first step: when n-grams of all
+lengths and what the text has said so far, mixed by gates, are all that it knows. N parameters, D bytes learned from, U
+bytes of the training text:
+
+```text
+network = (floor + ((size · (N/10⁶)^−size_power)³ + (data · (D/10⁶)^−data_power)³)^(1/3)) · (U/10⁶)^counted
+          + fit · (N/U)^fit_power · (D/U)^passes_power
+law     = −blend · ln(exp(−1/blend) + exp(−network/blend))
+share   = law ^ own
+```
+
+The third power makes a model go over sharply from having read too little to being too small. The longer a text, the
+better is counting, which the share is of: that is what *counted* says. In bytes, one law holds for models that read
+bytes and for those that read byte pairs.
+
+*own* is a number of the text, of how much can be learned of it beside counting: 1 for a text of the middle. It is not
+known before, so the promise has room for what it may be, the more, the more is to be learned. A pilot tells: 300 to
+1,200 steps of the smallest size, a twentieth of the time at most, by Bayes' rule.
+
+The runs: sizes of `octavo.auto.family`, on the first 30 kB to 3 MB of texts of several kinds (*law.jsonl*); four runs
+of each of twenty novels and plays in English, Spanish and Italian, seven collections of code and one of packages'
+pages (*law_few.jsonl*); and those that the dial is compared with ([how](regret.md)), ten minutes long at most, by
+their best loss (*law_dial.jsonl*). A text is read in the way that counting predicts better, those of the dial in
+both, and judged on what follows, 100 kB or a third of it; one run each, one thread.
+"""
+LARGER = """\
+Three runs of larger models, foretold by the law (bits per byte; 1 MB of each text, one run each). They are short, of
+one to three passes, and not in the fit.
+"""
+COMMANDS = """\
+```text
+python benchmarks/law.py --texts FOLDER --out runs.jsonl --plan short [--read-as pairs] [--lengths 1000000]
+python benchmarks/law.py --texts FOLDER --out runs.jsonl --plan few --read-as best --whole
+python benchmarks/law.py --texts FOLDER --out runs.jsonl --dial benchmarks/results/regret.jsonl
+python benchmarks/law_fit.py --runs benchmarks/results/law.jsonl benchmarks/results/law_few.jsonl \\
+    benchmarks/results/law_dial.jsonl --larger benchmarks/results/law_larger.jsonl --table benchmarks/results/law.md
+```
+
+The runs stand in [law.jsonl](law.jsonl), [law_few.jsonl](law_few.jsonl) and [law_dial.jsonl](law_dial.jsonl), so that
+more can be added.
+"""
+
+
+def held(table: list[Row], name: str, ruled: Sequence[str]) -> str:
+    """How many of the runs of all texts but those of a rule are in the interval."""
+    found = [line[name].split(" of ") for line in table if line[name] and line["text"] not in ruled]
+    return f"{sum(int(inside) for inside, _ in found)} of {sum(int(each) for _, each in found)}"
+
+
+def page(
+    table: list[Row],
+    larger: list[Row],
+    law: Law,
+    told: Row,
+    *,
+    others: Sequence[str],
+    ruled: Sequence[str],
+) -> str:
+    """The page of results."""
+    ends = {name: [f"{end:,.0f}" for end in law.ranges[name]] for name in POINT}
+    values = ", ".join(f"{name} {value:.3g}" for name, value in told["values"].items())
+    worst = "; ".join(
+        f"{each['text']}, {each['length'] / 1000:,.0f} kB, width {each['width']}, {each['steps']:,} steps: "
+        f"{each['off']:+.3f}"
+        for each in told["worst"][:3]
+    )
+    return (
+        f"{PAGE}\n## Texts, each left out of the fit\n\n"
+        f"{told['runs']} runs of {told['beginnings']} texts; {', '.join(others)} are not fitted. A run is off by "
+        f"{law.residual:.3f} (standard deviation) where its text's own number is known. Logarithms of the own numbers "
+        f"lie apart as Student's t with {TAILS:g} degrees of freedom and a scale of {law.texts:.2f}; by a pilot and "
+        f"by longer runs they differ by {law.bend:.2f} more than runs scatter. In the 80 % interval are "
+        f"{held(table, 'held', ruled)} runs without a pilot, {held(table, 'held after it', ruled)} with one.\n\n"
+        f"{in_markdown(table)}\n"
+        f"Values: {values}. Furthest off with their text's own number: {worst}.\n\n"
+        f"The runs have {' to '.join(ends['parameters'])} parameters, read {' to '.join(ends['bytes'])} bytes of texts "
+        f"of {' to '.join(ends['train_bytes'])}. The promise is wider outside.\n\n"
+        f"## Larger models\n\n{LARGER}\n{in_markdown(larger)}\n{COMMANDS}"
+    )
