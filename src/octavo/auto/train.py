@@ -24,6 +24,7 @@ from octavo.auto.choose import (
 from octavo.auto.facts import TextFacts, survey, with_pilot
 from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
+from octavo.auto.pilot import LEAST as LEAST_PILOT
 from octavo.auto.promise import Promise, earlier_promises, promise
 from octavo.config import check
 from octavo.errors import InputError
@@ -133,8 +134,7 @@ def foretell(
             limit = MEASURING * 60 * max(minutes)
             speeds = measured_times(vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
     measuring = time.monotonic() - began
-    short = replace(facts, piloted=None, pilot_seconds=0.0)  # what is known in a time that has no pilot
-    known = [facts if facts.pilot_seconds <= 2 * PILOTING * 60 * one else short for one in minutes]
+    known = [facts if one == max(minutes) else piloted_in(facts, PILOTING * 60 * one) for one in minutes]
     around = [
         before + read + min(measuring, 2 * MEASURING * 60 * one) + each.pilot_seconds
         for one, each in zip(minutes, known, strict=True)
@@ -154,6 +154,13 @@ def foretell(
                 raise
             console.say(error.what)
     return found
+
+
+def piloted_in(facts: TextFacts, seconds: float) -> TextFacts:
+    """What is known in a time of which a pilot may take so many seconds, where one of a longer time has learned."""
+    if LEAST_PILOT * facts.pilot_seconds > facts.pilot_steps * seconds:
+        return replace(facts, piloted=None, pilot_steps=0, pilot_seconds=0.0)
+    return replace(facts, pilot_seconds=min(facts.pilot_seconds, seconds))
 
 
 def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:

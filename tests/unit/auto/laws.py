@@ -1,7 +1,9 @@
-"""A law that is made up, for tests that need one whose numbers are known."""
+"""A law and a text that are made up, for tests that need some whose numbers are known."""
 
 from __future__ import annotations
 
+from octavo.auto.facts import TextFacts
+from octavo.auto.family import BYTES
 from octavo.auto.law import NAMES, Law
 
 VALUES = {
@@ -16,6 +18,26 @@ VALUES = {
     "passes_power": 1.0,
     "counted": 0.05,
 }
+
+FACTS = TextFacts(
+    tokenizer=BYTES,
+    documents=1,
+    duplicates=0,
+    alphabet=65,
+    train_tokens=1_000_000,
+    validation_tokens=50_000,
+    test_tokens=50_000,
+    train_bytes=1_000_000,
+    validation_bytes=50_000,
+    vocabulary=65,
+    ngram=2.3,
+    begin=2.3,
+    start=2.2,
+    order=7,
+    drift=0.0,
+    spread=0.01,
+    others={"bpe": 2.31},
+)
 
 
 def made_up(*, residual: float = 0.005, texts: float = 0.3) -> Law:

@@ -20,9 +20,7 @@ from octavo.auto.choose import (
     step_times,
     steps_in,
 )
-from octavo.auto.facts import TextFacts
 from octavo.auto.family import (
-    BYTES,
     EVALUATIONS,
     FEWEST_JUDGED,
     MOST_JUDGED,
@@ -37,27 +35,8 @@ from octavo.auto.law import shipped_law
 from octavo.auto.teaching import LESS, SEEN, SURE, WORN
 from octavo.config import check
 from octavo.config.teachers import ASKING
-from unit.auto.laws import made_up
+from unit.auto.laws import FACTS, made_up
 
-FACTS = TextFacts(
-    tokenizer=BYTES,
-    documents=1,
-    duplicates=0,
-    alphabet=65,
-    train_tokens=1_000_000,
-    validation_tokens=50_000,
-    test_tokens=50_000,
-    train_bytes=1_000_000,
-    validation_bytes=50_000,
-    vocabulary=65,
-    ngram=2.3,
-    begin=2.3,
-    start=2.2,
-    order=7,
-    drift=0.0,
-    spread=0.01,
-    others={"bpe": 2.31},
-)
 SPEEDS = {size: 0.01 * 2**number for number, size in enumerate(SIZES)}
 QUICK = dict(zip(SIZES, (0.011, 0.02, 0.05, 0.14, 0.3, 0.9), strict=True))
 
