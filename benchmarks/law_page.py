@@ -31,8 +31,8 @@ bytes and for those that read byte pairs.
 known before, so the promise has room for what it may be, the more, the more is to be learned. A pilot tells: 300 to
 1,200 steps of the smallest size, a twentieth of the time at most, by Bayes' rule.
 
-The runs: sizes of `octavo.auto.family`, on the first 30 kB to 3 MB of texts of several kinds (*law.jsonl*); four runs
-of each of twenty novels and plays in English, Spanish and Italian, seven collections of code and one of packages'
+The runs: sizes of `octavo.auto.family`, on the first 30 kB to 3 MB of texts of several kinds (*law.jsonl*); three or
+four runs of each of twelve books in English, Spanish and Italian, five collections of code and one of packages'
 pages (*law_few.jsonl*); and those that the dial is compared with ([how](regret.md)), ten minutes long at most, by
 their best loss (*law_dial.jsonl*). A text is read in the way that counting predicts better, those of the dial in
 both, and judged on what follows, 100 kB or a third of it; one run each, one thread.

@@ -51,6 +51,8 @@ AROUND = 0.1
 short time it is more, and more for the dial, which looks at the text first."""
 LOOKING = 1 / 3
 """What judging a token takes, of what learning from it does."""
+ALMOST = 0.02
+"""By what share vocabularies differ at most that take as long for a step."""
 FEWEST = 5
 """Settings made by hand that a line of the table needs: beside one or two weak ones a choice looks good."""
 QUIET = Console(quiet=True)
@@ -121,7 +123,9 @@ def prepared(tree: dict[str, Any], steps: int, device: str = "cpu") -> dict[str,
 def seconds_of(name: str, tree: dict[str, Any], vocabulary: int, rows: list[Row], out: Path) -> float:
     """Of a step, from the file or measured now."""
     for row in rows:
-        if (row["kind"], row["setting"], row["vocabulary"]) == ("speed", name, vocabulary):
+        if (row["kind"], row.get("setting")) == ("speed", name) and abs(
+            row["vocabulary"] / vocabulary - 1
+        ) < ALMOST:
             return row["step_seconds"]
     found = timed(check(prepared(tree, 1)), vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED)
     row = {"kind": "speed", "setting": name, "vocabulary": vocabulary, "step_seconds": found["step_seconds"]}
