@@ -64,7 +64,8 @@ The law was fitted on runs over these very texts, among them those of the family
 dropout, in places perhaps on their test splits; only *mixed* is new to both. The dial's lines are of today's law, or of
 an earlier one that chose the same size; those of *notes*, *mixed* and *spanish* were not tried again, and today's law
 takes width 128 for two minutes of *spanish*. The dial's ten minutes of *shakespeare*, *stories* and *sources* are of
-widths 192, 192 and 128; the law before took 128, 128 and 96, and came to 1.881, 1.044 and 1.347. The steps of *sources* are those of a slower processor. One run
+widths 192, 192 and 128; the law before took 128, 128 and 96, and came to 1.881, 1.044 and 1.347.
+The steps of *sources* are those of a slower processor. One run
 each: differences of 0.01 are noise. Six of the twelve settings made by hand are sizes of the dial's own family, with
 its way to mix counts in and its dropout: the regret says what the choice among them is worth. *of* says how many of
 the twelve were trained: a setting that takes too long for twenty steps is left out, and of most texts those that were
