@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, recipe_of
-from octavo.auto.pilot import SLOWER, Pilot
+from octavo.auto.pilot import LEAST, SLOWER, Pilot
 from octavo.config import Recipe, override_key, override_words
 from octavo.corpus.languages import spoken
 from octavo.dataset import Dataset
@@ -139,6 +139,13 @@ def with_pilot(facts: TextFacts, pilot: Pilot, most_seconds: float, console: Con
     steps = pilot.steps_in(most_seconds)
     share = pilot.share(steps, console, most_seconds=SLOWER * most_seconds) if steps else None
     return replace(facts, piloted=share, pilot_steps=steps, pilot_seconds=pilot.seconds)
+
+
+def piloted_in(facts: TextFacts, seconds: float) -> TextFacts:
+    """What is known in a time of which a pilot may take so many seconds, where one of a longer time has learned."""
+    if LEAST * facts.pilot_seconds > facts.pilot_steps * seconds:
+        return replace(facts, piloted=None, pilot_steps=0, pilot_seconds=0.0)
+    return replace(facts, pilot_seconds=min(facts.pilot_seconds, seconds))
 
 
 def readings(

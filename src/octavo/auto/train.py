@@ -21,10 +21,9 @@ from octavo.auto.choose import (
     reasons,
     step_times,
 )
-from octavo.auto.facts import TextFacts, survey, with_pilot
+from octavo.auto.facts import TextFacts, piloted_in, survey, with_pilot
 from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
-from octavo.auto.pilot import LEAST as LEAST_PILOT
 from octavo.auto.promise import Promise, earlier_promises, promise
 from octavo.config import check
 from octavo.errors import InputError
@@ -154,13 +153,6 @@ def foretell(
                 raise
             console.say(error.what)
     return found
-
-
-def piloted_in(facts: TextFacts, seconds: float) -> TextFacts:
-    """What is known in a time of which a pilot may take so many seconds, where one of a longer time has learned."""
-    if LEAST_PILOT * facts.pilot_seconds > facts.pilot_steps * seconds:
-        return replace(facts, piloted=None, pilot_steps=0, pilot_seconds=0.0)
-    return replace(facts, pilot_seconds=min(facts.pilot_seconds, seconds))
 
 
 def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:

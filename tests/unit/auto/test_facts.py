@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from octavo.auto import facts
-from octavo.auto.facts import TextFacts, counting, end_spread, unlike, with_pilot
+from octavo.auto.facts import TextFacts, counting, end_spread, piloted_in, unlike, with_pilot
 from octavo.auto.family import BYTES, SIZES, recipe_of
 from octavo.auto.pilot import Pilot
 from octavo.errors import CorpusError
@@ -24,6 +24,7 @@ from octavo.runs import baselines
 from octavo.runs.data import build_dataset
 from octavo.runs.settings import resolve
 from octavo.runs.train import train
+from unit.auto.laws import FACTS
 
 QUIET = Console(quiet=True)
 
@@ -87,6 +88,19 @@ def test_a_pilot_is_trained_where_there_is_time(tmp_path: Path, monkeypatch: pyt
         "sums are a rule, which counting does not know"
     )
     assert known.pilot_seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "piloted", "charged"), [(60.0, 0.9, 24.0), (8.0, 0.9, 8.0), (5.0, None, 0.0)]
+)
+def test_a_pilot_of_a_longer_time_tells_of_those_that_have_time_for_one(
+    seconds: float, piloted: float | None, charged: float
+) -> None:
+    """1,200 steps in 24 seconds: the 300 that a pilot has at least take 6."""
+    facts = replace(FACTS, piloted=0.9, pilot_steps=1200, pilot_seconds=24.0)
+    known = piloted_in(facts, seconds)
+    assert (known.piloted, known.pilot_seconds) == (piloted, charged)
+    assert known.pilot_steps == (1200 if piloted else 0)
 
 
 def test_places_are_unlike_where_a_text_changes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,11 +10,10 @@ import pytest
 import octavo
 from octavo.auto import pilot as pilots
 from octavo.auto import train as by_minutes
-from octavo.auto.train import foretell, measured_times, piloted_in, reading_within
+from octavo.auto.train import foretell, measured_times, reading_within
 from octavo.config import Recipe
 from octavo.errors import InputError
 from octavo.ground.console import Console
-from unit.auto.laws import FACTS
 
 
 @pytest.fixture(autouse=True)
@@ -90,19 +88,6 @@ def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
     assert "0.5 minutes is too short for this text" in capsys.readouterr().err
     with pytest.raises(InputError, match="too short"):
         foretell([text], [0.5, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("seconds", "piloted", "charged"), [(60.0, 0.9, 24.0), (8.0, 0.9, 8.0), (5.0, None, 0.0)]
-)
-def test_a_pilot_of_a_longer_time_tells_of_those_that_have_time_for_one(
-    seconds: float, piloted: float | None, charged: float
-) -> None:
-    """1,200 steps in 24 seconds: the 300 that a pilot has at least take 6."""
-    facts = replace(FACTS, piloted=0.9, pilot_steps=1200, pilot_seconds=24.0)
-    known = piloted_in(facts, seconds)
-    assert (known.piloted, known.pilot_seconds) == (piloted, charged)
-    assert known.pilot_steps == (1200 if piloted else 0)
 
 
 @pytest.mark.parametrize(
