@@ -1,7 +1,7 @@
 """The fit of the law of `octavo train --minutes`, and how far it is off for texts that were left out of it.
 
-    python benchmarks/law_fit.py --runs results/law.jsonl results/law_few.jsonl results/law_dial.jsonl
-        [--law law.json] [--larger results/law_larger.jsonl --table results/law.md]
+    python benchmarks/law_fit.py --runs results/law.jsonl results/law_few.jsonl ... [--law law.json]
+        [--larger results/law_larger.jsonl --table results/law.md]
     python benchmarks/law_fit.py --runs others.jsonl --compare
 
 The law's numbers and a number of each text's own are fitted together, by least squares of shares; logarithms of the
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,19 @@ from scipy import optimize
 from common import finish, print_table, rows_in
 from law_page import page
 from octavo.auto.family import Size, parameters_of
-from octavo.auto.law import LIKELY, NAMES, POINT, TAILS, Law, as_plain, shares, shipped_law, slopes
+from octavo.auto.law import (
+    LIKELY,
+    NAMES,
+    POINT,
+    SCATTER,
+    TAILS,
+    Law,
+    as_plain,
+    shares,
+    shipped_law,
+    slopes,
+    work,
+)
 from octavo.auto.pilot import LEAST, MOST, SIZE
 
 Row = dict[str, Any]
@@ -47,11 +60,9 @@ START = {
 WEAK, STRONG = 0.004, 0.075
 """How hard: as runs would that are off by a factor of e, or by a fifth. `blend` is known from elsewhere: a network as
 good as the n-gram (1.517 and 1.5165 nats on TinyShakespeare) has 1.42 together with it, 0.936 of either."""
-RESIDUAL, TEXTS, BEND = 0.006, 0.25, 0.1
-"""What a fit begins with for a run's share around its text, and for how far own numbers lie apart and bend."""
 ROUNDS = 4
 """Of the fit, each with the pull of Student's t as the one before found the own numbers."""
-OTHER_KINDS = ("tunes", "json", "pidgin")
+OTHER_KINDS = "chats interface json languages mimes pidgin recordings translations tunes".split()
 """Texts that the law is not fitted on: they say how far it is off for such, with and without a pilot."""
 RULED = ("pidgin",)
 """Of these the texts that are no one's: how far the law is off for them says nothing of those that people have."""
@@ -113,6 +124,19 @@ def runs_of(rows: list[Row]) -> Runs:
     )
 
 
+class Scatter(NamedTuple):
+    """How runs and texts lie around a law; see `Law`."""
+
+    residual: float
+    texts: float
+    bend: float
+    beyond: float
+
+
+BEGIN = Scatter(0.006, 0.25, 0.07, 0.15)
+"""What the fit begins with."""
+
+
 class Fit(NamedTuple):
     """Values of the law, logarithms (U,) of the texts' own numbers, and the values' covariance."""
 
@@ -121,8 +145,9 @@ class Fit(NamedTuple):
     covariance: np.ndarray
 
 
-def fitted(runs: Runs, residual: float = RESIDUAL, texts: float = TEXTS) -> Fit:
+def fitted(runs: Runs, around: Scatter = BEGIN) -> Fit:
     """The law, whose values all stay positive, and each text's own number."""
+    residual, texts = around.residual, around.texts
     begin = np.log(np.array([START[name] for name in NAMES]))
     pull = np.array([STRONG if name == "blend" else WEAK for name in NAMES]) / residual
     here, many = np.arange(len(runs.wanted)), len(NAMES)
@@ -183,65 +208,89 @@ def scale_of(found: np.ndarray) -> float:
     return math.exp(optimize.minimize_scalar(unlikely, bounds=(-5, 2), method="bounded").x)
 
 
-def law_of(runs: Runs, residual: float, texts: float, bend: float) -> tuple[Law, Fit]:
+def law_of(runs: Runs, around: Scatter) -> tuple[Law, Fit]:
     """The law of some runs, fitted with what is known of how they lie around it."""
-    fit = fitted(runs, residual, texts)
+    fit = fitted(runs, around)
     ends = zip(POINT, runs.points.min(axis=0).tolist(), runs.points.max(axis=0).tolist(), strict=True)
     law = Law(
         values=tuple(fit.values.tolist()),
         covariance=tuple(map(tuple, fit.covariance.tolist())),
-        residual=residual,
-        texts=texts,
-        bend=bend,
+        **around._asdict(),
+        at=float(np.median([work(point) for point in runs.points.tolist()])),
         ranges={name: (least, most) for name, least, most in ends},
     )
     return law, fit
 
 
-def left_out(runs: Runs, residual: float, texts: float, bend: float) -> dict[str, Law]:
+def left_out(runs: Runs, around: Scatter) -> dict[str, Law]:
     """The law without the runs of each name."""
     like = ~np.isin(runs.names, OTHER_KINDS)
-    whole = law_of(runs.of(like), residual, texts, bend)[0]
+    whole = law_of(runs.of(like), around)[0]
     return {
-        name: whole
-        if name in OTHER_KINDS
-        else law_of(runs.of(like & (runs.names != name)), residual, texts, bend)[0]
+        name: whole if name in OTHER_KINDS else law_of(runs.of(like & (runs.names != name)), around)[0]
         for name in sorted(set(runs.names.tolist()))
     }
 
 
-def bend_of(off: np.ndarray, turns: np.ndarray, residual: float) -> float:
-    """How far own numbers bend, from how far pilots (n,) are off and by how much their shares turn with the logarithm
-    of the own number: the likeliest."""
-
-    def unlikely(log_bend: float) -> float:
-        variance = residual**2 + (math.exp(log_bend) * turns) ** 2
-        return float(np.sum(np.log(variance) + off**2 / variance))
-
-    return math.exp(optimize.minimize_scalar(unlikely, bounds=(-7, 1), method="bounded").x)
-
-
-def scatter(runs: Runs, laws: dict[str, Law]) -> tuple[float, float, float]:
-    """(residual, texts, bend) of runs around laws that were fitted without them."""
+def scatter(runs: Runs, laws: dict[str, Law]) -> Scatter:
+    """How runs lie around laws that were fitted without them: after a pilot those of other kinds, too. Without one a
+    text is taken for such as the law was fitted on; with room for others promises of these would be too wide."""
     owns: list[float] = []
-    pilots: list[tuple[float, float]] = []
+    after: list[After] = []
     for number, (name, *_) in enumerate(runs.texts):
-        here, values = runs.of(runs.unit == number), np.array(laws[name].values)
-        own = own_number(values, here)
+        here, law = runs.of(runs.unit == number), laws[name]
+        if name not in OTHER_KINDS:
+            owns.append(own_number(np.array(law.values), here))
         if name not in RULED:
-            owns.append(own)
-        if name in OTHER_KINDS:
-            continue
-        for pilot in here.pilots:
-            longer = here.points[:, :2].prod(axis=1) > here.points[pilot, :2].prod()
-            if longer.any():
-                own = math.exp(own_number(values, here.of(longer)))
-                expected = float(shares(values, here.points[[pilot]])[0]) ** own
-                pilots.append((float(here.wanted[pilot]) - expected, expected * math.log(expected)))
+            after += after_pilots(here, law)
     like = runs.of(~np.isin(runs.names, OTHER_KINDS))
     residual = residual_of(like, fitted(like))
-    off, turns = np.array(pilots).T
-    return residual, scale_of(np.array(owns)), bend_of(off, turns, residual)
+    return Scatter(residual, scale_of(np.array(owns)), *bend_of(after))
+
+
+class After(NamedTuple):
+    """A pilot's share and point; of a text's runs of more work the points, what the law says of them for a text of the
+    middle, and their shares."""
+
+    law: Law
+    pilot: tuple[float, ...]
+    points: list[tuple[float, ...]]
+    alone: list[float]
+    wanted: list[float]
+
+
+def after_pilots(runs: Runs, law: Law) -> list[After]:
+    """What came after each pilot of a text."""
+    found = []
+    for pilot in runs.pilots:
+        work_of = runs.points[:, :2].prod(axis=1)
+        later = runs.of(work_of > work_of[pilot])
+        if later.rows:
+            alone = np.minimum(1, shares(np.array(law.values), later.points))
+            told = (float(runs.wanted[pilot]), *runs.points[pilot].tolist())
+            found.append(After(law, told, later.points.tolist(), alone.tolist(), later.wanted.tolist()))
+    return found
+
+
+def bend_of(after: list[After]) -> tuple[float, float]:
+    """(bend, beyond) by what runs came to after pilots: the likeliest."""
+
+    def unlikely(logarithms: np.ndarray) -> float:
+        bend, beyond = np.exp(logarithms).tolist()
+        total = 0.0
+        for law, pilot, *runs in after:
+            told = replace(law, bend=bend, beyond=beyond).known(*pilot)
+            for point, alone, wanted in zip(*runs, strict=True):
+                own, error = told.own_at(*point)
+                share = alone ** math.exp(own)
+                variance = law.residual**2 + (error * share * math.log(share)) ** 2
+                total += math.log(variance) + (wanted - share) ** 2 / variance
+        return total
+
+    begin = np.log([BEGIN.bend, BEGIN.beyond])
+    found = optimize.minimize(unlikely, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 0.01})
+    bend, beyond = np.exp(found.x).tolist()
+    return bend, beyond
 
 
 def beside(runs: Runs, laws: dict[str, Law]) -> list[Row]:
@@ -278,19 +327,19 @@ def missed(law: Law, runs: Runs, off: str, held: str) -> Row:
 def fit(given: argparse.Namespace) -> None:
     """Fit the law, and each text's runs with that text left out; writes law.json, and the page."""
     runs = read_runs(given.runs)
-    known = (RESIDUAL, TEXTS, BEND)
+    around = BEGIN
     for _ in range(2):
-        known = scatter(runs, left_out(runs, *known))
+        around = scatter(runs, left_out(runs, around))
     like = runs.of(~np.isin(runs.names, OTHER_KINDS))
-    law, found = law_of(like, *known)
+    law, found = law_of(like, around)
     given.law.write_text(json.dumps(as_plain(law), indent=1) + "\n")
-    table = beside(runs, left_out(runs, *known))
+    table = beside(runs, left_out(runs, around))
     print_table(table)
     off = residuals(like, found)
     told = {
         "runs": len(like.rows),
         "beginnings": len(set(like.names.tolist())),
-        **{name: as_plain(law)[name] for name in ("values", "residual", "texts", "bend", "ranges")},
+        **{name: as_plain(law)[name] for name in ("values", *SCATTER, "ranges")},
         "worst": [
             {
                 **{name: like.rows[n][name] for name in ("text", "length", "width", "steps")},
@@ -301,9 +350,7 @@ def fit(given: argparse.Namespace) -> None:
     }
     if given.table:
         larger = compared(law, read_runs([given.larger])) if given.larger else []
-        given.table.write_text(
-            page(table, larger, law, told, others=OTHER_KINDS, ruled=RULED), encoding="utf-8"
-        )
+        given.table.write_text(page(table, larger, law, told, OTHER_KINDS), encoding="utf-8")
     finish(told)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -109,8 +109,6 @@ def choices(
     teacher where that is better and `taught`; first the one to take, which is the best or as good (`ALIKE`). Empty
     where there is no time for any."""
     most = {size: steps_in(seconds, facts, size, step_seconds) for size in step_seconds}
-    if facts.piloted is not None:
-        law = law.known(facts.piloted, *pilot_point(facts))
     found = [
         min(
             _ways(facts, size, step_seconds[size], steps, law, taught=taught),
@@ -124,13 +122,21 @@ def choices(
     if alike and found[0].passes > OFTEN:
         first = min(alike, key=lambda choice: choice.passes)
         found = [first, *(choice for choice in found if choice is not first)]
+    if facts.piloted is not None:  # it chooses nothing: one run of the smallest does not compare others
+        told = law.known(facts.piloted, *pilot_point(facts))
+        found = [_with_expected(choice, facts, told) for choice in found]
     return found
 
 
 def pilot_point(facts: TextFacts) -> tuple[float, ...]:
     """Where a pilot of the text stands in the law."""
-    learned = facts.pilot_steps * SIZE.step_tokens * facts.bytes_per_token
-    return parameters_of(SIZE, facts.vocabulary), learned, facts.train_bytes
+    return point_of(facts, SIZE, facts.pilot_steps)
+
+
+def point_of(facts: TextFacts, size: Size, steps: int) -> tuple[float, ...]:
+    """Where a training stands in the law."""
+    learned = steps * size.step_tokens * facts.bytes_per_token
+    return parameters_of(size, facts.vocabulary), learned, facts.train_bytes
 
 
 def judging(facts: TextFacts, size: Size, each: int, step_seconds: Mapping[Size, float]) -> float:
@@ -177,18 +183,11 @@ def _ways(
 def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teaching: Teaching) -> Choice:
     """The number of steps, of at most so many where nobody teaches, that the law says is best."""
     parameters = parameters_of(size, facts.vocabulary)
-
-    def point(steps: int) -> tuple[float, ...]:
-        learned = steps * size.step_tokens * facts.bytes_per_token
-        return parameters, learned, facts.train_bytes
-
     counts = np.unique(np.geomspace(LEAST_STEPS, teaching.steps_in(most), TRIED).astype(int))
-    shares = [law.share(*point(int(count))) for count in counts]
-    steps = int(counts[np.argmin(shares)])
+    steps = int(min(counts, key=lambda count: law.share(*point_of(facts, size, int(count)))))
     passes = steps * size.step_tokens / facts.train_tokens
     weights = parameters / facts.train_tokens
-    share = teaching.share(min(shares))
-    error = facts.start * math.hypot(law.error(*point(steps)), SURE * (min(shares) - share))
+    bits, error = _expected(facts, size, steps, law, teaching)
     return Choice(
         size=size,
         tokenizer=facts.tokenizer,
@@ -199,11 +198,26 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teac
         dropout=teaching.dropout(passes, weights),
         step_seconds=each,
         most_steps=most,
-        bits=(facts.start + facts.drift) * share,
-        error=float(np.hypot(error, facts.spread)),
+        bits=bits,
+        error=error,
         teaching=teaching,
         teacher_dropout=dropout_for(passes, weights),
     )
+
+
+def _with_expected(choice: Choice, facts: TextFacts, law: Law) -> Choice:
+    """The choice with what the law says of it now."""
+    bits, error = _expected(facts, choice.size, choice.steps_of_each, law, choice.teaching)
+    return replace(choice, bits=bits, error=error)
+
+
+def _expected(facts: TextFacts, size: Size, steps: int, law: Law, teaching: Teaching) -> tuple[float, float]:
+    """Bits per byte of a model after so many steps or such teachers, and the standard deviation of that."""
+    point = point_of(facts, size, steps)
+    alone = law.share(*point)
+    share = teaching.share(alone)
+    error = facts.start * math.hypot(law.error(*point), SURE * (alone - share))
+    return (facts.start + facts.drift) * share, math.hypot(error, facts.spread)
 
 
 def reasons(
@@ -233,7 +247,7 @@ def reasons(
             "for one."
         )
     if facts.piloted is not None:
-        found["pilot"] = of_pilot(facts, facts.piloted, law)
+        found["pilot"] = of_pilot(best, facts, facts.piloted, law)
     for other in others[:1]:
         alike = " too, but by seeing the text more often" if other.bits < best.bits else ""
         found["instead"] = (
@@ -271,11 +285,11 @@ def written_in(facts: TextFacts) -> str:
     return f"; {', '.join(said)} (from samples)" if said else ""
 
 
-def of_pilot(facts: TextFacts, share: float, law: Law) -> str:
-    """What a pilot told, in a sentence."""
+def of_pilot(best: Choice, facts: TextFacts, share: float, law: Law) -> str:
+    """What a pilot told of the text and what that means for the choice, in a sentence."""
     point = pilot_point(facts)
     expected = facts.start * law.share(*point)
-    own = law.known(share, *point).own
+    own = math.exp(law.known(share, *point).own_at(*point_of(facts, best.size, best.steps_of_each))[0])
     said = (
         f"the smallest model has {facts.start * share:.3f} bits per byte after {facts.pilot_steps:,} steps, "
         f"{expected:.3f} says the law: "

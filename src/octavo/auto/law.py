@@ -10,11 +10,11 @@ text's own, which is 1 for a text of the middle. It is not known before; a pilot
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,8 @@ NAMES = (
     "passes_power",
     "counted",
 )
+SCATTER = ("residual", "texts", "bend", "beyond", "at")
+"""How far runs and texts lie around it, and where."""
 TAILS = 4.0
 """Degrees of freedom of Student's t, which texts' own numbers follow: few texts are of another kind, but those are far
 off."""
@@ -43,6 +45,15 @@ TRIED = np.linspace(-4.0, 4.0, 1601)
 """Logarithms of a text's own number that are weighed."""
 LIKELY = 1.2816
 """Standard deviations on both sides of the middle that hold 80 %."""
+
+
+class Told(NamedTuple):
+    """What a pilot told of a text: the logarithm of N·D where it stands, that of the text's own number there, and the
+    standard deviation of this."""
+
+    at: float
+    own: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -53,12 +64,12 @@ class Law:
         values: by NAMES.
         covariance: of the values.
         residual: standard deviation of a run's share around what the law says with its text's own number.
-        texts: how far the logarithms of texts' own numbers lie apart: the scale of Student's t.
-        bend: standard deviation of the logarithm of a text's own number by a pilot around that by its other runs,
-            beyond what `residual` explains.
+        texts: how far the logarithms of texts' own numbers lie apart at `at`: the scale of Student's t.
+        bend: how far the logarithm of a text's own number moves for each factor of e of N·D: standard deviation.
+        beyond: how far it is off, by a pilot, for each unit of itself: texts of other kinds are less like the law.
+        at: logarithm of N·D where own numbers lie least apart.
         ranges: least and greatest of POINT in the runs.
-        own: the text's own number, the middle of what it may be; 1 where nothing is known.
-        own_error: standard deviation of its logarithm, by where 80 % lie; None: of any text.
+        told: what a pilot of the text told, if there was one.
     """
 
     values: tuple[float, ...]
@@ -66,32 +77,52 @@ class Law:
     residual: float
     texts: float
     bend: float
+    beyond: float
+    at: float
     ranges: Mapping[str, tuple[float, float]]
-    own: float = 1.0
-    own_error: float | None = None
+    told: Told | None = None
 
     def share(self, *point: float) -> float:
         """The model's bits per byte, divided by those before its first step."""
-        found = float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0])
-        return min(1.0, found) ** self.own
+        return self._alone(*point) ** math.exp(self.own_at(*point)[0])
+
+    def _alone(self, *point: float) -> float:
+        """For a text of the middle."""
+        return min(1.0, float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0]))
 
     def known(self, share: float, *point: float) -> Law:
         """For a text of which a pilot at a point came to a share: how much of it can be learned, by Bayes' rule."""
-        expected = replace(self, own=1.0).share(*point)
-        off = (share - expected ** np.exp(TRIED)) / self.residual
-        own, error = middle(_of_any_text(self.texts) * np.exp(-(off**2 - np.min(off**2)) / 2))
-        return replace(self, own=math.exp(own), own_error=math.hypot(error, self.bend))
+        off = (share - self._alone(*point) ** np.exp(TRIED)) / self.residual
+        before = students(TRIED / self._apart(work(point)))
+        return replace(self, told=Told(work(point), *middle(before * np.exp(-(off**2 - np.min(off**2)) / 2))))
 
     def error(self, *point: float) -> float:
         """The standard deviation of that for a new text; it grows outside of the range of the fit."""
-        share = self.share(*point)
+        share, (own, own_error) = self.share(*point), self.own_at(*point)
         values = np.array([point], dtype=np.float64)
-        alone = min(1.0, float(shares(np.array(self.values), values)[0]))
-        slope = self.own * share / alone * slopes(np.array(self.values), values)[0]
+        slope = math.exp(own) * share / self._alone(*point) * slopes(np.array(self.values), values)[0]
         fit = float(slope @ np.array(self.covariance) @ slope)
-        of_text = middle(_of_any_text(self.texts))[1] if self.own_error is None else self.own_error
-        text = of_text * share * -math.log(share)
+        text = own_error * share * -math.log(share)
         return math.sqrt(fit + self.residual**2 + text**2) * (1 + self.outside(*point))
+
+    def own_at(self, *point: float) -> tuple[float, float]:
+        """The logarithm of the text's own number at a point, and the standard deviation of that.
+
+        It is a line over the logarithm of N·D, whose level (`texts`) and slope (`bend`) are each text's own; a pilot
+        tells of both, as far as normal deviates would.
+        """
+        here = work(point)
+        if self.told is None:
+            return 0.0, OF_TEXTS * self._apart(here)
+        way, apart = here - self.told.at, self._apart(self.told.at)
+        kept = max(0.0, 1 + self.bend**2 * (self.told.at - self.at) * way / apart**2)
+        moved = OF_TEXTS * self.bend * self.texts / apart * way
+        own = kept * self.told.own
+        return own, math.hypot(kept * self.told.error, moved, self.beyond * own)
+
+    def _apart(self, here: float) -> float:
+        """How far the logarithms of texts' own numbers lie apart: the scale of Student's t."""
+        return math.hypot(self.texts, self.bend * (here - self.at))
 
     def outside(self, *point: float) -> float:
         """How far a point is from the runs of the fit: factors of e beyond their range, added up."""
@@ -102,9 +133,15 @@ class Law:
         )
 
 
-def _of_any_text(scale: float) -> np.ndarray:
-    """How likely each of TRIED is before anything is known of a text."""
-    return (1 + (TRIED / scale) ** 2 / TAILS) ** (-(TAILS + 1) / 2)
+def work(point: Sequence[float]) -> float:
+    """The logarithm of N·D, which operations go with."""
+    parameters, learned, _ = point
+    return math.log(parameters * learned)
+
+
+def students(off: np.ndarray) -> np.ndarray:
+    """The density of Student's t but for a factor."""
+    return (1 + off**2 / TAILS) ** (-(TAILS + 1) / 2)
 
 
 def middle(likely: np.ndarray) -> tuple[float, float]:
@@ -112,6 +149,10 @@ def middle(likely: np.ndarray) -> tuple[float, float]:
     below = np.cumsum(likely) - likely / 2
     low, median, high = np.interp(np.array([0.1, 0.5, 0.9]) * likely.sum(), below, TRIED)
     return float(median), float(high - low) / (2 * LIKELY)
+
+
+OF_TEXTS = middle(students(TRIED / 0.1))[1] / 0.1
+"""By where 80 % of it lie, the standard deviation of Student's t with a scale of 1."""
 
 
 def shares(values: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -154,7 +195,7 @@ def law_from(found: Mapping[str, Any]) -> Law:
     return Law(
         values=tuple(found["values"][name] for name in NAMES),
         covariance=tuple(map(tuple, found["covariance"])),
-        **{name: found[name] for name in ("residual", "texts", "bend")},
+        **{name: found[name] for name in SCATTER},
         ranges={name: (least, most) for name, (least, most) in found["ranges"].items()},
     )
 
@@ -164,6 +205,6 @@ def as_plain(law: Law) -> dict[str, Any]:
     return {
         "values": dict(zip(NAMES, (float(f"{value:.5g}") for value in law.values), strict=True)),
         "covariance": [[float(f"{value:.4g}") for value in row] for row in law.covariance],
-        **{name: float(f"{getattr(law, name):.4g}") for name in ("residual", "texts", "bend")},
+        **{name: float(f"{getattr(law, name):.4g}") for name in SCATTER},
         "ranges": {name: list(ends) for name, ends in law.ranges.items()},
     }

@@ -49,6 +49,8 @@ def made_up(*, residual: float = 0.005, texts: float = 0.3) -> Law:
         residual=residual,
         texts=texts,
         bend=0.1,
+        beyond=0.2,
+        at=26.0,
         ranges={
             "parameters": (5e4, 5e6),
             "bytes": (1e5, 1e7),
