@@ -29,7 +29,10 @@ oc:Occitan om:Oromo or:Odia pa:Punjabi pl:Polish ps:Pashto pt:Portuguese ro:Roma
 sa:Sanskrit se:Northern_Sami si:Sinhala sk:Slovak sl:Slovenian sn:Shona so:Somali sq:Albanian sr:Serbian
 sv:Swedish sw:Swahili ta:Tamil te:Telugu tg:Tajik th:Thai tk:Turkmen tl:Tagalog tr:Turkish tt:Tatar ug:Uyghur
 uk:Ukrainian ur:Urdu uz:Uzbek vi:Vietnamese vo:Volapük wa:Walloon xh:Xhosa yo:Yoruba yue:Cantonese zh:Chinese
-zu:Zulu
+zu:Zulu ace:Acehnese an:Aragonese bcl:Central_Bikol crh:Crimean_Tatar dz:Dzongkha ext:Extremaduran fuv:Fulfulde
+gcf:Guadeloupean_Creole gcr:Guianese_Creole gom:Konkani gug:Guarani guw:Gun kab:Kabyle kik:Kikuyu lg:Ganda lij:Ligurian
+ln:Lingala ltg:Latgalian nso:Northern_Sotho pcm:Nigerian_Pidgin qu:Quechua sdh:Southern_Kurdish st:Sotho
+uzs:Southern_Uzbek vec:Venetian wuu:Wu_Chinese zxx:no_language
 """
 NAMES = {code: name for code, _, name in (pair.partition(":") for pair in _NAMES.split())}
 """English names of languages by their code; a code without one is shown as it is."""

@@ -35,6 +35,7 @@ class Console:
         self.stream = stream or sys.stderr
         self.log: Path | None = None
         self._held: list[str] = []  # said before there was a log
+        self._once: set[str] = set()  # said, and not to be said again in this log
         self._live: Live | None = None
         self._line = Line()  # of the work in progress
         self._last_line = 0.0
@@ -51,6 +52,8 @@ class Console:
 
     def keep_log(self, path: Path) -> None:
         """From now on write all sentences to this file too, also those said before."""
+        if self.log is not None:
+            self._once.clear()
         self.log = path
         for text in self._held:
             self._write_log(text)
@@ -69,6 +72,12 @@ class Console:
             self._live.console.print(lines, markup=False, highlight=False, soft_wrap=True)
         else:
             put(text, self.stream)
+
+    def say_once(self, text: str) -> None:
+        """A sentence that is of no more use the second time: of a text that is read anew."""
+        if text not in self._once:
+            self._once.add(text)
+            self.say(text)
 
     def _write_log(self, text: str) -> None:
         assert self.log is not None

@@ -105,13 +105,13 @@ def _in_files(given: Mapping[str, Any]) -> str:
 
 def build_source(recipe: Recipe, console: Console) -> Source:
     """The recipe's documents, cleaned as it says."""
-    return cleaned(found_corpus(recipe).build(report=console.say), recipe, console)
+    return cleaned(found_corpus(recipe).build(report=console.say_once), recipe, console)
 
 
 def cleaned(source: Source, recipe: Recipe, console: Console) -> Source:
     """A source's documents, cleaned as the recipe says."""
     return (
-        Cleaned(source, cast("tuple[StepConfig, ...]", recipe.cleaning), report=console.say)
+        Cleaned(source, cast("tuple[StepConfig, ...]", recipe.cleaning), report=console.say_once)
         if recipe.cleaning
         else source
     )
@@ -126,11 +126,11 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
     if recipe.corpus.numbers:
         with console.working("reading the numbers", None):
             return prepare_series(
-                found_corpus(recipe).build(report=console.say),
+                found_corpus(recipe).build(report=console.say_once),
                 validation=recipe.validation,
                 held_out=recipe.corpus.held_out,
                 differences=recipe.model.output.predict == "difference",
-                report=console.say,
+                report=console.say_once,
             )
     begun = recipe.training.start_from
     assert begun is None or tokenizer is not None, "the tokenizer is that of the run it starts from"
@@ -151,7 +151,7 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
                 split=recipe.split,
                 validation=recipe.validation,
                 test=recipe.test,
-                report=console.say,
+                report=console.say_once,
                 progress=console.read,
             )
         except UnknownTextError as error:
@@ -159,9 +159,9 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
             remedy = f"take them out of the text, or start from a run that has them; this tokenizer is that of {begun}"
             raise (error if begun is None else TokenizerError(error.what, remedy=remedy)) from error
     if sentence := counts.sentence():
-        console.say(sentence)
+        console.say_once(sentence)
         if recipe.split == "contiguous":
-            console.say(
+            console.say_once(
                 "  → split=files evaluates the model on a part of every file, not on the last ones only"
             )
     return dataset

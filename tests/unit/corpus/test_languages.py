@@ -117,6 +117,7 @@ def test_names() -> None:
         "-",
     )
     assert all(code.islower() and 2 <= len(code) <= 3 for code in NAMES)
+    assert not {str(code) for code in languages.identifier().nb_classes} - set(NAMES), "each has a name"
 
 
 def test_every_document_of_a_folder_names_its_file_and_records_keep_theirs(tmp_path: Path) -> None:

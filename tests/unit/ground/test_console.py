@@ -28,6 +28,19 @@ def test_plain_lines_and_the_log(tmp_path: Path) -> None:
     assert (tmp_path / "log.txt").read_text(encoding="utf-8") == stream.getvalue()
 
 
+def test_what_a_text_says_of_itself_is_said_once_for_each_log(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    console = Console(stream=stream)
+    for name in (None, "one", "one", "other"):
+        if name:
+            console.keep_log(tmp_path / name)
+        for text in ("every file is a document", "every file is a document", "another"):
+            console.say_once(text)
+    whole = "every file is a document\nanother\n"
+    assert (tmp_path / "one").read_text() == whole * 2, "it was kept anew"
+    assert (tmp_path / "other").read_text() == whole
+
+
 def test_quiet_still_logs(tmp_path: Path) -> None:
     stream = io.StringIO()
     console = Console(quiet=True, stream=stream)
