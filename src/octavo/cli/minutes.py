@@ -6,6 +6,7 @@ from pathlib import Path
 
 from octavo.cli.common import print_json, show, show_text
 from octavo.errors import InputError
+from octavo.ground.console import Console
 
 
 def train_for_minutes(
@@ -20,8 +21,8 @@ def train_for_minutes(
     quiet: bool,
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
+    console = Console(quiet=quiet)  # its clock runs from now on, while the next lines load what is slow to load
     from octavo.auto.train import foretell, said, train_for
-    from octavo.ground.console import Console
 
     if recipe is not None:
         raise InputError(
@@ -34,12 +35,12 @@ def train_for_minutes(
         from octavo.config import to_yaml
         from octavo.runs.settings import resolve
 
-        (found,) = foretell(text, [minutes], overrides=settings, console=Console(quiet=quiet))
+        (found,) = foretell(text, [minutes], overrides=settings, console=console)
         for line in said(found):
             show_text(f"# {line}")
         show_text(to_yaml(resolve(found.recipe(), text, settings)), end="")
         return 0
-    run = train_for(minutes, text, out, overrides=settings, overwrite=overwrite, quiet=quiet)
+    run = train_for(minutes, text, out, overrides=settings, overwrite=overwrite, console=console)
     show_text(f"report: {run.report}")
     return 0
 
@@ -56,7 +57,6 @@ def show_promises(
     """What `octavo train --minutes` would choose and promise, for each number of minutes; here, or on each machine of
     `on`."""
     from octavo.auto.train import by_minutes, foretell
-    from octavo.ground.console import Console
 
     if recipe is not None or text is None:
         raise InputError(

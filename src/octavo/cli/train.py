@@ -17,6 +17,7 @@ from octavo.cli.common import (
     split_recipe,
 )
 from octavo.errors import InputError
+from octavo.ground.console import Console
 
 
 def train_command(
@@ -84,12 +85,11 @@ def _train(
     overwrite: bool,
     quiet: bool,
 ) -> int:
+    console = Console(quiet=quiet)  # its clock runs from now on, while the next lines load what is slow to load
     from octavo.auto.audit import audited
-    from octavo.ground.console import Console
     from octavo.runs.train import train
     from octavo.training.world import is_first
 
-    console = Console(quiet=quiet)
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, console=console)
     if is_first():
         if resume:
@@ -108,7 +108,6 @@ def _settings(recipe: str | None, text: list[str] | None, settings: list[str]) -
 
 
 def _replay(run: Path, out: Path | None, quiet: bool) -> int:
-    from octavo.ground.console import Console
     from octavo.runs.replay import replay
 
     second, differences = replay(run, out, console=Console(quiet=quiet))
