@@ -261,10 +261,9 @@ class After(NamedTuple):
 
 def after_pilots(runs: Runs, law: Law) -> list[After]:
     """What came after each pilot of a text."""
-    found = []
+    found, works = [], np.array([work(point) for point in runs.points.tolist()])
     for pilot in runs.pilots:
-        work_of = runs.points[:, :2].prod(axis=1)
-        later = runs.of(work_of > work_of[pilot])
+        later = runs.of(works > works[pilot])
         if later.rows:
             alone = np.minimum(1, shares(np.array(law.values), later.points))
             told = (float(runs.wanted[pilot]), *runs.points[pilot].tolist())

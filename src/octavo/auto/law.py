@@ -4,7 +4,8 @@
 Fitted by `benchmarks/law_fit.py` on runs of the family itself; its numbers stand in law.json, with the range of these
 runs. N parameters, D bytes learned from, U bytes of the training text: in bytes, models of different tokens are alike.
 Texts differ by how much of them can be learned beside counting: a share of the law, to the power of a number of the
-text's own, which is 1 for a text of the middle. It is not known before; a pilot tells of it.
+text's own, which is 1 for a text of the middle; its logarithm is a line over ln (N·D). It is not known before; a pilot
+tells of it.
 """
 
 from __future__ import annotations

@@ -15,13 +15,12 @@ def train_for_minutes(
     text: list[str] | None,
     settings: list[str],
     out: Path | None,
+    console: Console,
     *,
     dry_run: bool,
     overwrite: bool,
-    quiet: bool,
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
-    console = Console(quiet=quiet)  # its clock runs from now on, while the next lines load what is slow to load
     from octavo.auto.train import foretell, said, train_for
 
     if recipe is not None:

@@ -55,24 +55,25 @@ def train_command(
 
     octavo train --replay runs/bard
     """
+    console = Console(quiet=quiet)  # its clock runs from now on, also while what is slow to load is loaded
     recipe, overrides = split_recipe(recipe, overrides)
     text, settings = split_overrides(text, overrides)
     if replay is not None:
         if recipe is not None or text is not None or settings or resume or minutes is not None:
             raise InputError("--replay repeats a run as it was; it takes nothing else but --out.")
-        return _replay(replay, out, quiet)
+        return _replay(replay, out, console)
     if minutes is not None and not resume:
         from octavo.cli.minutes import train_for_minutes
 
-        how = {"dry_run": dry_run, "overwrite": overwrite, "quiet": quiet}
-        return train_for_minutes(minutes, recipe, text, settings, out, **how)
+        how = {"dry_run": dry_run, "overwrite": overwrite}
+        return train_for_minutes(minutes, recipe, text, settings, out, console, **how)
     if minutes is not None:
         from octavo.runs.clock import with_more_minutes
 
         settings = [*with_more_minutes(out, minutes), *settings]
     if dry_run:
         return _settings(recipe, text, settings)
-    return _train(recipe, text, settings, out, resume=resume, overwrite=overwrite, quiet=quiet)
+    return _train(recipe, text, settings, out, console, resume=resume, overwrite=overwrite)
 
 
 def _train(
@@ -80,12 +81,11 @@ def _train(
     text: list[str] | None,
     settings: list[str],
     out: Path | None,
+    console: Console,
     *,
     resume: bool,
     overwrite: bool,
-    quiet: bool,
 ) -> int:
-    console = Console(quiet=quiet)  # its clock runs from now on, while the next lines load what is slow to load
     from octavo.auto.audit import audited
     from octavo.runs.train import train
     from octavo.training.world import is_first
@@ -107,10 +107,10 @@ def _settings(recipe: str | None, text: list[str] | None, settings: list[str]) -
     return 0
 
 
-def _replay(run: Path, out: Path | None, quiet: bool) -> int:
+def _replay(run: Path, out: Path | None, console: Console) -> int:
     from octavo.runs.replay import replay
 
-    second, differences = replay(run, out, console=Console(quiet=quiet))
+    second, differences = replay(run, out, console=console)
     for difference in differences:
         show(f"differs: {difference}")
     if not differences:

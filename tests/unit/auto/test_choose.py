@@ -257,6 +257,18 @@ def test_a_pilot_makes_the_promise_surer_and_moves_it() -> None:
     assert "pilot" not in reasons(alone, [], FACTS, 60, law)
 
 
+def test_a_pilot_chooses_nothing() -> None:
+    """Of an odd text what it tells fades with the way, which alone would say that less training is better."""
+    law, facts = shipped_law(), replace(FACTS, pilot_steps=600)
+    odd = replace(facts, piloted=law.share(*pilot_point(facts)) ** 6)
+    for minutes in (1, 10, 100):
+        plain, told = (choices(each, SPEEDS, 60 * minutes, law) for each in (facts, odd))
+        assert [(each.size, each.steps, each.teaching) for each in told] == [
+            (each.size, each.steps, each.teaching) for each in plain
+        ]
+        assert told[0].bits < plain[0].bits
+
+
 def test_what_is_promised_is_of_the_test_split() -> None:
     plain, drifting = (choices(replace(FACTS, drift=drift), SPEEDS, 60, made_up())[0] for drift in (0.0, 0.2))
     assert drifting.bits == pytest.approx(plain.bits * 2.4 / 2.2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from octavo.cli.minutes import train_for_minutes
+from octavo.cli.train import train_command
 
 
 class Loaded(ModuleType):
@@ -32,6 +32,5 @@ def test_its_clock_runs_before_what_is_slow_to_load(monkeypatch: pytest.MonkeyPa
     module = Loaded("octavo.auto.train")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     began = time.monotonic()
-    how = {"dry_run": False, "overwrite": False, "quiet": True}
-    assert train_for_minutes(5.0, None, ["book.txt"], [], None, **how) == 0
+    assert train_command(text=["book.txt"], minutes=5.0, quiet=True) == 0
     assert began <= module.given["console"].started < module.first
