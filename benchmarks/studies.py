@@ -36,7 +36,7 @@ from octavo.studies.resolve import load_study
 from octavo.studies.results import StudyResults, collect
 from octavo.studies.run import run_study
 from octavo.studies.shipped import study_names
-from octavo.studies.sources import code_sha256, marked, stale
+from octavo.studies.sources import code_sha256, marked, same_figures, stale
 from octavo.studies.table import summary
 
 HEAD = """\
@@ -104,7 +104,7 @@ def anew(given: argparse.Namespace) -> Iterator[Path]:
         text, further = found
         folder, kept = there / name, given.kept / f"{name}{END}"
         if kept.is_file():
-            if sources(kept) - {code_sha256()}:
+            if sources(kept) - same_figures():
                 raise SystemExit(f"{kept} is of other code; remove it to run {name} anew")
             restore(kept, folder, names)
         runs = run_ladder if name.endswith("-ladder") else run_study

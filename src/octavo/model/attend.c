@@ -16,7 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A vector is one register: wider ones are taken apart, and what is left of them is slower than no kernel at all.
+#if defined __AVX512F__
 enum { LANES = 16 };
+#define PLACES 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#elif defined __AVX__
+enum { LANES = 8 };
+#define PLACES 0, 1, 2, 3, 4, 5, 6, 7
+#else
+enum { LANES = 4 };
+#define PLACES 0, 1, 2, 3
+#endif
+// Vectors beside each other whose sums, of four rows, stay in registers: there are 32, or else 16.
+#if defined __AVX512F__ || defined __aarch64__
+enum { COLUMNS = 4 };
+#else
+enum { COLUMNS = 3 };
+#endif
 typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef int Integers __attribute__((vector_size(4 * LANES)));
 typedef unsigned Bits __attribute__((vector_size(4 * LANES)));
@@ -32,7 +48,7 @@ typedef struct {
 
 const size_t shape_size = sizeof(Shape);  // for the other side to compare with its own
 
-// One head's arrays. Scores stand with a row for each key, so that sixteen queries go side by side through the softmax.
+// One head's arrays. Scores stand with a row for each key, so that LANES queries go side by side through the softmax.
 typedef struct {
   float *q, *k, *v, *dy, *dq, *dk, *dv;  // (T, D)
   float *qt, *dyt;                       // (D, T)
@@ -74,10 +90,10 @@ static Vector exponential(Vector x) {
   return (Vector)(((Integers)p + (__builtin_convertvector(whole, Integers) << 23)) & counts);
 }
 
-// All bits set where dropout keeps the weights of sixteen queries, from the first of them on, for a key. A weight's fate is
+// All bits set where dropout keeps the weights of LANES queries, from the first of them on, for a key. A weight's fate is
 // a hash of its place (the 32-bit finalizer of Wellons 2018) and of the head's `salt`, so that both ways find the same.
 static Integers spared(const Shape *s, uint64_t salt, int key, int query) {
-  Bits x = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  Bits x = {PLACES};
   x += (unsigned)(key * s->length + query) + (unsigned)salt;
   x = (x ^ x >> 16) * 0x7feb352du ^ (unsigned)(salt >> 32);
   x = (x ^ x >> 15) * 0x846ca68bu;
@@ -92,11 +108,11 @@ static uint64_t salt_of(uint64_t seed, int head) {
   return z ^ z >> 31;
 }
 
-// `rows` × 16·`columns` numbers of c = a · b (or c + a · b) over `depth`, in registers; a has any strides.
+// `rows` × LANES·`columns` numbers of c = a · b (or c + a · b) over `depth`, in registers; a has any strides.
 static inline __attribute__((always_inline)) void tile(const float *a, int a_row, int a_column, const float *b, int b_width,
                                                        float *c, int c_width, int depth, int add, const int rows,
                                                        const int columns) {
-  Vector sums[4][4];
+  Vector sums[4][COLUMNS];
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) sums[i][j] = add ? load(c + i * c_width + j * LANES) : (Vector){0};
   for (int k = 0; k < depth; k++) {
@@ -113,7 +129,8 @@ static inline __attribute__((always_inline)) void tile(const float *a, int a_row
 static void four_rows(const float *a, int a_row, int a_column, const float *b, int b_width, float *c, int c_width, int depth,
                       int n, int add) {
   int j = 0;
-  for (; j + 4 * LANES <= n; j += 4 * LANES) tile(a, a_row, a_column, b + j, b_width, c + j, c_width, depth, add, 4, 4);
+  for (; j + COLUMNS * LANES <= n; j += COLUMNS * LANES)
+    tile(a, a_row, a_column, b + j, b_width, c + j, c_width, depth, add, 4, COLUMNS);
   for (; j + 2 * LANES <= n; j += 2 * LANES) tile(a, a_row, a_column, b + j, b_width, c + j, c_width, depth, add, 4, 2);
   for (; j < n; j += LANES) tile(a, a_row, a_column, b + j, b_width, c + j, c_width, depth, add, 4, 1);
 }
@@ -207,7 +224,7 @@ static void products(const Shape *s, const float *x, const float *y, float *to) 
   }
 }
 
-// In the block of sixteen queries from `first` on: what keys behind a query have there.
+// In the block of LANES queries from `first` on: what keys behind a query have there.
 static void mask(float *at, int wide, int first, float value) {
   for (int j = 0; j < LANES; j++)
     for (int t = 0; t < j; t++) at[(ptrdiff_t)(first + j) * wide + first + t] = value;

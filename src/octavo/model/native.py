@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -112,7 +113,8 @@ def _succeeds(command: list[str]) -> bool:
             return process.wait(PATIENCE) == 0
         except BaseException:
             if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has just ended by itself
+                    os.killpg(process.pid, signal.SIGKILL)
             else:
                 process.kill()
             raise

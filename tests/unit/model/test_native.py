@@ -69,6 +69,24 @@ def no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "_builds", lambda *_: pytest.fail("compiled again"))
 
 
+def test_ctrl_c_is_not_lost_when_the_compiler_has_ended_before(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its group is gone then: ProcessLookupError is an OSError, which here means "no kernel, go on"."""
+    monkeypatch.setattr(native.shutil, "which", lambda _: compiler(tmp_path, "exit 1"))
+    wait, waits = subprocess.Popen.wait, []
+
+    def interrupted(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        waits.append(wait(process, timeout))
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+        return waits[0]
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        native.library(*kernel)
+
+
 @pytest.mark.parametrize("kernel", [KERNELS[0], *REAL], ids=lambda kernel: kernel[1])
 def test_compiled_once_and_kept(
     cache: None, kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

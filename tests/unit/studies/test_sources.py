@@ -16,10 +16,12 @@ from octavo.studies.sources import (
     DECIDING,
     JUDGED_BEFORE,
     JUDGING,
+    SAME,
     STALE,
     code_sha256,
     code_words,
     marked,
+    same_figures,
     stale,
 )
 from octavo.studies.spec import read_study_file
@@ -48,6 +50,12 @@ def test_the_hash_is_of_code_that_is_there_and_changes_with_it(
     assert found[0] == found[1] != found[2]
 
 
+def test_what_gives_the_same_figures_is_said_of_todays_code_alone() -> None:
+    """Whoever changes the deciding code takes what stands there out, or shows it anew."""
+    assert set(SAME) <= {code_sha256()}
+    assert same_figures() == {code_sha256(), *SAME.get(code_sha256(), ())}
+
+
 @pytest.mark.parametrize("name", study_names())
 def test_no_shipped_study_has_what_stands_apart(name: str) -> None:
     file, _ = read_study_file(name, (), [])
@@ -63,12 +71,12 @@ def test_a_page_says_what_is_stale_and_nothing_else(tmp_path: Path) -> None:
     assert study_of(results.folder).sources == (NOW,)
     page = summary([results.folder])
     assert f"*Of code `{NOW[:12]}`, judged by `{judged[:12]}`; " in page and "torch ?" in page
-    assert marked(page, NOW) == page and stale(page) == 0
-    old, judged_before = marked(page, "b" * 64), marked(page, NOW, "b" * 64)
+    assert marked(page, [NOW]) == page and stale(page) == 0
+    old, judged_before = marked(page, ["b" * 64]), marked(page, [NOW], "b" * 64)
     assert old.count(STALE) == 1 == stale(old) and judged_before.count(JUDGED_BEFORE) == 1 == stale(
         judged_before
     )
-    assert marked(old, "b" * 64) == old and marked(old, NOW) == page
-    assert marked(judged_before, "b" * 64) == old and marked(marked(judged_before, NOW), NOW) == page
+    assert marked(old, ["b" * 64]) == old and marked(old, ["c" * 64, NOW]) == page
+    assert marked(judged_before, ["b" * 64]) == old and marked(marked(judged_before, [NOW]), [NOW]) == page
     of_old_form = page.replace(f", judged by `{judged[:12]}`", "")
-    assert stale(marked(of_old_form, NOW)) == 1
+    assert stale(marked(of_old_form, [NOW])) == 1
