@@ -15,6 +15,7 @@ from octavo.auto.law import LIKELY
 from octavo.ground.cache import default_cache
 from octavo.ground.files import storage_errors
 from octavo.ground.records import Number, Record, read_rows
+from octavo.report.promised import interval
 
 PRIOR = [sign * NormalDist().inv_cdf(0.55 + each / 10) for each in range(5) for sign in (-1, 1)]
 """How far ten promises are off for which the law is right, in standard deviations: what it is worth beside a user's own
@@ -46,7 +47,7 @@ class Promise:
         return abs(bits - self.bits) <= self.within
 
     def __str__(self) -> str:
-        return f"{self.bits:.2f} ± {self.within:.2f} bits per byte (80 %)"
+        return f"{interval(self.bits, self.within)} bits per byte (80 %)"
 
     def as_plain(self) -> dict[str, float]:
         """For the manifest, and for --json."""
@@ -64,7 +65,7 @@ def promise(minutes: float, choice: Choice, earlier: Sequence[float] = ()) -> Pr
     shift, scale = calibration(earlier)
     return Promise(
         minutes=minutes,
-        bits=choice.bits + shift * choice.error,
+        bits=max(0.0, choice.bits + shift * choice.error),
         within=LIKELY * scale * choice.error,
         parameters=choice.parameters,
         steps=choice.steps,

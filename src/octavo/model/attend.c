@@ -346,6 +346,13 @@ static void group(const Shape *s, const Room *r, const void *qkv, void *y, float
   }
 }
 
+// Whether it takes more than one thread: not every compiler has OpenMP.
+#ifdef _OPENMP
+const int threaded = 1;
+#else
+const int threaded = 0;
+#endif
+
 // Forward: fills y and kept. Backward (dqkv given): y holds its gradient, kept what forward put there; fills dqkv.
 // Returns 0 when memory is short.
 int attend(const Shape *s, const void *qkv, void *y, float *kept, void *dqkv, int threads) {

@@ -22,6 +22,8 @@ LONGEST = 512
 """Positions; a head's scores have to fit into the processor's cache."""
 WIDEST = 256
 """Head width."""
+ALONE = 2
+"""Threads of torch's beside which the kernel is as fast in one, where the compiler has no OpenMP (Apple's)."""
 LEVELS = 2**32
 """Dropout rates are rounded to one of so many."""
 
@@ -73,12 +75,15 @@ def _kernel() -> ctypes.CDLL | None:
         assert there == ctypes.sizeof(_Shape), f"{there} bytes in C, {ctypes.sizeof(_Shape)} here"
         native.attend.argtypes = (ctypes.POINTER(_Shape), *[Floats] * 4, ctypes.c_int)
         native.attend.restype = ctypes.c_int
+        native.threaded = ctypes.c_int.in_dll(native, "threaded").value
     return native
 
 
 def reaches(length: int, width: int) -> bool:
     """Whether the kernel is there, for T positions and head width D."""
-    return length <= LONGEST and width <= WIDEST and _kernel() is not None
+    if length > LONGEST or width > WIDEST or (native := _kernel()) is None:
+        return False
+    return bool(native.threaded) or torch.get_num_threads() <= ALONE
 
 
 def fits(qkv: Tensor, width: int) -> bool:

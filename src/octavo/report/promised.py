@@ -37,9 +37,14 @@ def of_promise(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {"promise": audit(**found["promise"], came_out=came_out), "reasons": found["reasons"]}
 
 
+def interval(bits: float, within: float) -> str:
+    """What is promised, in words: to both sides alike, but for losses below nothing, which there are not."""
+    return f"{bits:.2f} ± {within:.2f}" if within <= bits else f"{bits:.2f} (0 to {bits + within:.2f})"
+
+
 def audit(*, minutes: float, bits: float, within: float, came_out: float | None, **_: Any) -> str:
     """The promise beside what came out, in a sentence."""
-    said = f"Promised for {in_minutes(minutes)}: {bits:.2f} ± {within:.2f} bits per byte on new text"
+    said = f"Promised for {in_minutes(minutes)}: {interval(bits, within)} bits per byte on new text"
     if came_out is None:
         return f"{said} (80 of 100 such promises hold)."
     held = "better than" if came_out < bits - within else "worse than" if came_out > bits + within else "as"

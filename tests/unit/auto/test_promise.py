@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ def test_the_interval_holds_eighty_of_a_hundred() -> None:
     drawn = random.Random(1)
     held = sum(made.holds(drawn.gauss(BEST.bits, BEST.error)) for _ in range(4000)) / 4000
     assert held == pytest.approx(0.8, abs=0.02)
+
+
+def test_no_promise_is_below_nothing() -> None:
+    made = promise(1, replace(BEST, bits=0.1, error=0.3), [-3.0] * 60)
+    assert made.bits == 0 and "-" not in str(made)
 
 
 def test_without_earlier_ones_nothing_changes() -> None:

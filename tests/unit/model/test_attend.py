@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from octavo.model import attend as kernel
+from octavo.model import native
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
 from octavo.model.native import library
 from octavo.model.positions import RotaryPositions
@@ -167,6 +168,24 @@ def test_number_of_threads_changes_nothing() -> None:
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+def test_in_one_thread_it_is_not_taken_beside_many_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "MACHINES", ((),))
+    caches = (native.library, kernel._kernel)
+    before = torch.get_num_threads()
+    try:
+        for cached in caches:
+            cached.cache_clear()
+        found = []
+        for threads in (1, kernel.ALONE, kernel.ALONE + 1):
+            torch.set_num_threads(threads)
+            found.append(kernel.fits(torch.zeros(1, 8, 12), 4))
+        assert found == [True, True, False]
+    finally:
+        torch.set_num_threads(before)
+        for cached in caches:
+            cached.cache_clear()
 
 
 def spared(seed: int, *, heads: int, length: int, rate: float) -> np.ndarray:

@@ -31,6 +31,11 @@ def test_beside_what_came_out(bits: float, said: str) -> None:
     assert sentence.endswith(f"{said} promised.")
 
 
+def test_no_promise_goes_below_nothing() -> None:
+    wide = {**AUTO, "promise": {**AUTO["promise"], "bits": 0.39, "within": 0.67}}
+    assert "Promised for 5 minutes: 0.39 (0 to 1.06) bits" in of_promise({"auto": wide})["promise"]
+
+
 @pytest.mark.parametrize(
     "auto", [None, 5, {}, {"promise": {}}, {**AUTO, "promise": {**AUTO["promise"], "bits": float("nan")}}]
 )
