@@ -84,6 +84,9 @@ The second ten, *play*, *shakespeare* and *stories* are of today's law, on a slo
 but for ten minutes of *play* and the hour of *shakespeare*, which an earlier law promised. So are all others, some with
 less room for the end of code (*pydantic* and *c_code*, which missed). The room for the end of code was fitted once more
 after the second ten had been tried, not on them.
+
+Those of *(AVX2)* are of a processor without AVX-512 (Zen 3), as many laptops have, of today's law and kernels, nothing
+else running; *sentences* are 2 MB of Spanish ones in any order, *tunes* 130 kB.
 """
 ALIKE = {"split": "files", "validation": 0.05, "test": 0.05}
 
