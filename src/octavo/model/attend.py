@@ -75,7 +75,6 @@ def _kernel() -> ctypes.CDLL | None:
         assert there == ctypes.sizeof(_Shape), f"{there} bytes in C, {ctypes.sizeof(_Shape)} here"
         native.attend.argtypes = (ctypes.POINTER(_Shape), *[Floats] * 4, ctypes.c_int)
         native.attend.restype = ctypes.c_int
-        native.threaded = ctypes.c_int.in_dll(native, "threaded").value
     return native
 
 
@@ -83,7 +82,7 @@ def reaches(length: int, width: int) -> bool:
     """Whether the kernel is there, for T positions and head width D."""
     if length > LONGEST or width > WIDEST or (native := _kernel()) is None:
         return False
-    return bool(native.threaded) or torch.get_num_threads() <= ALONE
+    return bool(ctypes.c_int.in_dll(native, "threaded").value) or torch.get_num_threads() <= ALONE
 
 
 def fits(qkv: Tensor, width: int) -> bool:

@@ -13,6 +13,7 @@ import torch
 from octavo.config import parse_yaml
 from octavo.errors import InputError
 from octavo.ground.memory import available_memory
+from octavo.training.precision import fast_bfloat16
 
 NAME = re.compile(r"(?:(?:(\d+)x)?(\d+)x)?([a-z][a-z0-9]*)")
 EXAMPLES = ("8xh100", "2x8xh100", "4x8xh100")
@@ -106,11 +107,12 @@ def find_machine(name: str) -> Machine:
 
 def here() -> Machine:
     """This machine's processor, measured in about a second: its peaks are what it reached, so the share is 1."""
+    numbers = [torch.float32, *([torch.bfloat16] if fast_bfloat16(torch.device("cpu")) else [])]
     return Machine(
         name="here",
         what="this machine's processor, measured now",
         device="cpu",
-        flops={"float32": measured_flops(torch.float32), "bfloat16": measured_flops(torch.bfloat16)},
+        flops={str(dtype).removeprefix("torch."): measured_flops(dtype) for dtype in numbers},
         memory=float(available_memory() or 0),
         bandwidth=measured_bandwidth(),
         launch=measured_launch(),

@@ -135,7 +135,7 @@ def predict(
     """Speed, memory, hours and money as plain data. `price` (an hour of one device) goes before the catalogue's."""
     training, model = recipe.training, recipe.model
     precision = machine.precision(training.precision)
-    if precision not in machine.flops:  # a processor without such arithmetic computes it in float32's time
+    if precision not in machine.flops:  # without such arithmetic: see training/precision.py `times`
         machine = replace(machine, flops=machine.flops | {precision: machine.flops["float32"]})
     sequences = training.batch * training.accumulation
     devices = min(machine.devices, sequences)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from octavo.config import load_recipe
 from octavo.errors import InputError
+from octavo.runs import machines
 from octavo.runs.machines import Machine, catalogue, find_machine, here
 from octavo.runs.prediction import (
     OVERLAP,
@@ -113,9 +115,15 @@ def test_names() -> None:
         find_machine("2xlaptop")
 
 
-def test_this_machine_is_measured() -> None:
+@pytest.mark.parametrize("fast", [True, False])
+def test_this_machine_is_measured(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bfloat16 only where it has that: torch takes some fifty times as long elsewhere, and no run does."""
+    monkeypatch.setattr(machines, "fast_bfloat16", lambda device: fast)
+    monkeypatch.setattr(machines, "measured_flops", lambda dtype: {torch.float32: 1e9}.get(dtype, 2e9))
     machine = here()
     assert min(machine.flops["float32"], machine.bandwidth, machine.launch) > 0
+    assert machine.precision("auto") == ("bfloat16" if fast else "float32")
+    assert set(machine.flops) == {"float32", machine.precision("auto")}
 
 
 def found(machine: Machine, parallel: str = "none", *overrides: str, price: float | None = None) -> dict:

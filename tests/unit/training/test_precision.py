@@ -11,6 +11,7 @@ from octavo.config import load_recipe
 from octavo.dataset.batch import Batch
 from octavo.model import attention
 from octavo.model.build import build_model
+from octavo.training import precision
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.precision import Bfloat16Products, autocast, fast_bfloat16, linear
 
@@ -33,6 +34,20 @@ def test_product_and_gradients_are_near_the_exact_ones(bias: bool) -> None:
         # Three roundings meet in a sum of 64 terms of random sign.
         assert (exact - rounded).abs().max() <= 4 * EPSILON * exact.abs().max()
         assert not torch.equal(exact, rounded)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_without_such_arithmetic_products_are_those_of_rounded_numbers(
+    fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each product of two is exact in float32; what is left is the order of the sum, and one rounding."""
+    monkeypatch.setattr(precision, "fast_bfloat16", lambda device: fast)
+    random = torch.Generator().manual_seed(2)
+    a, b = (torch.randn(*shape, generator=random).bfloat16() for shape in ((7, 300), (300, 11)))
+    found, exact = precision.times(a, b), a.double() @ b.double()
+    assert found.dtype == torch.bfloat16
+    size = a.double().abs() @ b.double().abs()
+    assert ((found.double() - exact).abs() <= EPSILON * exact.abs() + 1e-6 * size).all()
 
 
 def test_only_linear_layers_are_replaced() -> None:
