@@ -25,7 +25,7 @@ APART = ("model/counts.py", "model/first_gate.py", "model/recent.py", "model/rec
 """Those in there of counting beside the network, which no shipped study has: a change of theirs changes no figure."""
 
 SAME = {
-    "22e92b619b6f24f326d023debd188af548cd4abc84e787ecd1bef4ca1a02614f": (
+    "446ad55d5d73041362900c90ed6b0249e3a88d935f128c7ec25bf915f5fd1d9b": (
         "058877eedf65380f573d256d4923d343f9bbb0e8e8d3176d4dff84905e2e0bee",
     ),
 }

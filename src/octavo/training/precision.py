@@ -56,10 +56,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return product if bias is None else product + bias
 
 
+HERE = fast_bfloat16(torch.device("cpu"))
+"""Whether this processor does; known before anything is compiled."""
+
+
 def times(a: Tensor, b: Tensor) -> Tensor:
     """a · b of bfloat16 matrices on a CPU, summed in float32. Without such arithmetic torch takes some fifty times as
     long as in float32, in which the same products are exact."""
-    return a @ b if fast_bfloat16(a.device) else (a.float() @ b.float()).bfloat16()
+    return a @ b if HERE else (a.float() @ b.float()).bfloat16()
 
 
 class _Product(torch.autograd.Function):
@@ -79,7 +83,6 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None]:  # pyrefly: ignore
         rows, short = ctx.saved_tensors
         gradient = gradient.reshape(-1, gradient.size(-1)).bfloat16()
-        to_weight = (
-            times(gradient.T, rows).float() if ctx.needs_input_grad[1] else None
-        )  # not to a frozen one
+        trained = ctx.needs_input_grad[1]
+        to_weight = times(gradient.T, rows).float() if trained else None
         return times(gradient, short).to(ctx.dtype).view(ctx.shape), to_weight

@@ -41,7 +41,7 @@ def test_without_such_arithmetic_products_are_those_of_rounded_numbers(
     fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each product of two is exact in float32; what is left is the order of the sum, and one rounding."""
-    monkeypatch.setattr(precision, "fast_bfloat16", lambda device: fast)
+    monkeypatch.setattr(precision, "HERE", fast)
     random = torch.Generator().manual_seed(2)
     a, b = (torch.randn(*shape, generator=random).bfloat16() for shape in ((7, 300), (300, 11)))
     found, exact = precision.times(a, b), a.double() @ b.double()
