@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from common import finish, load, print_table, settle
+from octavo.training.precision import fast_bfloat16
 
 SHAPES: dict[str, dict[str, Any]] = {
     "0.8M": {
@@ -110,11 +111,10 @@ def main() -> None:
     ]
     torch.set_num_threads(options.threads)
     before = load()
-    told = " ".join(options.only) if options.device == "cpu" else "bfloat16"  # where there is none, 2 minutes
     peaks = {
         name: peak(dtype, options.device)
         for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16))
-        if name == "float32" or name in told
+        if dtype == torch.float32 or fast_bfloat16(torch.device(options.device))
     }
     rows, left_out, runs = [], {}, []
     for name in options.shape:

@@ -84,7 +84,8 @@ def same_figures() -> frozenset[str]:
 
 def code_words(sources: tuple[str, ...]) -> str:
     """The name of the code in a page, and of what judges it: of code that is mixed there is none."""
-    ran = sources[0][:12] if len(sources) == 1 else "mixed" if sources else "unknown"
+    one = len(sources) == 1 or same_figures().issuperset(sources)
+    ran = "unknown" if not sources else sources[-1][:12] if one else "mixed"
     return f"Of code `{ran}`, judged by `{code_sha256(JUDGING)[:12]}`"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import octavo
 from octavo.config import load_recipe
+from octavo.studies import sources
 from octavo.studies.results import study_of, write_study
 from octavo.studies.shipped import study_names
 from octavo.studies.sources import (
@@ -53,7 +54,16 @@ def test_the_hash_is_of_code_that_is_there_and_changes_with_it(
 def test_what_gives_the_same_figures_is_said_of_todays_code_alone() -> None:
     """Whoever changes the deciding code takes what stands there out, or shows it anew."""
     assert set(SAME) <= {code_sha256()}
-    assert same_figures() == {code_sha256(), *SAME.get(code_sha256(), ())}
+
+
+def test_figures_of_code_that_gives_the_same_are_not_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = f"*Of code `{NOW[:12]}`, judged by `{code_sha256(JUDGING)[:12]}`; cpu.*"
+    monkeypatch.setattr(sources, "SAME", {"b" * 64: (NOW,)})
+    assert same_figures() == {code_sha256()} and STALE in marked(page)
+    assert "`mixed`" in code_words((NOW, code_sha256()))
+    monkeypatch.setattr(sources, "SAME", {code_sha256(): (NOW,)})
+    assert same_figures() == {code_sha256(), NOW} and marked(page) == page
+    assert f"`{code_sha256()[:12]}`" in code_words((NOW, code_sha256())), "begun before, ended today"
 
 
 @pytest.mark.parametrize("name", study_names())
