@@ -1,11 +1,13 @@
 """Counting beside a network: mixed in by a gate, told as features, or given as a prior that the network corrects.
 
     python benchmarks/beside.py --text TEXT --out beside.jsonl [--budgets "5 seconds" "1 minute"] [--seeds 0 1 2]
+        [--keep FOLDER]
     python benchmarks/beside.py --out beside.jsonl --table results/beside.md
 
 Characters of a text, nanoGPT's split; nats of the whole validation split, each token scored once, after the last step;
 mean and standard deviation over seeds. Budgets are steps: what two cores of a laptop take about so long for. What is in
-the file is not done again, and other work on the machine spoils nothing.
+the file is not done again, and other work on the machine spoils nothing. With a folder to keep them in, runs that were
+stopped resume.
 
 *alone*: the network without counts.
 *features*: logarithms of what the best n-gram predicts, as inputs beside each token (a matrix from the vocabulary to
@@ -26,26 +28,32 @@ import argparse
 import itertools
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
+import octavo
 from common import above, keep_row, parser_of, run_missing
 from octavo.auto.family import SIZES, dropout_for, parameters_of, recipe_of
-from octavo.config import Recipe, check, load_recipe
+from octavo.config import Recipe, check, load_recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.dataset.batch import Batch
+from octavo.dataset.store import TOKENIZER
 from octavo.ground.console import Console
 from octavo.model.build import build_model
 from octavo.model.counts import tables_of
 from octavo.model.kneser_ney import KneserNey, best_order
 from octavo.runs.data import build_dataset
+from octavo.runs.folder import RunFolder
 from octavo.runs.metrics import evaluate_split
 from octavo.runs.train import train
+from octavo.training.checkpoint import Checkpoint, learning_tensors, model_tensors, save_checkpoint
+from octavo.training.checkpoint_folder import newest_whole, prune
 from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.optimizers import RestConfig, with_base_rates
@@ -59,6 +67,8 @@ LONG = {BUDGETS[2]: 2000, BUDGETS[3]: 12_000}
 SIZE = SIZES[3]
 VOCABULARY = 65  # of TinyShakespeare; others change the number of parameters little
 PARTS, HIGHEST, AT_ONCE = 10, 8, 4096
+EVERY = 250
+"""Steps after which a run that is kept may be stopped."""
 SCALE = 4.0
 """Logarithms of probabilities are divided by it, so that features are about as large as a token's vector."""
 QUIET = Console(quiet=True)
@@ -81,7 +91,7 @@ def settings(budget: str, text: Path, seed: int) -> dict[str, Any]:
     tree |= {"split": "contiguous", "validation": 0.1}
     steps = tree["training"]["steps"]
     tree["evaluation"] |= {"every": steps, "tokens": None}
-    tree["training"] |= {"precision": "float32", "threads": 1, "keep": 1, "checkpoint_every": steps}
+    tree["training"] |= {"precision": "float32", "threads": 1, "keep": 1, "checkpoint_every": EVERY}
     return tree
 
 
@@ -89,6 +99,7 @@ class Counted:
     """Logarithms (N, V) of what the best n-gram predicts after each token of both splits."""
 
     def __init__(self, dataset: Dataset) -> None:
+        self.tokenizer = dataset.folder / TOKENIZER
         self.vocabulary = dataset.tokenizer.vocab_size
         self.train, self.held_out = (
             np.asarray(split.tokens).astype(np.int64) for split in (dataset.train, dataset.validation)
@@ -146,8 +157,8 @@ class Beside(nn.Module):
         return logits + self.share * values if self.way == "prior" else logits
 
 
-def learned(recipe: Recipe, counted: Counted, way: str) -> float:
-    """Nats after a training of a network that is alone, or told of counts."""
+def learned(recipe: Recipe, counted: Counted, way: str, kept: Path | None) -> float:
+    """Nats after a training of a network that is alone, or told of counts; its checkpoints are `kept` in a folder."""
     context, rows, seed = recipe.model.context, recipe.training.batch, recipe.seed
     network = build_model(recipe.model, vocab_size=counted.vocabulary, seed=seed)
     model = Beside(network, way, width=recipe.model.width, vocab_size=counted.vocabulary)
@@ -160,18 +171,42 @@ def learned(recipe: Recipe, counted: Counted, way: str) -> float:
         places = random.integers(0, last, rows)[:, None] + np.arange(context)
         return Batch(counted.train[places], counted.train[places + 1], values=counted.of_train[places])
 
-    steps = recipe.training.steps
-    for _ in training_steps(
+    steps, done = recipe.training.steps, resumed(kept, model, optimizers)
+    for _ in range(done):  # the same places as without a stop
+        random.integers(0, last, rows)
+    for info in training_steps(
         model,
         optimizers,
         batch,
-        steps=range(steps),
+        steps=range(done, steps),
         seed=seed,
         schedule=recipe.training.schedule.build(steps=steps),
         options=StepOptions(clip=recipe.training.clip),
     ):
-        pass
+        if kept and info.step % EVERY == 0:
+            save_checkpoint(
+                kept,
+                info.step,
+                weights=model_tensors(model),
+                memory=learning_tensors(model, optimizers),
+                state={},
+                config=to_yaml(recipe),
+                tokenizer=counted.tokenizer,
+                version=octavo.__version__,
+            )
+            prune(kept, keep=1, always=())
     return judged(model, counted, context)
+
+
+def resumed(kept: Path | None, model: nn.Module, optimizers: Sequence[Optimizer]) -> int:
+    """Steps of the newest checkpoint there, which model and optimizers are filled with; 0 where there is none."""
+    newest = newest_whole(kept)[0] if kept else None
+    if newest is None:
+        return 0
+    checkpoint = Checkpoint(newest.folder)
+    checkpoint.load_model(model)
+    checkpoint.load_optimizers(optimizers)
+    return newest.step
 
 
 @torch.no_grad()
@@ -197,12 +232,13 @@ def rows_of(counted: Counted, context: int) -> Iterator[Batch[Tensor]]:
         yield Batch(tokens[None, rest], tokens[None, begin + 1 :], values=values[None, rest])
 
 
-def mixed(tree: dict[str, Any], text: Path, dataset: Dataset) -> dict[str, float]:
-    """Nats of a run with counts, by a gate alone and with what the text has said so far."""
+def mixed(tree: dict[str, Any], text: Path, dataset: Dataset, kept: Path | None) -> dict[str, float]:
+    """Nats of a run with counts, by a gate alone and with what the text has said so far; the run may be `kept`."""
     tree["model"]["counts"] = {"kind": "kneser-ney", "recent": 2000}
     recipe = check(tree)
     with tempfile.TemporaryDirectory(prefix="octavo-beside-") as folder:
-        run = train(tree, text, Path(folder) / "run", quiet=True)
+        place = kept or Path(folder) / "run"
+        run = train(tree, text, place, resume=RunFolder(place).config.is_file(), quiet=True)
         model: Any = run.model
         runtime = Runtime(torch.device("cpu"), "float32", 1)
         both = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime).loss
@@ -220,13 +256,15 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
         if (given.text.stem, budget, way, seed) in there:
             continue
         tree = settings(budget, given.text, seed)
+        name = f"{given.text.stem}, {budget}, {way}, {seed}"
+        kept = given.keep / name if given.keep else None
         if way == "gate":
-            found = mixed(tree, given.text, dataset)
+            found = mixed(tree, given.text, dataset, kept)
         else:
             counted = counted or Counted(dataset)
-            found = {way: learned(check(tree), counted, way)}
-        for name, loss in found.items():
-            row = {"text": given.text.stem, "budget": budget, "way": name, "seed": seed}
+            found = {way: learned(check(tree), counted, way, kept)}
+        for judge, loss in found.items():
+            row = {"text": given.text.stem, "budget": budget, "way": judge, "seed": seed}
             keep_row(row | {"loss": loss, "steps": tree["training"]["steps"]}, rows, given.out)
 
 
@@ -257,6 +295,7 @@ def main() -> None:
     parser.add_argument("--budgets", nargs="+", choices=BUDGETS, default=BUDGETS)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--keep", type=Path, help="a folder in which runs that were stopped are found again")
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
