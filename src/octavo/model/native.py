@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -39,6 +40,8 @@ MACHINES = (
 OPTIONS = ("-O3", "-fno-math-errno", "-fno-trapping-math")
 PATIENCE = 60.0
 """Seconds that the compiler has; it takes two."""
+_one_at_a_time: dict[tuple[str, str], threading.Lock] = {}
+"""By kernel: threads that need the same one do not compile it side by side."""
 
 
 def native_wanted() -> bool:
@@ -46,9 +49,14 @@ def native_wanted() -> bool:
     return os.environ.get("OCTAVO_NATIVE", "1") != "0"
 
 
-@cache
 def library(package: str, name: str) -> ctypes.CDLL | None:
     """The kernel `name`.c of a package, from the cache or compiled now (a second). None if that cannot be done."""
+    with _one_at_a_time.setdefault((package, name), threading.Lock()):
+        return _library(package, name)
+
+
+@cache
+def _library(package: str, name: str) -> ctypes.CDLL | None:
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None or not native_wanted():
         return None

@@ -56,14 +56,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return product if bias is None else product + bias
 
 
-HERE = fast_bfloat16(torch.device("cpu"))
-"""Whether this processor does; known before anything is compiled."""
+FAST_ON_CPU = fast_bfloat16(torch.device("cpu"))
+"""Whether this processor multiplies bfloat16 itself; known before anything is compiled."""
 
 
 def times(a: Tensor, b: Tensor) -> Tensor:
     """a · b of bfloat16 matrices on a CPU, summed in float32. Without such arithmetic torch takes some fifty times as
     long as in float32, in which the same products are exact."""
-    return a @ b if HERE else (a.float() @ b.float()).bfloat16()
+    return a @ b if FAST_ON_CPU else (a.float() @ b.float()).bfloat16()
 
 
 class _Product(torch.autograd.Function):

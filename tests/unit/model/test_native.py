@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ def kernel(cache: None) -> Kernel:
 
 
 def forget() -> None:
-    native.library.cache_clear()
+    native._library.cache_clear()
     native._say.cache_clear()
 
 
@@ -99,6 +101,24 @@ def test_compiled_once_and_kept(
     no_compiling(monkeypatch)
     assert works(native.library(*kernel), kernel)
     assert kept(tmp_path) == before
+
+
+def test_threads_that_need_the_same_kernel_compile_it_once(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text is read in two ways at once, and both need the kernel that counts what was said."""
+    real, asked = native._builds, []
+
+    def builds(compiler: str, source: bytes) -> Iterator[bytes]:
+        asked.append(compiler)
+        time.sleep(0.2)  # long enough for all threads to come
+        yield from real(compiler, source)
+
+    monkeypatch.setattr(native, "_builds", builds)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: native.library(*kernel), range(4)))
+    assert works(found[0], kernel) and all(each is found[0] for each in found)
+    assert len(asked) == 1
 
 
 def test_switched_off(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,10 +41,16 @@ def test_without_such_arithmetic_products_are_those_of_rounded_numbers(
     fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each product of two is exact in float32; what is left is the order of the sum, and one rounding."""
-    monkeypatch.setattr(precision, "HERE", fast)
+    monkeypatch.setattr(precision, "FAST_ON_CPU", fast)
     random = torch.Generator().manual_seed(2)
     a, b = (torch.randn(*shape, generator=random).bfloat16() for shape in ((7, 300), (300, 11)))
-    found, exact = precision.times(a, b), a.double() @ b.double()
+    exact = a.double() @ b.double()
+    multiplied, product = [], torch.Tensor.__matmul__
+    monkeypatch.setattr(
+        torch.Tensor, "__matmul__", lambda x, y: (multiplied.append(x.dtype), product(x, y))[1]
+    )
+    found = precision.times(a, b)
+    assert multiplied == [torch.bfloat16 if fast else torch.float32]
     assert found.dtype == torch.bfloat16
     size = a.double().abs() @ b.double().abs()
     assert ((found.double() - exact).abs() <= EPSILON * exact.abs() + 1e-6 * size).all()
