@@ -89,7 +89,7 @@ class Law:
 
     def _alone(self, *point: float) -> float:
         """For a text of the middle."""
-        return min(1.0, float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0]))
+        return float(shares(np.array(self.values), np.array([point], dtype=np.float64))[0])
 
     def known(self, share: float, *point: float) -> Law:
         """For a text of which a pilot at a point came to a share: how much of it can be learned, by Bayes' rule."""

@@ -29,6 +29,9 @@ LEAST, MOST = 300, 1200
 about as well as all of a training would."""
 TRIED = 10
 """Steps that are timed before it is known how many there are."""
+SHORTEST = 2.0
+"""Seconds that LEAST steps take anywhere (10 to 40 ms each): where there are fewer, none is tried, which takes half a
+second itself."""
 SLOWER = 2.0
 """How much longer than that a pilot may take before it is given up."""
 SIZE = SIZES[0]
@@ -60,6 +63,8 @@ class Pilot:
     def steps_in(self, seconds: float) -> int:
         """How many steps it learns for in so many seconds; 0 where they are too few to tell anything, or the text is
         too short for them."""
+        if seconds < SHORTEST:
+            return 0
         began = time.monotonic()
         with one_thread():
             learned = self._learn(1, math.inf, QUIET)  # the first step prepares what others use

@@ -13,6 +13,7 @@ from octavo.auto.choose import (
     LEAST_STEPS,
     MORE,
     OFTEN,
+    STEPS_MEASURED,
     choices,
     least_seconds,
     operations,
@@ -267,6 +268,8 @@ def test_a_pilot_chooses_nothing() -> None:
             (each.size, each.steps, each.teaching) for each in plain
         ]
         assert told[0].bits < plain[0].bits
+        near = [number for number, each in enumerate(plain) if each.size in SIZES[:2]]
+        assert near and all(told[each].bits < plain[each].bits for each in near), "of all choices it tells"
 
 
 def test_what_is_promised_is_of_the_test_split() -> None:
@@ -275,19 +278,26 @@ def test_what_is_promised_is_of_the_test_split() -> None:
     assert drifting.steps == plain.steps and drifting.error == plain.error
 
 
-def test_sizes_are_timed_while_that_is_short_and_reckoned_from_there() -> None:
+def test_sizes_are_timed_while_that_is_short_and_reckoned_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Size] = []
+    now = 0.0
 
     def measure(size: Size) -> float:
+        nonlocal now
         asked.append(size)
+        now += STEPS_MEASURED * SPEEDS[size]
         return SPEEDS[size]
 
-    found = step_times(measure, vocabulary=65, seconds=0.5)
+    monkeypatch.setattr(choose.time, "monotonic", lambda: now)
+    seconds = 0.7
+    found = step_times(measure, vocabulary=65, seconds=seconds)
     assert list(found) == list(SIZES)
     assert 1 <= len(asked) < len(SIZES) and asked == list(SIZES[: len(asked)])
     last, first_reckoned = asked[-1], SIZES[len(asked)]
     ratio = operations(first_reckoned, 65) / operations(last, 65)
     assert found[first_reckoned] == pytest.approx(SPEEDS[last] * ratio)
+    alone = STEPS_MEASURED * found[first_reckoned]
+    assert alone < seconds < now + alone, "there would be time for this one, but not after the others"
     assert list(step_times(measure, vocabulary=65, seconds=0.0)) == list(SIZES), "one is measured in any case"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from octavo.auto import facts
 from octavo.auto.facts import TextFacts, counting, end_spread, piloted_in, unlike, with_pilot
-from octavo.auto.family import BYTES, SIZES, recipe_of
+from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
 from octavo.auto.pilot import Pilot
 from octavo.errors import CorpusError
 from octavo.evaluation.baselines import HIGHEST
@@ -155,6 +155,18 @@ def test_documents_that_are_held_out_by_chance_do_not_drift(
         )
     )
     assert survey(path, ["split=documents"], QUIET).drift == 0 != survey(path, (), QUIET).drift
+
+
+def test_how_unlike_places_are_is_in_bits_per_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    path = written(tmp_path, "".join(f"the {n % 7} of the {n // 5}\n" for n in range(3000)))
+    dataset = build_dataset(resolve(recipe_of(SIZES[0], steps=1, tokenizer=PAIRS), path), QUIET)
+    found = replace(FACTS, validation_bytes=dataset.validation.bytes, symbols=0.0)
+    monkeypatch.setattr(facts, "unlike", lambda *_, **__: 0.5)
+    tokens_a_byte = (len(dataset.validation.tokens) - 1) / dataset.validation.bytes
+    assert tokens_a_byte < 0.7
+    spread = facts.with_drift(found, dataset).spread
+    assert spread == pytest.approx(end_spread(0.5 * tokens_a_byte, found.ngram, 0.0))
 
 
 def test_the_alphabet_of_a_text_that_ends_within_a_character(

@@ -62,6 +62,17 @@ def test_it_is_less_sure_outside_of_what_it_was_fitted_on() -> None:
     assert law.outside(1e6, 1e6, 1e6) == 0
 
 
+def test_the_numbers_of_the_fit_are_not_known_for_sure() -> None:
+    """Where nothing else is uncertain, the error is theirs; a text that teaches twice as much is twice as far off."""
+    point = (1e6, 1e6, 1e6)
+    law = replace(made_up(residual=0.0, texts=0.0), bend=0.0)
+    (slope,) = slopes(np.array(law.values), np.array([point]))
+    assert law.error(*point) == pytest.approx(1e-3 * np.linalg.norm(slope), rel=1e-9)
+    told = replace(law, told=Told(work(point), np.log(2), 0.0), texts=1e-9, beyond=0.0)
+    assert told.error(*point) == pytest.approx(2 * law.share(*point) * law.error(*point), rel=1e-6)
+    assert certain(law).error(*point) == 0
+
+
 @pytest.mark.parametrize("point", [(1e5, 1e6, 1e6), (1e5, 4e6, 1e6)])
 @pytest.mark.parametrize("power", [1.0, 2.0, 0.5, 6.0, -0.5])
 def test_a_pilot_tells_how_much_can_be_learned_of_a_text(point: tuple[float, ...], power: float) -> None:

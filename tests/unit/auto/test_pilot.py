@@ -81,6 +81,12 @@ def test_it_has_as_many_steps_as_there_is_time_for(
     assert pilot.seconds == 60.0 and torch.get_num_threads() == threads
 
 
+def test_no_step_is_tried_in_a_time_that_is_too_short_for_any_machine(text: Path) -> None:
+    pilot = pilot_of(text)
+    assert pilot.steps_in(1.5) == 0
+    assert pilot.seconds == 0.0, "half a minute has better use for it"
+
+
 def test_it_is_given_up_when_its_time_is_over(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     console, pilot, ticks, threads = Listening(quiet=True), pilot_of(text), count(), torch.get_num_threads()
     monkeypatch.setattr(pilots.time, "monotonic", lambda: 9.0 * next(ticks))

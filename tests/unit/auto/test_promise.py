@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from octavo.auto.choose import choices
-from octavo.auto.promise import LIKELY, NARROWEST, calibration, earlier_promises, keep, promise, promises_file
+from octavo.auto.promise import (
+    KEPT,
+    LIKELY,
+    NARROWEST,
+    calibration,
+    earlier_promises,
+    keep,
+    promise,
+    promises_file,
+)
 from unit.auto.laws import made_up
 from unit.auto.test_choose import FACTS, SPEEDS
 
@@ -61,6 +70,13 @@ def test_what_came_out_is_kept_and_read(tmp_path: Path, monkeypatch: pytest.Monk
     with promises_file().open("a") as file:
         file.write('{"missed": "much"}\n{"missed": NaN}\n{"mis')
     assert earlier_promises() == [2.0, 0.0], "a damaged line is passed over"
+
+
+def test_the_newest_promises_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    promises_file().parent.mkdir(parents=True)
+    promises_file().write_text("".join(f'{{"missed": {number}}}\n' for number in range(KEPT + 5)))
+    assert earlier_promises() == list(range(5, KEPT + 5))
 
 
 def test_one_text_like_no_other_does_not_spoil_all_promises(
