@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,10 +12,14 @@ import pytest
 import octavo
 from octavo.auto import pilot as pilots
 from octavo.auto import train as by_minutes
-from octavo.auto.train import foretell, measured_times, reading_within
+from octavo.auto.facts import TextFacts
+from octavo.auto.train import AGAIN, foretell, measured_times, reading_within
 from octavo.config import Recipe
 from octavo.errors import InputError
 from octavo.ground.console import Console
+from octavo.runs.clock import baselines_of, ending
+from unit.auto.laws import FACTS
+from unit.auto.test_choose import SPEEDS
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +94,34 @@ def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
     assert "0.5 minutes is too short for this text" in capsys.readouterr().err
     with pytest.raises(InputError, match="too short"):
         foretell([text], [0.5, 1.0])
+
+
+def test_the_training_has_what_all_else_leaves_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """3 s before the call, 20 s of reading, 5 s of a pilot, 2 s of timing steps; then preparation and the end."""
+    now, asked = 100.0, []
+
+    def takes(seconds: float, found: Any) -> Any:
+        nonlocal now
+        now += seconds
+        return found
+
+    def choices(facts: TextFacts, speeds: Any, seconds: float, *given: Any, taught: bool) -> Any:
+        asked.append(seconds)
+        return chosen(facts, speeds, seconds, *given, taught=taught)
+
+    chosen, pilot = by_minutes.choices, SimpleNamespace(counts=None)
+    learned = replace(FACTS, pilot_seconds=5.0, pilot_steps=1200)
+    monkeypatch.setattr(by_minutes.time, "monotonic", lambda: now)
+    monkeypatch.setattr(by_minutes, "survey", lambda *_, **__: takes(20.0, (FACTS, pilot)))
+    monkeypatch.setattr(by_minutes, "with_pilot", lambda *_: takes(5.0, learned))
+    monkeypatch.setattr(by_minutes, "measured_times", lambda **_: takes(2.0, SPEEDS))
+    monkeypatch.setattr(by_minutes, "choices", choices)
+    console = Console(quiet=True)
+    console.started = 97.0
+    foretell(None, [2.0, 10.0], console=console)
+    prepared = AGAIN * 20.0
+    end = prepared + ending(prepared, baselines_of(FACTS.train_bytes))
+    assert asked == [pytest.approx(60 * minutes - 3 - 20 - 5 - 2 - end) for minutes in (2, 10)]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import pytest
 
+from octavo.auto.family import SIZES, recipe_of
+from octavo.config import check
+from octavo.errors import InputError
+from octavo.ground.console import Console
 from octavo.runs import clock as clocks
-from octavo.runs.clock import Clock
+from octavo.runs.clock import Clock, end_of, with_more_minutes
 from octavo.runs.progress import Progress
 from octavo.training.pace import Pace
 
@@ -63,6 +70,14 @@ def test_the_end_comes_in_time_whatever_was_planned(time: Time, planned: int) ->
     assert pace.place(pace.total) == pytest.approx(planned)
 
 
+def test_what_is_done_between_steps_is_reckoned_with_from_the_beginning(time: Time) -> None:
+    """Else the schedule would be that of a longer run, and be cut again and again."""
+    pace = Pace(5000)
+    train(time, pace, Clock(pace, end=1300, finish=20), seconds=0.4)
+    totals = [total for since, total, _ in pace.changes if since > pace.total / 10]
+    assert totals == pytest.approx([pace.total] * len(totals), rel=0.03)
+
+
 @pytest.mark.parametrize("halved", [100, 400, 500])
 def test_a_machine_that_becomes_half_as_fast_ends_in_time_too(time: Time, halved: int) -> None:
     pace = Pace(600)
@@ -117,6 +132,26 @@ def test_a_run_whose_time_is_over_goes_on_as_planned(time: Time) -> None:
     pace = Pace(100)
     Clock(pace, end=time.now - 5).begin(Progress(step=60, seconds=90.0, elapsed=100.0))
     assert pace.total == 100 and not pace.changes
+
+
+def test_sessions_before_have_taken_their_part_of_the_minutes() -> None:
+    console, tree = Console(quiet=True), recipe_of(SIZES[0], steps=1)
+    console.started = 100.0
+    tree["training"]["minutes"] = 2.0
+    assert end_of(check(tree), console, 30.0) == 190.0
+
+
+def test_more_minutes_are_beyond_those_that_a_run_has_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clocks, "seconds_of", lambda folder: 90.0)
+    monkeypatch.setattr(clocks.RunFolder, "open", lambda out: out)
+    assert with_more_minutes(tmp_path, 2.0) == ["training.minutes=3.5", "training.passes=null"]
+    for minutes in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="more minutes are none"):
+            with_more_minutes(tmp_path, minutes)
+    with pytest.raises(InputError, match="needs the folder of the run"):
+        with_more_minutes(None, 2.0)
 
 
 def test_one_slow_look_does_not_end_the_training(time: Time) -> None:
