@@ -251,6 +251,27 @@ def test_it_begins_with_what_counting_alone_makes_of_what_is_held_out() -> None:
     np.testing.assert_allclose(orders.numpy(), (1 - NETWORK) * fixed, atol=0.15)
 
 
+def test_the_gate_hears_how_sure_the_network_is() -> None:
+    """A gate that hears nothing but the entropy, and one that hears the logarithm of the largest probability alone."""
+    found = model()
+    found.take_text(text(), held())
+    counts, logits = found.counts.eval(), torch.randn(1, T, V, generator=torch.Generator().manual_seed(3))
+    assert isinstance(counts, KneserNeyCounts)
+    row = torch.from_numpy(text(T, seed=8)).long()[None]
+    p = logits[0].softmax(dim=-1)
+    for heard, known in ((-2, -(p * p.log()).sum(dim=-1)), (-1, p.amax(dim=-1).log())):
+        with torch.no_grad():
+            for part in counts.gate_parameters():
+                part.zero_()
+            counts.from_known.bias[0] = 5.0  # so that no hidden unit is cut off
+            counts.from_known.weight[0, heard] = 1.0
+            counts.out.weight[0, 0] = 1.0
+            sides = counts.sides(logits, torch.randn(1, T, 8), row, targets=row.roll(-1, 1))
+        assert sides is not None
+        wanted = (5 + known).exp() / ((5 + known).exp() + K)
+        torch.testing.assert_close(sides.weights[:, 0], wanted)
+
+
 def test_a_checkpoint_brings_the_text_along(tmp_path: Path) -> None:
     found = model()
     found.take_text(text(), held())

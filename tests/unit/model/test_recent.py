@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from octavo.model import recent
+from octavo.model import first_gate, recent
 from octavo.model.build import build_model
 from octavo.model.counts import KneserNeyCounts
 from octavo.model.first_gate import fit_recent
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
+from octavo.model.kneser_ney import KneserNey
 from octavo.model.recent import LONGEST, SHARE, Recent, Texts, recent_apart
 from unit.model import preferences
 
@@ -161,6 +162,20 @@ def test_its_gate_learns_from_the_end_of_the_text() -> None:
     untouched = Recent(most=100, vocab_size=V)
     fit_recent(untouched, pieces.ravel()[:6], 4)  # too short to tell anything
     assert untouched.shares(texts).tolist() == pytest.approx([SHARE, SHARE])
+
+
+def test_its_gate_learns_beside_n_grams_that_have_not_seen_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[np.ndarray] = []
+
+    def spied(tokens: np.ndarray, **options: int) -> KneserNey:
+        counted.append(tokens)
+        return KneserNey(tokens, **options)
+
+    monkeypatch.setattr(first_gate, "KneserNey", spied)
+    text = np.arange(1000)
+    fit_recent(Recent(most=100, vocab_size=1000), text, 4)
+    (before,) = counted
+    assert before.tolist() == list(range(800)), "a fifth at the end is read as if it were new"
 
 
 def test_of_noise_it_makes_next_to_nothing() -> None:

@@ -36,6 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
         patch.setattr(Dataset, "test", property(touched))
         settings = RECIPE | {"split": "files", "validation": 0.1, "test": 0.15}
+        settings["evaluation"] = {"every": 3, "tokens": 32}  # on the way; a look is at everything
         return octavo.train(settings, folder / "text.txt", folder / "run", quiet=True)
 
 
@@ -69,6 +70,7 @@ def test_each_look_is_counted_and_said_on_the_page(run: Run) -> None:
 
 def test_the_figures_are_of_the_end_of_the_text(run: Run) -> None:
     found = run.evaluate(test=True)
+    assert found["tokens"] + 1 == found["bytes"] > 32, "all but the first"
     held = TEXT[len(TEXT) - found["bytes"] :]
     assert found["bytes"] == pytest.approx(0.15 * len(TEXT), abs=2)
     elsewhere = run.path.parent / "held.txt"
@@ -105,9 +107,10 @@ def test_a_look_that_cannot_be_counted_shows_nothing(run: Run, monkeypatch: pyte
     with pytest.raises(InputError, match="not both"):
         run.evaluate(run.path.parent / "text.txt", test=True)
     text = run.path.parent / "text.txt"
-    text.write_text(TEXT + "more")
-    with pytest.raises(CorpusError, match="changed"):
-        run.evaluate(test=True)
+    for more in ("a fox. ", "more"):  # of the characters that it had, and with new ones
+        text.write_text(TEXT + more)
+        with pytest.raises(CorpusError, match="changed"):
+            run.evaluate(test=True)
     text.write_text(TEXT)
     kept = (run.path / "manifest.json").read_text()
     (run.path / "manifest.json").write_text(json.dumps(json.loads(kept) | {"test_looks": [{"loss": "x"}]}))
