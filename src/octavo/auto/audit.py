@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from octavo.auto.promise import keep
 from octavo.config import override_key, override_words
@@ -29,7 +31,7 @@ class Kept(Record):
     bits: Number
     within: Number
     law_bits: Number
-    law_error: Number
+    law_error: Annotated[Number, Field(gt=0)]
 
 
 class Auto(Record):

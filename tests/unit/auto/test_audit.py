@@ -92,6 +92,7 @@ def test_settings_of_ones_own_teach_the_next_promises_nothing(looks: list[Any]) 
         ({"recipe": "quick"}, {}),
         ({"auto": "damaged"}, {}),
         ({"auto": {"promise": {"minutes": 5.0, "bits": 2.2, "within": 0.05}, "reasons": {}}}, {}),
+        ({"auto": {"promise": PROMISE | {"law_error": 0.0}, "reasons": {}}}, {}),
         ({"auto": {"promise": PROMISE}, "test_looks": [{"loss": 1.0}]}, {}),
         ({"auto": {"promise": PROMISE}}, {"minutes": 6.0}),
         ({"auto": {"promise": PROMISE}}, {"test": 0.0}),
