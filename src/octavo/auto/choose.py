@@ -125,6 +125,8 @@ def choices(
     if facts.piloted is not None:  # it chooses nothing: one run of the smallest does not compare others
         told = law.known(facts.piloted, *pilot_point(facts))
         found = [_with_expected(choice, facts, told) for choice in found]
+    if facts.order == 1:  # no context tells anything, as in random letters: there is nothing to learn
+        found = [replace(choice, bits=facts.start + facts.drift) for choice in found]
     return found
 
 
@@ -233,9 +235,7 @@ def reasons(
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} with all judging are "
         f"{best.most_steps:,} steps.",
-        "model.counts": f"the best n-gram, of {facts.order} tokens, and what the text has said so far have "
-        f"{facts.ngram:.3f} bits per byte, {facts.start:.3f} where a gate mixes them for each token; beside them the "
-        "model need not learn what counting knows.",
+        "model.counts": of_counts(facts),
         "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"
         + ("; more would be learned by heart." if best.has_time_left else ", as many as there is time for."),
         "model.dropout": of_dropout(best, best.parameters / facts.train_tokens),
@@ -255,6 +255,17 @@ def reasons(
             f"{other.bits:.3f} bits per byte{alike}."
         )
     return found
+
+
+def of_counts(facts: TextFacts) -> str:
+    """What counting knows of the text, in a sentence."""
+    said = (
+        f"the best n-gram, of {facts.order} token{'s' * (facts.order > 1)}, and what the text has said so far have "
+        f"{facts.ngram:.3f} bits per byte, {facts.start:.3f} where a gate mixes them for each token; "
+    )
+    if facts.order == 1:
+        return f"{said}no token tells what comes after it, so there is next to nothing to learn."
+    return f"{said}beside them the model need not learn what counting knows."
 
 
 def of_dropout(best: Choice, weights: float) -> str:

@@ -17,6 +17,11 @@ from octavo.evaluation.writing import (
     short_context,
 )
 
+BROKEN = ("diverged", "unsteady")
+"""Trainings that came apart."""
+ALIKE = 0.01
+"""The share by which a loss may differ from that of single tokens, to be no better than these."""
+
 
 def diagnose(facts: Facts) -> list[Diagnostic]:
     """The diagnostics of a run: first the verdict, which alone says what to do, then its evidence.
@@ -29,6 +34,8 @@ def diagnose(facts: Facts) -> list[Diagnostic]:
     judged = [how, standing(facts, how) if facts.unit.text else None]
     if taught_by_texts:
         judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
+    if (nothing := nothing_to_learn(facts)) is not None:
+        judged = [how, nothing]
     found = [one for one in (*judged, *(judge(facts) for judge in writing)) if one is not None]
     if not found:
         return []
@@ -39,11 +46,29 @@ def diagnose(facts: Facts) -> list[Diagnostic]:
 def verdict(found: list[Diagnostic], how: Diagnostic | None) -> Diagnostic:
     """Of all diagnostics the one to act on: what spoilt the run, then how it learned, then what else is bad."""
     kinds = {one.kind: one for one in found}
+    if "nothing to learn" in kinds and (how is None or how.kind not in BROKEN):
+        return kinds["nothing to learn"]
     if how is not None and how.severity == "bad":
         return kinds.get("too large", how)
     bad = [one for one in found if one.severity == "bad" and one.remedy]
     urgent = [kinds[kind] for kind in ("memorization", "baselines") if kinds.get(kind) in bad]
     return urgent[0] if urgent else how or (bad or found)[0]
+
+
+def nothing_to_learn(facts: Facts) -> Diagnostic | None:
+    """A text like random letters: the best n-gram looks at single tokens, and the model is no better."""
+    loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
+    if loss is None or not facts.unit.text or (known.get("ngram") or {}).get("order") != 1:
+        return None
+    counted = known["ngram"]["loss"]
+    if abs(loss - counted) > ALIKE * counted:
+        return None
+    said = (
+        "Next to nothing to learn: no token of this text tells what comes after it. The best n-gram looks at single "
+        f"tokens and has {counted:.4f}, the model {loss:.4f}."
+    )
+    evidence = {"loss": loss, "ngram": counted}
+    return Diagnostic("nothing to learn", said, evidence, "note", "another text, or another tokenizer for it")
 
 
 def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
@@ -109,7 +134,7 @@ def _cause(facts: Facts, how: Diagnostic | None, above: str) -> tuple[str, str, 
     """Why it stands above a simple predictor, what helps, and its settings. If the course is known, the course
     says what helps, except for a model that only guesses and has stopped improving."""
     kind = None if how is None else how.kind
-    if kind in ("diverged", "unsteady"):
+    if kind in BROKEN:
         return "is a training that came apart", "", ()
     if kind == "over-fit":
         return "is over-fitting, not a bug nor too little training", "", ()

@@ -272,6 +272,14 @@ def test_a_pilot_chooses_nothing() -> None:
         assert near and all(told[each].bits < plain[each].bits for each in near), "of all choices it tells"
 
 
+def test_of_random_letters_nothing_is_promised_beyond_counting() -> None:
+    noise = replace(FACTS, order=1)
+    found = choices(noise, SPEEDS, 60, made_up())
+    assert {each.bits for each in found} == {FACTS.start}
+    said = reasons(found[0], [], noise, 60, made_up())["model.counts"]
+    assert "of 1 token, and" in said and said.endswith("so there is next to nothing to learn.")
+
+
 def test_what_is_promised_is_of_the_test_split() -> None:
     plain, drifting = (choices(replace(FACTS, drift=drift), SPEEDS, 60, made_up())[0] for drift in (0.0, 0.2))
     assert drifting.bits == pytest.approx(plain.bits * 2.4 / 2.2)

@@ -208,6 +208,25 @@ def test_garbage_is_placed_between_the_baselines(loss: float, bits: float, words
     assert diagnostic.severity == weight
 
 
+@pytest.mark.parametrize("loss", [3.31, 3.28])
+@pytest.mark.parametrize("course", ["level", "over-fit", "still falling", "diverged"])
+def test_of_random_letters_there_is_nothing_to_learn(loss: float, course: str) -> None:
+    """They were once called garbage of too little training, and a longer one was advised."""
+    ends = {"level": loss, "over-fit": 4.0, "still falling": 0.9 * loss, "diverged": loss}
+    found = rows("validation", EVALUATED, np.linspace(loss, ends[course], len(EVALUATED)))
+    if course == "diverged":
+        found += rows("train", LOGGED, np.linspace(loss, 2 * loss, len(LOGGED)))
+    noise = BASELINES | {"ngram": {"loss": 3.3, "bits_per_byte": 4.8, "order": 1}}
+    first, *others = diagnose(facts(found, evaluation={"val_loss": loss, "baselines": noise}))
+    assert (first.kind == "nothing to learn") is (course != "diverged")
+    said = " ".join(one.sentence for one in (first, *others))
+    assert "no token of this text tells what comes after it" in said
+    assert "Garbage" not in said and "Under-fit" not in said
+    assert course == "diverged" or (first.remedy and not first.settings), "no command would help"
+    far = diagnose(facts(found, evaluation={"val_loss": 3.0, "baselines": noise}))
+    assert "nothing to learn" not in {one.kind for one in far}, "it learned what n-grams do not see"
+
+
 def test_garbage_of_an_over_fitted_model_is_not_called_too_little_training() -> None:
     known = {"val_loss": 2.0, "bits_per_byte": 2.9, "baselines": BASELINES}
     first, *evidence = diagnose(facts(over_fitting(), evaluation=known))
