@@ -37,6 +37,11 @@ def noise(chance: random.Random) -> str:
     return base64.encodebytes(chance.randbytes(150_000)).decode()
 
 
+def symbols(chance: random.Random) -> str:
+    """Signs of 1,000, all alike and without lines: nothing tells what comes next, and each is seldom seen."""
+    return "".join(chr(0x4E00 + chance.randrange(1000)) for _ in range(40_000))
+
+
 def ideographs(chance: random.Random) -> str:
     """Single signs of 3,000 by a power law, each for itself."""
     signs = [chr(0x4E00 + int(chance.paretovariate(0.7)) % 3000) for _ in range(60_000)]
@@ -94,7 +99,7 @@ def halves(chance: random.Random) -> str:
 
 
 TEXTS: tuple[Callable[[random.Random], str], ...] = (
-    *(letters, noise, ideographs, counting, log),
+    *(letters, noise, symbols, ideographs, counting, log),
     *(columns, brackets, echoes, halves),
 )
 
