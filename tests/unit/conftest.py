@@ -26,7 +26,7 @@ def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         yield
         return
     monkeypatch.setattr(native, "MACHINES", (flags,))
-    caches = (native.library, attend._kernel, decoding.compiled)
+    caches = (native._library, attend._kernel, decoding.compiled)
     for cached in caches:
         cached.cache_clear()
     if native.library("octavo.model", "attend") is None:

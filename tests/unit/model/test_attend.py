@@ -172,7 +172,7 @@ def test_number_of_threads_changes_nothing() -> None:
 
 def test_in_one_thread_it_is_not_taken_beside_many_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "MACHINES", ((),))
-    caches = (native.library, kernel._kernel)
+    caches = (native._library, kernel._kernel)
     before = torch.get_num_threads()
     try:
         for cached in caches:
