@@ -23,8 +23,14 @@ STEPS, RATE, BETAS = 100, 0.01, (0.9, 0.95)
 """Of Adam; the rate falls to zero. So few that a short text is not learned by heart."""
 MOST = 8192
 """Held-out tokens that are looked at."""
-TAIL, MOST_TAIL = 5, 80_000
-"""One part of so many at the end of a text, and tokens at most, are read as if they were new."""
+TAIL, FEWEST_TAIL, MOST_TAIL = 5, 30, 80_000
+"""One part of so many at the end of a text is read as if it were new: tokens that tell something, and at most."""
+EVIDENCE = 2.0
+"""Standard errors by which what a text has said has to help at its end. Of 48 texts of random symbols three had more;
+of prose, code and tunes of 6 kB and more all have 3 to 25, and of those of 500 to 4,000 bytes that have less, what was
+said helped none on the average."""
+NOTHING = 1e-6
+"""Its share where it does not help."""
 LEVEL = 0.1
 """How hard the orders' weights are held at what they have in all, so that the network keeps its share."""
 
@@ -90,9 +96,11 @@ def fit(held_out: HeldOut, from_state: nn.Linear, from_known: nn.Linear, out: nn
 @torch.enable_grad()
 def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
     """Let the gate of what a text has said so far learn on the end of a text (M,), beside n-grams of what stands before
-    it, as it will be with a text that goes on: what is held out in the middle is known from around."""
+    it, as it will be with a text that goes on: what is held out in the middle is known from around. Where that helps no
+    more than chance may, as in noise, it gets no share."""
     new = min(len(tokens) // TAIL, MOST_TAIL)
-    if new < 2:
+    if new < FEWEST_TAIL:
+        recent.start(NOTHING)
         return
     before, tail = tokens[-TAIL * new : -new], np.ascontiguousarray(tokens[-new:])
     places = np.linspace(1, new - 1, min(MOST, new - 1)).astype(np.int64)
@@ -108,12 +116,16 @@ def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
     known, p, q = (torch.from_numpy(each).to(recent.into) for each in (texts.known(), counted, said))
     values = [each.detach().clone().requires_grad_() for each in (recent.into, recent.onto)]
 
-    def loss() -> Tensor:
+    def gains() -> Tensor:
         shares = gated(known, *values)
-        return -((1 - shares) * p + shares * q).log().mean()
+        return ((1 - shares) * p + shares * q).log() - p.log()
 
-    adam(values, loss)
+    adam(values, lambda: -gains().mean())
     with torch.no_grad():
+        found = gains().double()
+        if not found.mean() > EVIDENCE * found.std() / len(found) ** 0.5:
+            recent.start(NOTHING)
+            return
         recent.into.copy_(values[0])
         recent.onto.copy_(values[1])
 
