@@ -152,7 +152,12 @@ def main() -> None:
     worse = [line["text"] for line in lines if line["the dial"] > line["best n-gram"]]
     if given.table:
         here = machine()
-        said = f"Above the best n-gram: {', '.join(worse) or 'none'} of {len(lines)}."
+        above = [
+            f"{line['text']}, by {line['the dial'] - line['best n-gram']:.4f}"
+            for line in lines
+            if line["text"] in worse
+        ]
+        said = f"Above the best n-gram: {'; '.join(above) or 'none'}. Texts: {len(lines)}."
         given.table.write_text(
             f"# Never worse than counting\n\n{__doc__}\nTaken on {here['cores']} cores of {here['processor']}, torch "
             f"{here['torch']}. Bits per byte.\n\n{said}\n\n{in_markdown(lines)}",
