@@ -25,6 +25,7 @@ from octavo.model.capture import capture
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
 from octavo.training.checkpoint import Checkpoint, model_tensors
+from unit.model import preferences
 
 V, T, B = 11, 8, 2
 SHAPE = {"layers": 2, "width": 16, "heads": 2, "context": T}
@@ -87,6 +88,7 @@ def perturbed(options: dict[str, object]) -> GPT:
     """A model none of whose numbers is zero, as none is after training."""
     model = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=1)
     model.take_text(tokens(3).repeat(1, 4).flatten().numpy())
+    preferences.trust_what_was_said(model.counts)
     torch.manual_seed(2)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -51,6 +51,7 @@ def model_of(shape: str) -> GPT:
     options = {"layers": 2, "heads": 2, "context": T, **SHAPES[shape]}
     model = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=3).eval()
     model.take_text(preferences.text(400, 0, vocabulary=V, evenly=0.4))
+    preferences.trust_what_was_said(model.counts)
     torch.manual_seed(0)
     with torch.no_grad():
         for weight in model.parameters():  # what starts at zero would hide mistakes

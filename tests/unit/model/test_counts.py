@@ -153,6 +153,7 @@ def test_segments_are_kept_apart() -> None:
 def test_without_gradients_they_are_mixed_in_place_and_nothing_else_changes(recent: int) -> None:
     counts = KneserNeyCounts(orders=K, hidden=8, width=6, vocab_size=V, recent=recent)
     counts.take_text(text(), np.arange(900) % 9 == 4)
+    preferences.trust_what_was_said(counts)
     counts.eval()
     torch.manual_seed(0)
     tokens = torch.from_numpy(text(2 * T, seed=3).reshape(2, T).astype(np.int64))
