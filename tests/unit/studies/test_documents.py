@@ -36,9 +36,8 @@ def test_a_baseline_brings_its_own_chance() -> None:
     change, base = runs(drawn(1, 1.0), drawn(2, 0.6), 2), runs(drawn(3, 0.5), drawn(4, 0.4), 3)
     apart = (change.mean(axis=1) - base.mean(axis=1)).var()
     assert of_documents(change, base).var() == pytest.approx(apart - 0.6**2 - 0.4**2 / 3)
-    alone = (
-        change[:, 0] - base.mean(axis=1)
-    ).var()  # one run has no sisters: it varies as those of the baseline do
+    # One run has no sisters: it varies as those of the baseline do.
+    alone = (change[:, 0] - base.mean(axis=1)).var()
     assert of_documents(change[:, :1], base).var() == pytest.approx(alone - 0.4**2 - 0.4**2 / 3)
 
 
