@@ -250,7 +250,7 @@ def draw(found: dict[str, Curve], counted: dict[str, float], out: Path) -> None:
     for (name, points), color in zip(found.items(), ("#8a8a8a", "#1f77b4", "#d62728"), strict=True):
         seconds, losses = zip(*points, strict=True)
         axes.plot(seconds, losses, marker="o", markersize=3, color=color, label=name)
-    lines = [(TARGETS["cpu"], f"{TARGETS['cpu']}, where nanoGPT's recipe ends", "#6a6a6a", (0.21, -11))]
+    lines = [(TARGETS["cpu"], f"{TARGETS['cpu']}, the target", "#6a6a6a", (0.21, -11))]
     lines += [(loss, f"{loss:.3f}, {name}", "#2c8a5b", (0.42, 3)) for name, loss in counted.items()]
     for level, words, color, (right, above) in lines:  # where no curve crosses the words
         axes.axhline(level, color=color, linewidth=0.8, linestyle=":")

@@ -1,4 +1,4 @@
-"""What to do after a run's verdict, as one whole command."""
+"""What to do after a run's verdict, or where it was stopped, as one whole command."""
 
 from __future__ import annotations
 
@@ -34,8 +34,20 @@ def next_step(
     if resume and minutes:
         others = [setting for setting in settings if not setting.startswith(BY_THE_CLOCK[:2])]
         words = ["octavo", "train", "--out", str(out), "--resume", "--minutes", f"{minutes:g}", *others]
+    return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": _command(words, recipe)}
+
+
+def going_on(folder: RunFolder, recipe: Recipe) -> str:
+    """How a run that was stopped goes on: with minutes not by its own command, whose `--minutes` would add as many."""
+    if recipe.training.minutes is None:
+        return "run the same command with --resume to continue"
+    command = _command(["octavo", "train", "--out", str(folder.path), "--resume"], recipe)
+    return f"{command} uses the time that is left; --minutes 5 behind it gives it five more"
+
+
+def _command(words: Sequence[str], recipe: Recipe) -> str:
     piped = "cat TEXT | " if getattr(recipe.corpus, "paths", None) == ("-",) else ""
-    return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": piped + shlex.join(words)}
+    return piped + shlex.join(words)
 
 
 def next_lines(step: Mapping[str, Any] | None) -> list[str]:

@@ -26,6 +26,7 @@ from octavo.runs.evaluate import evaluated_by
 from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
 from octavo.runs.metrics import Metrics, evaluate_split
+from octavo.runs.next_step import going_on
 from octavo.runs.progress import Progress
 from octavo.runs.run import Run
 from octavo.runs.samples import shortened, write_samples
@@ -44,8 +45,6 @@ from octavo.training.threads import faster
 from octavo.training.work import StepOptions
 
 FEW = 100  # tokens
-GO_ON = "run the same command with --resume to continue"
-GO_ON_IN_TIME = f"{GO_ON} for the time that is left; with --minutes it gets as many more"
 SPARING = 10  # a checkpoint by time comes no sooner than after so many times the last save's length
 
 
@@ -173,7 +172,7 @@ class Session:
                     raise Interrupted(
                         f"Stopped by {stop.name or 'a signal'} after step {info.step} of {self.steps}; "
                         "everything is saved.",
-                        remedy=GO_ON if recipe.training.minutes is None else GO_ON_IN_TIME,
+                        remedy=going_on(self.folder, recipe),
                     )
                 if self.progress.finished:
                     break

@@ -22,6 +22,7 @@ from octavo.runs.begin import add_to_manifest, begin, fresh_model, note_down
 from octavo.runs.clock import end_of
 from octavo.runs.data import build_batches, total_steps, with_rows_held_out
 from octavo.runs.folder import RunFolder
+from octavo.runs.next_step import going_on
 from octavo.runs.progress import progress_of, seconds_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
@@ -113,7 +114,9 @@ class OwnTeachers:
                     f"This was teacher {number + 1} of {self.recipe.training.teachers.trained}, which can be used from "
                     f"{teacher.path}."
                 )
-                raise Interrupted(f"{stopped.what} {said}", remedy=stopped.remedy) from None
+                raise Interrupted(
+                    f"{stopped.what} {said}", remedy=going_on(self.folder, self.recipe)
+                ) from None
             finally:
                 if self.runtime.world.first:
                     self.console.keep_log(self.folder.log)

@@ -10,7 +10,7 @@ import pytest
 from octavo.config import check, load_recipe
 from octavo.evaluation.diagnostic import Facts
 from octavo.runs.folder import RunFolder
-from octavo.runs.next_step import next_step
+from octavo.runs.next_step import going_on, next_step
 
 
 def advised(out: Path, settings: tuple[str, ...], **training: Any) -> dict[str, Any]:
@@ -54,3 +54,16 @@ def test_a_run_by_the_clock_gets_as_many_minutes_again(
 def test_what_a_run_cannot_take_on_starts_a_new_one_with_the_same_minutes(tmp_path: Path) -> None:
     found = advised(tmp_path / "run", ("model.dropout=0.2",), minutes=1.5)
     assert not found["resume"] and found["command"].endswith("model.dropout=0.2")
+
+
+@pytest.mark.parametrize(("paths", "piped"), [(["book.txt"], ""), (["-"], "cat TEXT | ")])
+def test_a_stopped_run_with_minutes_goes_on_without_them(
+    tmp_path: Path, paths: list[str], piped: str
+) -> None:
+    tree = load_recipe("quick").model_dump(mode="json") | {"corpus": {"kind": "files", "paths": paths}}
+    folder = RunFolder(tmp_path / "my run")
+    assert going_on(folder, check(tree)) == "run the same command with --resume to continue"
+    tree["training"] |= {"minutes": 3}
+    assert going_on(folder, check(tree)).startswith(
+        f"{piped}octavo train --out '{tmp_path}/my run' --resume uses"
+    )
