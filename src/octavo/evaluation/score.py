@@ -15,6 +15,9 @@ from octavo.dataset.batch import Batch
 from octavo.evaluation.places import Places
 from octavo.training.objective import NEXT_TOKEN, TEXT, Objective, Unit
 
+MOST_NATS = 230.0
+"""Of which there is a perplexity that can be stored as a figure (`ground.records.Number`)."""
+
 
 @dataclass(frozen=True)
 class Score:
@@ -47,7 +50,7 @@ class Score:
     @property
     def perplexity(self) -> float | None:
         """exp(loss) (report D), where the loss is one of text."""
-        return math.exp(min(self.loss, 700.0)) if self.of_text else None
+        return math.exp(min(self.loss, MOST_NATS)) if self.of_text else None
 
     @property
     def of_text(self) -> bool:

@@ -6,9 +6,21 @@ import os
 import sys
 from pathlib import Path
 
+from octavo.errors import StorageError
+
 
 def default_cache() -> Path:
-    """The user's cache folder for Octavo: $OCTAVO_CACHE, or where the platform keeps caches."""
+    """The user's cache folder for Octavo: $OCTAVO_CACHE, or where the platform keeps caches. Raises StorageError for a
+    user without a home, as in a container that runs with any number for a user."""
+    try:
+        return _default()
+    except RuntimeError as error:
+        raise StorageError(
+            "This user has no home folder to keep a cache in.", remedy="set OCTAVO_CACHE"
+        ) from error
+
+
+def _default() -> Path:
     if chosen := os.environ.get("OCTAVO_CACHE"):
         return Path(chosen).expanduser()
     if sys.platform == "darwin":

@@ -32,6 +32,8 @@ from octavo.model.recent import Recent, is_apart
 
 NETWORK = 0.02
 """The network's share before the gate has learned."""
+IDS = (torch.uint16, torch.int32, torch.int64)
+"""Kinds of numbers that a text's tokens may have in a checkpoint."""
 MOST_RECENT = 100_000
 """Tokens of the text so far that can be asked for."""
 _held: WeakValueDictionary[tuple[bytes, int, int], Tables] = WeakValueDictionary()
@@ -111,16 +113,18 @@ class KneserNeyCounts(Counts):
 
     def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
         """See the base class. The gate begins with what counting alone makes of the text that is held out."""
-        if len(tokens) < 2 * self.orders:
+        tokens = np.asarray(tokens)
+        counted = tokens if held_out is None else tokens[~held_out]
+        if len(tokens) < 2 * self.orders or len(counted) < self.orders:
+            least = f"{2 * self.orders} at least, {self.orders} of them not held out"
             raise CorpusError(
-                f"The text has {len(tokens)} tokens; counting {self.orders}-grams needs {2 * self.orders} at least.",
+                f"The text has {len(tokens)} tokens; counting {self.orders}-grams needs {least}.",
                 remedy="Give more text, or set model.counts=none.",
             )
-        tokens = np.asarray(tokens)
         self._count(torch.from_numpy(tokens.astype(np.int32)).to(self.tokens))
         found = None
         if held_out is not None:
-            self._learned = self._tables(tokens[~held_out])
+            self._learned = self._tables(counted)
             found = HeldOut.of(self._learned, tokens, held_out)
             self.gate_tokens = int(held_out.sum())
         if learned:
@@ -246,10 +250,17 @@ class KneserNeyCounts(Counts):
         return np.ascontiguousarray(found.reshape(-1, self.orders))
 
     def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
-        """Before weights are loaded: the text that comes with them may be another, of any length."""
-        tokens = weights.get(f"{prefix}tokens")
-        if tokens is not None and not torch.equal(tokens.cpu(), self.tokens.cpu()):
-            self._count(torch.empty_like(tokens, device=self.tokens.device))
+        """Before weights are loaded: the text that comes with them may be another, of any length. Raises RuntimeError,
+        as torch does for weights that do not fit, where it is none: the kernels trust it."""
+        if (tokens := weights.get(f"{prefix}tokens")) is None:
+            return
+        if tokens.dim() != 1 or tokens.dtype not in IDS or 0 < len(tokens) < 2 * self.orders:
+            raise RuntimeError(f"{prefix}tokens is no text of {2 * self.orders} tokens or more")
+        found = tokens.cpu().to(torch.int64)
+        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < self.vocab_size:
+            raise RuntimeError(f"{prefix}tokens has ids outside of the vocabulary of {self.vocab_size}")
+        if not torch.equal(found, self.tokens.cpu().to(torch.int64)):
+            self._count(torch.empty(found.shape, dtype=self.tokens.dtype, device=self.tokens.device))
 
 
 def mixture(weights: Tensor, network: Tensor, places: np.ndarray, tables: Tables) -> Tensor:

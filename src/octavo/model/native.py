@@ -24,6 +24,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from octavo.errors import StorageError
 from octavo.ground.cache import default_cache
 from octavo.ground.private import PrivateFolder, replaceable
 
@@ -63,10 +64,11 @@ def _library(package: str, name: str) -> ctypes.CDLL | None:
     source = resources.files(package).joinpath(f"{name}.c").read_bytes()
     told = repr((compiler, MACHINES, OPTIONS, platform.uname().machine, _processor()))
     key = hashlib.sha256(source + told.encode()).hexdigest()[:16]
-    folder, file = PrivateFolder(default_cache() / "native"), f"{name}-{key}.so"
+    folder, file = _folder(), f"{name}-{key}.so"
     try:
-        kept = folder.read(file)
+        kept = None if folder is None else folder.read(file)
     except OSError as error:
+        assert folder is not None
         _say_not_kept(folder.path, error)
         kept = folder = None
     if kept is not None and (found := _loaded(kept)) is not None:
@@ -155,6 +157,15 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
     if replaceable(Path(tempfile.gettempdir())):
         raise PermissionError(f"{tempfile.gettempdir()} can be changed by other users")
     return tempfile.TemporaryDirectory(prefix="octavo-", ignore_cleanup_errors=True)
+
+
+def _folder() -> PrivateFolder | None:
+    """Where kernels are kept; None for a user without a home."""
+    try:
+        return PrivateFolder(default_cache() / "native")
+    except StorageError as error:
+        _say(f"Every process compiles its kernels again: {error}")
+        return None
 
 
 def _say_not_kept(folder: Path, error: OSError) -> None:

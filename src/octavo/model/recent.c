@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { MOST = 16 };  // tokens of the longest context that there is room for
+static const float MOST_SHARE = 1.0f - 1e-4f;  // of the gate's, as in recent.py
 
 // What followed the last tokens of a span. The estimate of order o, after o tokens, is interpolated with the one beneath:
 // (count + kinds · beneath) / (all + kinds), down to the model's own (Witten and Bell 1991).
@@ -23,6 +24,7 @@ typedef struct {
     int32_t *some;     // tokens with one match or more
     int32_t *stamps;   // by token: when it was last counted as a kind
     int32_t now;
+    double *added;     // by token: zeros, but while it is mixed in
 } Room;
 
 static int furnish(Room *room, int64_t longest_span, int64_t vocabulary) {
@@ -30,10 +32,11 @@ static int furnish(Room *room, int64_t longest_span, int64_t vocabulary) {
     room->some = malloc((longest_span + 1) * sizeof *room->some);
     room->stamps = calloc(vocabulary, sizeof *room->stamps);
     room->now = 0;
-    return room->matched && room->some && room->stamps;
+    room->added = calloc(vocabulary, sizeof *room->added);
+    return room->matched && room->some && room->stamps && room->added;
 }
 
-static void clear(Room *room) { free(room->matched), free(room->some), free(room->stamps); }
+static void clear(Room *room) { free(room->matched), free(room->some), free(room->stamps), free(room->added); }
 
 static Look look(const int32_t *tokens, int64_t count, int longest, int64_t vocabulary, Room *room) {
     Look found = {.rest = 1.0};
@@ -96,6 +99,7 @@ typedef struct {
     const uint8_t *matched;
     const int32_t *tokens;
     int64_t length, place;
+    double *added;
 } Span;
 
 typedef void Work(const Texts *texts, const Span *span, void *more);
@@ -115,7 +119,7 @@ static int for_each(const Texts *texts, Work *work, void *more) {
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < texts->count; i++) {
             if (!furnished) continue;
-            Span span = {.matched = room.matched, .place = i};
+            Span span = {.matched = room.matched, .place = i, .added = room.added};
             span.tokens = texts->text + spans[3 * i] * texts->width + spans[3 * i + 1];
             span.length = spans[3 * i + 2] - spans[3 * i + 1];
             const Look found = look(span.tokens, span.length, texts->longest, texts->vocabulary, &room);
@@ -129,11 +133,14 @@ static int for_each(const Texts *texts, Work *work, void *more) {
 
 static void mix_one(const Span *span, int64_t vocabulary, float weight, float *p) {
     const Look *found = span->look;
-    const float kept = (float)(1.0 - weight * (1.0 - found->rest));
-    float adds[MOST + 1];
-    for (int order = 0; order <= found->longest; order++) adds[order] = (float)(weight * found->adds[order]);
+    const float kept = (float)((1.0 - weight) + weight * found->rest);
     for (int64_t v = 0; v < vocabulary; v++) p[v] *= kept;
-    for (int64_t i = 0; i < span->length; i++) p[span->tokens[i]] += adds[span->matched[i]];
+    for (int64_t i = 0; i < span->length; i++) span->added[span->tokens[i]] += found->adds[span->matched[i]];
+    for (int64_t i = 0; i < span->length; i++) {  // in double first: thousands of small floats would not add up to 1
+        const int32_t token = span->tokens[i];
+        p[token] += (float)(weight * span->added[token]);
+        span->added[token] = 0.0;
+    }
 }
 
 // What is known of each span (count, longest + 3): how many tokens matched, one of longest + 1; ln(1 + occurrences of
@@ -205,7 +212,8 @@ static void predict_span(const Texts *texts, const Span *span, void *more) {
         for (int f = 0; f < features; f++) sum += gate->from_known[h * features + f] * seen[f];
         score += sum > 0.0f ? gate->out[h] * sum : 0.0f;
     }
-    mix_one(span, vocabulary, 1.0f / (1.0f + expf(-score)), p);
+    const float share = 1.0f / (1.0f + expf(-score));
+    mix_one(span, vocabulary, share < MOST_SHARE ? share : MOST_SHARE, p);
     for (int64_t v = 0; v < vocabulary; v++) p[v] = logf(p[v]);
 }
 

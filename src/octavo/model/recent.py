@@ -33,6 +33,8 @@ HIDDEN = 16
 """Of the gate."""
 SHARE = 0.02
 """That it begins with where nothing is known."""
+MOST_SHARE = 1 - 1e-4
+"""However sure the gate is, a token that the text has not had keeps a chance."""
 
 _APART: ContextVar[bool] = ContextVar("apart", default=False)
 
@@ -131,9 +133,10 @@ class Texts:
         if (native := compiled()) is not None:
             _whole(native.mix(self._struct, _address(weights), _address(p)))
             return
-        for row, weight, look in zip(p, weights, self._looks(), strict=True):
-            row *= np.float32(1 - weight * (1 - look.rest))
-            np.add.at(row, look.tokens, (weight * look.adds).astype(np.float32))
+        for row, weight, look in zip(p, weights.tolist(), self._looks(), strict=True):
+            row *= np.float32((1 - weight) + weight * look.rest)
+            added = np.bincount(look.tokens, weights=look.adds, minlength=len(row))
+            row += (weight * added).astype(np.float32)
 
     def said(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(N,) what was said gives to the tokens (N,), and (N,) the rest, which is the model's to share out."""
@@ -235,7 +238,9 @@ class Recent(nn.Module):
             return mixed.to(p.device)
         added = torch.zeros(p.shape)
         texts.mix(shares.numpy(), added.numpy())
-        return p * (1 - added.sum(dim=1, keepdim=True)).to(p.device) + added.to(p.device)
+        rest = torch.from_numpy(texts.said(np.zeros(len(shares), np.int32))[1])
+        kept = ((1 - shares.double()) + shares.double() * rest).float()
+        return p * kept[:, None].to(p.device) + added.to(p.device)
 
     @torch.no_grad()
     def shares(self, texts: Texts) -> Tensor:
@@ -253,7 +258,7 @@ class Recent(nn.Module):
 def gated(known: Tensor, into: Tensor, onto: Tensor) -> Tensor:
     """(N,) shares from what is known (N, F), by weights (H, F + 1) and (1, H + 1)."""
     hidden = (known @ into[:, :-1].T + into[:, -1]).relu()
-    return (hidden @ onto[0, :-1] + onto[0, -1]).sigmoid()
+    return (hidden @ onto[0, :-1] + onto[0, -1]).sigmoid().clamp(max=MOST_SHARE)
 
 
 def _address(array: np.ndarray) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from octavo.config import Recipe
 from octavo.dataset import Split
-from octavo.errors import CorpusError, InputError, MissingExtra
+from octavo.errors import CorpusError, InputError, MissingExtra, OctavoError
 from octavo.evaluation.stored import Evaluation
 from octavo.generation.translator import Translator
 from octavo.ground.console import Console
@@ -59,6 +60,10 @@ def look(run: Evaluable, console: Console) -> dict[str, Any]:
             run.model, split, recipe, run.tokenizer, runtime, step=run.step, reference=run.started
         )
         found["loss"] = found.pop("val_loss")
+        if not math.isfinite(found["loss"]):
+            raise OctavoError(
+                f"The loss on the test split is {found['loss']}, which is no figure: nothing was noted."
+            )
         found["baselines"] = baselines_beside(dataset.train, split, run.tokenizer, recipe, console)
         if recipe.batches.pairs:
             with suppress(MissingExtra):

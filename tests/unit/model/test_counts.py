@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from octavo.config import check
-from octavo.errors import ConfigError, CorpusError
+from octavo.errors import CheckpointError, ConfigError, CorpusError
 from octavo.model import counting
 from octavo.model.build import build_model
 from octavo.model.counting import rank_pairs, table_bytes
@@ -290,6 +290,44 @@ def test_a_checkpoint_brings_the_text_along(tmp_path: Path) -> None:
         assert torch.equal(again(tokens), found(tokens))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.full((60,), 60_000, dtype=torch.uint16),
+        torch.full((60,), -1, dtype=torch.int32),
+        torch.full((60,), V, dtype=torch.int64),
+        torch.zeros(60),
+        torch.zeros(60, dtype=torch.bool),
+        torch.zeros(6, 10, dtype=torch.int32),
+        torch.zeros(9, dtype=torch.int32),
+    ],
+)
+def test_a_text_that_is_none_is_refused_before_a_kernel_sees_it(wrong: torch.Tensor, tmp_path: Path) -> None:
+    found = model()
+    found.take_text(text(), held())
+    write_tensors(tmp_path / "model.safetensors", model_tensors(found) | {"counts.tokens": wrong})
+    with pytest.raises(CheckpointError, match="does not fit this model"):
+        Checkpoint(tmp_path).load_model(found)
+
+
+def test_a_text_is_loaded_into_a_vocabulary_that_grew_beyond_two_bytes() -> None:
+    def of(size: int) -> GPT:
+        counts = {"kind": "kneser-ney", "orders": 2}
+        config = {"layers": 1, "width": 8, "heads": 2, "context": T, "counts": counts}
+        return build_model(GPTConfig.model_validate(config), vocab_size=size, seed=0)
+
+    small, large = of(2**16), of(2**16 + 4)
+    small.take_text(np.array([0, 2**16 - 1, 7] * 20))
+    assert small.counts.tokens.dtype == torch.uint16
+    tokens = {name: each for name, each in small.state_dict().items() if "tokens" in name}
+    for taken in (np.array([0, 1, 7] * 20), np.array([0, 1] * 20)):  # as long, and not
+        large.take_text(taken)
+        large.load_state_dict(tokens, strict=False)
+        assert large.counts.tokens.tolist() == [0, 2**16 - 1, 7] * 20
+    large.take_text(np.array([0, 2**16 + 1, 7] * 20), None, learned=True)
+    assert large.counts.tokens.tolist() == [0, 2**16 + 1, 7] * 20
+
+
 def test_learned_weights_stay_when_a_text_is_taken() -> None:
     found = model()
     found.take_text(text(), held())
@@ -319,6 +357,11 @@ def test_a_machine_without_a_compiler_trains_too() -> None:
 def test_a_text_too_short_to_count_is_refused() -> None:
     with pytest.raises(CorpusError, match="9 tokens; counting 5-grams needs 10"):
         model().take_text(text(9))
+    apart = np.arange(12) >= 4
+    with pytest.raises(CorpusError, match="5 of them not held out"):
+        model().take_text(text(12), apart)
+    apart[4] = False
+    model().take_text(text(12), apart)
 
 
 def test_large_vocabularies_keep_their_ids() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from octavo.errors import StorageError
 from octavo.model import native
 
 REAL = [("octavo.model", "attend"), ("octavo.generation", "decode")]
@@ -282,6 +283,15 @@ def test_a_build_that_does_not_load_is_tried_with_plainer_flags(
 def test_a_cache_that_cannot_be_written(kernel: Kernel, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     with pytest.warns(UserWarning, match="cannot be kept in .*OCTAVO_CACHE"):
+        assert works(native.library(*kernel), kernel)
+
+
+def test_a_user_without_a_home_compiles_each_time(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise StorageError("This user has no home.")
+
+    monkeypatch.setattr(native, "default_cache", nowhere)
+    with pytest.warns(UserWarning, match="compiles its kernels again: This user has no home"):
         assert works(native.library(*kernel), kernel)
 
 

@@ -213,6 +213,57 @@ def test_with_slopes_and_without_it_is_the_same() -> None:
     torch.testing.assert_close(gate(p.clone(), texts), with_slopes.detach())
 
 
+SURE = [(0, 0), (0, 7), (3, 40), (0, 3000)]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.999999, 1.0])
+def test_however_sure_it_is_all_ways_agree(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = Texts(np.arange(3000)[None] % 4, spans_of(SURE), vocab_size=V)
+    beneath = np.random.default_rng(1).dirichlet(np.ones(V), len(SURE)).astype(np.float32)
+    shares, found = np.full(len(SURE), share, np.float32), []
+    for way in ("kernel", "numpy", "slopes"):
+        p = beneath.copy()
+        if way == "numpy":
+            monkeypatch.setattr(recent, "compiled", lambda: None)
+        if way != "slopes":
+            texts.mix(shares, p)
+        else:
+            gate = Recent(most=MOST, vocab_size=V)
+            monkeypatch.setattr(gate, "shares", lambda _: torch.from_numpy(shares))
+            p = gate(torch.from_numpy(p).requires_grad_(), texts).detach().numpy()
+        found.append(p)
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+        np.testing.assert_allclose(p, found[0], rtol=1e-5)
+        assert (p > 0).all()
+
+
+def test_a_text_of_thousands_of_equal_tokens_adds_up_to_1() -> None:
+    texts = Texts(np.zeros((1, 100_000)), spans_of([(0, 100_000)]), vocab_size=V)
+    p = np.full((1, V), 1 / V, np.float32)
+    texts.mix(np.full(1, 0.5, np.float32), p)
+    np.testing.assert_allclose(p.sum(), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_after_a_text_that_says_one_thing_for_long_all_tokens_keep_a_chance(
+    kernel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not kernel:
+        monkeypatch.setattr(recent, "compiled", lambda: None)
+    random = np.random.default_rng(0).integers(0, 26, 36_000)
+    tokens = np.concatenate((random, np.zeros(9000, np.int64)))
+    gate = Recent(most=2000, vocab_size=27)
+    fit_recent(gate, tokens, orders=4)
+    texts = Texts.at(tokens, np.array([len(tokens)]), most=2000, vocab_size=27)
+    assert 0.999 < gate.shares(texts).item() < 1
+    p = torch.full((1, 27), 1 / 27)
+    assert 1e-6 < gate(p.clone(), texts).min() < 1e-5
+    if kernel:
+        logs = p.log().numpy()
+        texts.predict(gate.gate()[0], logs)
+        assert -13.9 < logs.min() < -11.5
+
+
 def test_models_are_made_without_memory_too() -> None:
     with torch.device("meta"):
         assert Recent(most=MOST, vocab_size=V).into.device.type == "meta"

@@ -13,9 +13,10 @@ import pytest
 import octavo
 from octavo.config import check
 from octavo.dataset import Dataset
-from octavo.errors import CheckpointError, ConfigError, CorpusError, InputError, RunFolderError
+from octavo.errors import CheckpointError, ConfigError, CorpusError, InputError, OctavoError, RunFolderError
 from octavo.ground.console import Console
 from octavo.report import ReportData
+from octavo.runs import tested
 from octavo.runs.data import build_dataset
 from octavo.runs.run import Run
 from unit.runs.small import RECIPE
@@ -117,6 +118,10 @@ def test_a_look_that_cannot_be_counted_shows_nothing(run: Run, monkeypatch: pyte
     with pytest.raises(CheckpointError, match="test_looks"):
         run.evaluate(test=True)
     (run.path / "manifest.json").write_text(kept)
+    monkeypatch.setattr(tested, "figures", lambda *_, **__: {"val_loss": math.inf})
+    with pytest.raises(OctavoError, match="no figure"):
+        run.evaluate(test=True)
+    assert (run.path / "manifest.json").read_text() == kept
 
 
 def test_without_a_test_split_it_says_so(text: Path) -> None:
