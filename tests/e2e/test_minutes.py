@@ -168,6 +168,21 @@ def test_a_promise_is_kept_account_of_also_after_a_stop(octavo: Octavo, tmp_path
     assert len(kept) == 1 and set(kept[0]) == {"missed"}
 
 
+def test_what_comes_through_a_pipe_is_read_once_and_found_again(octavo: Octavo, tmp_path: Path) -> None:
+    text = "".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(2400))
+    command = ("plan", "--text", "-", "--minutes", "2", "--on", "laptop,rtx4090,laptop", "--json")
+    done = octavo(*command, stdin=text.encode())
+    assert done.code == 0, done.err
+    assert [each["on"] for each in json.loads(done.out)] == ["laptop", "rtx4090"]
+
+
+@pytest.mark.slow
+def test_a_text_through_a_pipe_is_trained_on(octavo: Octavo, tmp_path: Path) -> None:
+    text = "".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(2400))
+    done = octavo("train", "--text", "-", "--minutes", "0.75", "--out", tmp_path / "run", stdin=text.encode())
+    assert done.code == 0 and "on the test split" in done.err, done.err
+
+
 @pytest.mark.slow
 def test_the_choice_is_a_recipe_that_can_be_kept(octavo: Octavo, tmp_path: Path) -> None:
     done = octavo("train", "--text", "text.txt", "--minutes", "2", "--dry-run")

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from octavo.auto.promise import keep
 from octavo.config import override_key, override_words
-from octavo.errors import StorageError
+from octavo.errors import OctavoError, StorageError
 from octavo.ground.console import Console
 from octavo.ground.records import Number, Record, parse_json
 from octavo.report.promised import audit
@@ -47,23 +47,28 @@ def own_settings(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
     return [key for key in keys if not any(f"{key}.".startswith(f"{known}.") for known in KNOWN)]
 
 
-def audited(run: Run, console: Console) -> None:
+def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, Any] = ()) -> None:
     """Say what came out beside what was promised, and note it for the next promises.
 
-    Nothing is done for a run that was not promised, has no test split, was looked at before, or got more minutes than
-    it was promised for. Of one with settings of the user's own nothing is noted.
+    Nothing is done for a run that was not promised, has no test split, was looked at before, or got other minutes than
+    it was promised for. Of one with settings of the user's own, from its beginning or now (`overrides`), nothing is
+    noted. A training that has ended is not undone by what cannot be looked at: that is said.
     """
     manifest = (run.folder.made_by() if run.folder is not None else None) or {}
     try:
         found = parse_json(json.dumps(manifest.get("auto")), Auto)
     except ValueError:
         return
-    promised, minutes = found["promise"], run.config.training.minutes or 0.0
-    if manifest.get("test_looks") or not run.config.test or minutes > promised["minutes"]:
+    promised, minutes = found["promise"], run.config.training.minutes
+    if manifest.get("test_looks") or not run.config.test or minutes != promised["minutes"]:
         return
-    came_out = look(run, Console(quiet=True))["bits_per_byte"]
+    try:
+        came_out = look(run, Console(quiet=True))["bits_per_byte"]
+    except OctavoError as error:
+        console.say(f"What was promised could not be compared with what came out: {error.what}")
+        return
     console.say(audit(**promised, came_out=came_out))
-    if found.get("own"):
+    if found.get("own") or own_settings(overrides):
         return
     try:
         keep(law_bits=promised["law_bits"], law_error=promised["law_error"], came_out=came_out)

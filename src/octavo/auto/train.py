@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
 from octavo.auto.promise import Promise, earlier_promises, promise
 from octavo.config import check
+from octavo.corpus.files import kept_pipes
 from octavo.errors import InputError
 from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
@@ -115,44 +117,78 @@ def foretell(
     has several devices, and what reading the text raises.
     """
     other = None if on is None else one_device(on)
+    return look_at(text, minutes, overrides=overrides, console=console).foretold(other, law)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A text that was looked at for some minutes, and how long that took. `before`: seconds that had passed then;
+    `counts` holds the text's n-grams; `own`: settings of the caller's that no promise knows of."""
+
+    minutes: Sequence[float]
+    facts: TextFacts
+    counts: Counts
+    own: list[str]
+    before: float
+    read: float
+    console: Console
+
+    def foretold(self, other: Machine | None, law: Law | None = None) -> list[Chosen]:
+        """What each number of minutes would bring here, or on another machine; see `foretell`."""
+        facts, longest, measuring = self.facts, max(self.minutes), 0.0
+        if other is not None:
+            speeds = predicted_times(other, vocabulary=facts.vocabulary)
+        else:
+            began = time.monotonic()
+            with self.console.working("timing a few steps", None):
+                limit = min(MEASURING * 60 * longest, MOST_MEASURING)
+                speeds = measured_times(vocabulary=facts.vocabulary, seconds=limit)
+            measuring = time.monotonic() - began
+        prepared = AGAIN * self.read
+        end = prepared + ending(prepared, baselines_of(facts.train_bytes) if facts.test_tokens else 0.0)
+        where = "here" if other is None else f"on {other.name}"
+        taught = not any(key.startswith(each) for key in self.own for each in UNTAUGHT)
+        taught &= (accelerator() or "cpu" if other is None else other.device) == "cpu"
+        found = []
+        for one in self.minutes:
+            known = facts if one == longest else piloted_in(facts, PILOTING * 60 * one)
+            around = self.before + self.read + min(measuring, 2 * MEASURING * 60 * one) + known.pilot_seconds
+            try:
+                chosen = _chosen(
+                    known, speeds, one, around + end, law or shipped_law(), self.own, where, taught=taught
+                )
+                found.append(replace(chosen, counted=self.counts))
+            except InputError as error:
+                if one == longest:
+                    raise
+                self.console.say(error.what)
+        return found
+
+
+def look_at(
+    text: Paths | None,
+    minutes: Sequence[float],
+    *,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    console: Console | None = None,
+) -> Looked:
+    """What there is to know of a text before minutes of a machine are planned. Raises InputError for minutes that
+    cannot be planned or that bring a model of their own, and what reading the text raises."""
     for one in minutes:
         refuse_minutes(one)
-    console, law = console or Console(quiet=True), law or shipped_law()
+    own = own_settings(overrides)
+    if "training.start_from" in own:
+        raise InputError(
+            "--minutes chooses a model of its own, and training.start_from brings one.",
+            remedy="leave one of them out; a recipe with training.minutes=5 goes on with a model for so many minutes",
+        )
+    console = console or Console(quiet=True)
     before = time.monotonic() - console.started
     with console.working("looking at the text", None), reading_within(max(minutes), console):
         facts, pilot = survey(text, overrides, console, seconds=MOST_COMPARING * 60 * max(minutes))
     read = time.monotonic() - console.started - before
     facts = with_pilot(facts, pilot, PILOTING * 60 * max(minutes), console)
-    counted = pilot.counts
-    del pilot
-    began = time.monotonic()
-    if other is not None:
-        speeds = predicted_times(other, vocabulary=facts.vocabulary)
-    else:
-        with console.working("timing a few steps", None):
-            limit = MEASURING * 60 * max(minutes)
-            speeds = measured_times(vocabulary=facts.vocabulary, seconds=min(limit, MOST_MEASURING))
-    measuring = time.monotonic() - began
-    known = [facts if one == max(minutes) else piloted_in(facts, PILOTING * 60 * one) for one in minutes]
-    around = [
-        before + read + min(measuring, 2 * MEASURING * 60 * one) + each.pilot_seconds
-        for one, each in zip(minutes, known, strict=True)
-    ]
-    prepared = AGAIN * read
-    end = prepared + ending(prepared, baselines_of(facts.train_bytes) if facts.test_tokens else 0.0)
-    own, where = own_settings(overrides), "here" if other is None else f"on {other.name}"
-    taught = not any(key.startswith(each) for key in own for each in UNTAUGHT)
-    taught &= (accelerator() or "cpu" if other is None else other.device) == "cpu"
-    found = []
-    for one, each, facts_then in zip(minutes, around, known, strict=True):
-        try:
-            chosen = _chosen(facts_then, speeds, one, each + end, law, own, where, taught=taught)
-            found.append(replace(chosen, counted=counted))
-        except InputError as error:
-            if one == max(minutes):
-                raise
-            console.say(error.what)
-    return found
+    return Looked(minutes, facts, pilot.counts, own, before, read, console)
 
 
 def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:
@@ -197,12 +233,18 @@ def one_device(name: str) -> Machine:
 
 
 def predicted_times(machine: Machine, *, vocabulary: int) -> dict[Size, float]:
-    """Seconds of a step of each size on a machine that is not at hand; of those that its memory holds."""
+    """Seconds of a step of each size on a machine that is not at hand; of those that its memory holds. Raises
+    InputError where it holds none."""
     found = {
         size: predictions(check(recipe_of(size, steps=1)), [machine], vocab_size=vocabulary, steps=None)[0]
         for size in SIZES
     }
-    return {size: each["seconds"]["step"] for size, each in found.items() if each["fits"]}
+    fitting = {size: each["seconds"]["step"] for size, each in found.items() if each["fits"]}
+    if not fitting:
+        raise InputError(
+            f"The memory of {machine.name} holds none of the models that --minutes chooses from."
+        )
+    return fitting
 
 
 @contextmanager
@@ -242,7 +284,7 @@ def _chosen(
         raise InputError(
             f"{in_minutes(minutes)} is too short for this text: reading and judging it takes about "
             f"{duration(around)} here.",
-            remedy=f"--minutes {max(LEAST, least / 60):.1f}, or a part of the text",
+            remedy=f"--minutes {math.ceil(10 * max(LEAST, least / 60)) / 10:g}, or a part of the text",
         )
     said = reasons(found[0], found[1:], facts, seconds, law, where=where)
     if any(key.partition(".")[0] == "tokenizer" for key in own):
@@ -268,19 +310,20 @@ def train_for(
     `octavo.train` raises, and InputError for minutes that cannot be planned.
     """
     console = console or Console(quiet=quiet)
-    (found,) = foretell(text, [minutes], overrides=overrides, console=console)
-    for line in said(found):
-        console.say(line)
-    run = train(
-        found.recipe(),
-        text,
-        out,
-        overrides=overrides,
-        overwrite=overwrite,
-        console=console,
-        told={"recipe": "minutes", "auto": found.as_plain()},
-    )
-    audited(run, console)
+    with kept_pipes():
+        (found,) = foretell(text, [minutes], overrides=overrides, console=console)
+        for line in said(found):
+            console.say(line)
+        run = train(
+            found.recipe(),
+            text,
+            out,
+            overrides=overrides,
+            overwrite=overwrite,
+            console=console,
+            told={"recipe": "minutes", "auto": found.as_plain()},
+        )
+        audited(run, console)
     return run
 
 

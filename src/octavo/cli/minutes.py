@@ -22,6 +22,7 @@ def train_for_minutes(
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
     from octavo.auto.train import foretell, said, train_for
+    from octavo.corpus.files import kept_pipes
 
     if recipe is not None:
         raise InputError(
@@ -34,7 +35,8 @@ def train_for_minutes(
         from octavo.config import to_yaml
         from octavo.runs.settings import resolve
 
-        (found,) = foretell(text, [minutes], overrides=settings, console=console)
+        with kept_pipes():
+            (found,) = foretell(text, [minutes], overrides=settings, console=console)
         for line in said(found):
             show_text(f"# {line}")
         show_text(to_yaml(resolve(found.recipe(), text, settings)), end="")
@@ -55,7 +57,8 @@ def show_promises(
 ) -> int:
     """What `octavo train --minutes` would choose and promise, for each number of minutes; here, or on each machine of
     `on`."""
-    from octavo.auto.train import by_minutes, foretell
+    from octavo.auto.train import by_minutes, look_at, one_device
+    from octavo.corpus.files import kept_pipes
 
     if recipe is not None or text is None:
         raise InputError(
@@ -63,11 +66,20 @@ def show_promises(
             remedy="octavo plan --text PATH --minutes 1,5,30",
         )
     console, rows = Console(quiet=json), []
-    for machine in on or [None]:
-        found = foretell(text, parsed_minutes(minutes), overrides=settings, on=machine, console=console)
+    machines = {None: None} if not on else {name: one_device(name) for name in on}
+    with kept_pipes():
+        looked = look_at(text, parsed_minutes(minutes), overrides=settings, console=console)
+    for name, machine in machines.items():
+        try:
+            found = looked.foretold(machine)
+        except InputError as error:
+            if len(machines) == 1:
+                raise
+            console.say(f"{name}: {error.what}")
+            continue
         rows += [
             {
-                "on": machine,
+                "on": name,
                 **one.promise.as_plain(),
                 "teachers": one.best.teaching.teachers,
                 "reasons": one.reasons,
@@ -75,7 +87,7 @@ def show_promises(
             for one in found
         ]
         for line in by_minutes(found) if not json else ():
-            show(line if machine is None else f"{machine}: {line}")
+            show(line if name is None else f"{name}: {line}")
     if json:
         print_json(rows)
     elif on:

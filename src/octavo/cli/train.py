@@ -93,7 +93,7 @@ def _train(
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, console=console)
     if is_first():
         if resume:
-            audited(run, console)
+            audited(run, console, settings)
         show_text(f"report: {run.report}")
     return 0
 

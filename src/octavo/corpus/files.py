@@ -10,6 +10,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,11 @@ class Spool:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._kept: dict[str, Path] = {}
 
+    @staticmethod
+    def of_source() -> Spool:
+        """A source's own, or within `kept_pipes` the one of all."""
+        return _shared[-1] if _shared else Spool()
+
     def keep(self, path: str) -> Path:
         """The file with all that came through `path`."""
         if path not in self._kept:
@@ -62,6 +68,19 @@ class Spool:
                         shutil.copyfileobj(pipe, file)
             self._kept[path] = kept
         return self._kept[path]
+
+
+_shared: list[Spool] = []
+
+
+@contextmanager
+def kept_pipes() -> Iterator[None]:
+    """Within the context sources find again what another read from stdin or a pipe."""
+    _shared.append(_shared[-1] if _shared else Spool())
+    try:
+        yield
+    finally:
+        _shared.pop()
 
 
 def find_files(paths: Sequence[str], wanted: Wanted, spool: Spool, report: Report) -> list[FoundFile]:

@@ -87,7 +87,7 @@ class PairDocuments(Source):
     ) -> None:
         self._paths, self._fields, self._limits, self._encoding = paths, fields, limits, encoding
         self._report, self._said = report, set[str]()
-        self._spool = Spool()
+        self._spool = Spool.of_source()
         self.left_out: Counter[str] = Counter()
 
     @property

@@ -70,7 +70,7 @@ class Files(Source):
         self._report = report
         self._said: set[str] = set()
         self._unsaid = 0  # sentences of this pass that were too many
-        self._spool = Spool()
+        self._spool = Spool.of_source()
         self._library = Library(options, self._say)
         self.left_out: dict[str, str] = {}
 

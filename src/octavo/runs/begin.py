@@ -33,10 +33,12 @@ def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -
 
 
 def begin(folder: RunFolder, recipe: Recipe) -> None:
-    """Make the folder a run. Raises MissingExtra."""
+    """Make the folder a run. One that resumes keeps its recipe until nothing refuses the new one (`note_down`). Raises
+    MissingExtra."""
     if recipe.logging.tensorboard:
         writer()
-    replace_text(folder.made.file(folder.config), to_yaml(recipe))
+    if not folder.manifest.is_file():
+        replace_text(folder.made.file(folder.config), to_yaml(recipe))
     with storage_errors(folder.path):
         folder.made.folder(folder.samples)
 
@@ -44,7 +46,8 @@ def begin(folder: RunFolder, recipe: Recipe) -> None:
 def note_down(
     folder: RunFolder, recipe: Recipe, dataset: Dataset, runtime: Runtime, told: Mapping[str, Any] | None
 ) -> None:
-    """Save the tokenizer, and of a run that begins, the manifest with what else is `told` of it."""
+    """Save the recipe and the tokenizer, and of a run that begins, the manifest with what else is `told` of it."""
+    replace_text(folder.config, to_yaml(recipe))
     with storage_errors(folder.path):
         dataset.tokenizer.save(folder.tokenizer)
     if told is not None:

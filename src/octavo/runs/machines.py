@@ -12,7 +12,7 @@ import torch
 
 from octavo.config import parse_yaml
 from octavo.errors import InputError
-from octavo.ground.memory import available_memory
+from octavo.ground.memory import available_memory, room
 from octavo.training.precision import fast_bfloat16
 
 NAME = re.compile(r"(?:(?:(\d+)x)?(\d+)x)?([a-z][a-z0-9]*)")
@@ -113,7 +113,7 @@ def here() -> Machine:
         what="this machine's processor, measured now",
         device="cpu",
         flops={str(dtype).removeprefix("torch."): measured_flops(dtype) for dtype in numbers},
-        memory=float(available_memory() or 0),
+        memory=float(available_memory() or room() or 0),
         bandwidth=measured_bandwidth(),
         launch=measured_launch(),
         share=1.0,

@@ -38,11 +38,11 @@ def next_step(
 
 
 def going_on(folder: RunFolder, recipe: Recipe) -> str:
-    """How a run that was stopped goes on: with minutes not by its own command, whose `--minutes` would add as many."""
+    """How a run that was stopped goes on: with minutes not by its own command, whose `--minutes` begin anew."""
     if recipe.training.minutes is None:
         return "run the same command with --resume to continue"
     command = _command(["octavo", "train", "--out", str(folder.path), "--resume"], recipe)
-    return f"{command} uses the time that is left; --minutes 5 behind it gives it five more"
+    return f"{command} uses the time that is left; --minutes 5 behind it gives it five from then on instead"
 
 
 def _command(words: Sequence[str], recipe: Recipe) -> str:

@@ -10,13 +10,14 @@ from octavo.ground.files import storage_errors
 from octavo.ground.made import put_away, remove
 from octavo.runs.folder import RunFolder
 
-WRITTEN = (
+OF_A_RUN = (
     "config.yaml",
     "manifest.json",
     "metrics.jsonl",
     "log.txt",
     "evaluation.json",
     "words.json",
+    "memory.json",
     "written.safetensors",
     "start.safetensors",
     ".lock",
@@ -31,6 +32,7 @@ WRITTEN = (
     "report/index.html",
     "report/*.svg",
 )
+WRITTEN = (*OF_A_RUN, *(f"teachers/*/{each}" for each in OF_A_RUN))
 """The files of a run folder that Octavo writes."""
 
 

@@ -12,6 +12,7 @@ from octavo.auto import audit
 from octavo.auto.audit import audited, own_settings
 from octavo.auto.promise import earlier_promises
 from octavo.config import Recipe, load_recipe
+from octavo.errors import CorpusError
 from octavo.ground.console import Console
 
 PROMISE = {"minutes": 5.0, "bits": 2.2, "within": 0.05, "law_bits": 2.1, "law_error": 0.1}
@@ -48,7 +49,9 @@ class Told(Console):
 class Ended:
     """As much of a run as an audit asks for."""
 
-    def __init__(self, manifest: dict[str, Any] | None, *, minutes: float = 5.0, test: float = 0.05) -> None:
+    def __init__(
+        self, manifest: dict[str, Any] | None, *, minutes: float | None = 5.0, test: float = 0.05
+    ) -> None:
         tree = {"training": {"minutes": minutes, "steps": 5}, "test": test}
         self.config: Recipe = load_recipe(tree)
         self.folder = self
@@ -66,9 +69,9 @@ def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def after(run: Ended) -> list[str]:
+def after(run: Ended, *overrides: str) -> list[str]:
     console = Told()
-    audited(run, console)  # pyrefly: ignore  # as much of a run as it needs
+    audited(run, console, overrides)  # pyrefly: ignore  # as much of a run as it needs
     return console.told
 
 
@@ -82,7 +85,10 @@ def test_what_came_out_is_said_and_noted(looks: list[Any]) -> None:
 
 def test_settings_of_ones_own_teach_the_next_promises_nothing(looks: list[Any]) -> None:
     assert len(after(Ended({"auto": {"promise": PROMISE, "own": ["model.width"]}}))) == 1
+    assert len(after(Ended({"auto": {"promise": PROMISE}}), "training.patience=1")) == 1
     assert earlier_promises() == []
+    assert len(after(Ended({"auto": {"promise": PROMISE}}), "training.keep=2")) == 1
+    assert len(earlier_promises()) == 1
 
 
 @pytest.mark.parametrize(
@@ -95,14 +101,28 @@ def test_settings_of_ones_own_teach_the_next_promises_nothing(looks: list[Any]) 
         ({"auto": {"promise": PROMISE | {"law_error": 0.0}, "reasons": {}}}, {}),
         ({"auto": {"promise": PROMISE}, "test_looks": [{"loss": 1.0}]}, {}),
         ({"auto": {"promise": PROMISE}}, {"minutes": 6.0}),
+        ({"auto": {"promise": PROMISE}}, {"minutes": 4.0}),
+        ({"auto": {"promise": PROMISE}}, {"minutes": None}),
         ({"auto": {"promise": PROMISE}}, {"test": 0.0}),
     ],
 )
 def test_nothing_is_looked_at_where_nothing_was_promised_or_it_was_before(
-    looks: list[Any], manifest: Any, options: dict[str, float]
+    looks: list[Any], manifest: Any, options: dict[str, Any]
 ) -> None:
     assert after(Ended(manifest, **options)) == []
     assert looks == []
+
+
+def test_a_look_that_fails_is_said_and_spoils_nothing(
+    looks: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(*_: Any) -> None:
+        raise CorpusError("The run's text has changed.")
+
+    monkeypatch.setattr(audit, "look", changed)
+    (said,) = after(Ended({"auto": {"promise": PROMISE}}))
+    assert said.endswith("could not be compared with what came out: The run's text has changed.")
+    assert earlier_promises() == []
 
 
 def test_a_promise_that_cannot_be_noted_spoils_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,6 +64,14 @@ def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: py
     )
     with pytest.raises(InputError, match="8xh100 has 8"):
         foretell([text], [2.0], on="8xh100")
+    looked = by_minutes.look_at([text], [2.0])
+    first, second = (looked.foretold(by_minutes.one_device("laptop"))[0] for _ in range(2))
+    assert first.best == second.best and first.promise == second.promise, (
+        "planning one takes no time of the next"
+    )
+    tiny = replace(by_minutes.one_device("laptop"), name="abacus", memory=1e6)
+    with pytest.raises(InputError, match="The memory of abacus holds none"):
+        looked.foretold(tiny)
 
 
 def test_teachers_are_for_processors_and_for_models_that_start_from_nothing(
@@ -92,8 +101,15 @@ def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
     found = foretell([text], [0.5, 60.0], console=Console())
     assert [one.promise.minutes for one in found] == [60.0]
     assert "0.5 minutes is too short for this text" in capsys.readouterr().err
-    with pytest.raises(InputError, match="too short"):
+    with pytest.raises(InputError, match="too short") as refused:
         foretell([text], [0.5, 1.0])
+    (least,) = re.findall(r"--minutes ([\d.]+)", refused.value.as_command_line)
+    assert foretell([text], [float(least)]), "what is advised can be had"
+
+
+def test_a_model_that_is_brought_along_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(InputError, match="a model of its own"):
+        foretell(["nowhere.txt"], [1.0], overrides=["training.start_from=runs/base"])
 
 
 def test_the_training_has_what_all_else_leaves_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,8 +64,9 @@ def test_what_is_no_run_or_is_at_work_is_refused(text: Path, tmp_path: Path) -> 
 def test_every_file_of_a_run_is_known(text: Path, tmp_path: Path) -> None:
     from octavo.ground.made import strange
 
-    train(text, tmp_path / "run")
-    assert strange(tmp_path / "run", WRITTEN) == []
+    for changes in ({}, {"training": RECIPE["training"] | {"teachers": {"trained": 1}}}):
+        octavo.train(RECIPE | changes, text, tmp_path / str(len(changes)), quiet=True)
+        assert strange(tmp_path / str(len(changes)), WRITTEN) == []
 
 
 def test_quiet_says_nothing(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

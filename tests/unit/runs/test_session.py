@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 import octavo
-from octavo.errors import CorpusError, StorageError
+from octavo.errors import CorpusError, InputError, StorageError
 from octavo.ground.console import Console
 from octavo.runs import session
 from octavo.runs import train as runs_train
 from octavo.runs.baselines import cached_baselines
-from octavo.runs.clock import ending
+from octavo.runs.clock import ending, with_more_minutes
 from octavo.runs.hooks import Hook
 from octavo.runs.metrics import Metrics, evaluate_split
+from octavo.runs.session import Session
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow
 from octavo.training.loop import StepInfo
@@ -86,6 +87,39 @@ def test_judging_is_no_training_time(text: Path, tmp_path: Path, monkeypatch: py
     assert seconds[0] == 5000
     assert 0 < run.metrics[-1]["seconds"] < 10
     assert all(row["tokens_per_second"] > 1 for row in run.metrics if row["event"] == "train")
+
+
+def test_a_run_by_the_clock_that_resumes_knows_what_judging_takes_before_it_trains(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = []
+    run = Session.run
+
+    def noted(self: Session) -> None:
+        monkeypatch.setattr(
+            session, "training_steps", lambda *_, **__: known.append(self.clock.judging) or ()
+        )
+        run(self)
+
+    train(
+        text, tmp_path / "run", "training.minutes=0.02", "evaluation.every=1000", "evaluation.initial=false"
+    )
+    monkeypatch.setattr(Session, "run", noted)
+    more = with_more_minutes(tmp_path / "run", 1)
+    train(text, tmp_path / "run", *more, resume=True)
+    assert known[0] > 0
+
+
+def test_a_resume_that_is_refused_changes_nothing(text: Path, tmp_path: Path) -> None:
+    train(text, tmp_path / "run")
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    changes = ("training.steps=40", "training.schedule=constant", "sampling.prompt=ж")
+    with pytest.raises(InputError):
+        train(text, tmp_path / "run", *changes, resume=True)
+    after = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert after.keys() == before.keys()
+    assert {path.name for path in after if after[path] != before[path]} <= {"log.txt"}
+    train(text, tmp_path / "run", resume=True)
 
 
 def test_a_run_by_the_clock_knows_what_the_baselines_will_take(
