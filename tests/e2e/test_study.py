@@ -148,6 +148,14 @@ def test_a_ladder_is_run_stopped_and_gone_on_with(studying: Octavo) -> None:
     found = json.loads(done.out)
     assert [rung["rung"]["size"] for rung in found["rungs"]] == ["one", "two"]
     assert all(set(rung["rates"]) == {"baseline", "no residual"} for rung in found["rungs"])
+    written = (out / "ladder.yaml").read_bytes()
+    for other in (sizes.replace("[0.5, 2]", "[0.5, 3]"), sizes.replace("[20]", "[30]")):
+        (folder / "other.yaml").write_text(
+            f"baseline: recipe.yaml\nseeds: 1\nnoise: 0\n{other}\nchanges:{changes}"
+        )
+        refused = studying("study", "ladder", "other.yaml", *ladder[3:])
+        assert refused.code == 2 and "choose another --out" in refused.err, refused.err
+        assert (out / "ladder.yaml").read_bytes() == written
     assert Path(found["report"]).is_file() and len(list(out.glob("**/outcome.json"))) == 12
     assert all(rung["where"]["found"]["no residual"]["whole"]["tokens"] for rung in found["rungs"])
     assert "Where, token by token" in Path(found["report"]).read_text("utf-8")

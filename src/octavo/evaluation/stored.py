@@ -374,3 +374,10 @@ class Speakers(Record):
 
 Words: Shape = dict[str, Count]
 """words.json."""
+
+
+def validation_text(manifest: Any) -> str | None:
+    """The SHA-256 of the text that a run was judged by, where its manifest tells."""
+    for key in ("data", "files", "validation.txt", "sha256"):
+        manifest = manifest.get(key) if isinstance(manifest, dict) else None
+    return manifest if isinstance(manifest, str) else None

@@ -8,10 +8,16 @@ import re
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from octavo.ground.shown import shown
 
-STYLE = {"svg.hashsalt": "octavo", "svg.fonttype": "path", "font.family": "DejaVu Sans"}
+STYLE = {
+    "svg.hashsalt": "octavo",
+    "svg.fonttype": "path",
+    "font.family": "DejaVu Sans",
+    "text.parse_math": False,
+}
 
 
 class Plot(Figure):
@@ -24,6 +30,8 @@ class Plot(Figure):
     def svg(self) -> str:
         """The figure as an SVG document without dates."""
         target = io.StringIO()
+        for text in self.findobj(Text):
+            text.set_parse_math(False)  # a $ in a name is a $
         with rc_context(STYLE):
             self.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
         text = re.sub(r"\s*<metadata>.*?</metadata>|<!DOCTYPE.*?>\s*", "", target.getvalue(), flags=re.DOTALL)

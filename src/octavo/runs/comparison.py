@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import InputError, RunFolderError
+from octavo.evaluation.stored import validation_text
 from octavo.ground.shown import duration
 from octavo.report.data import finite
 from octavo.report.page import flat
@@ -51,7 +52,7 @@ class Comparison:
     @property
     def same_text(self) -> bool:
         """Whether all were evaluated on the same text."""
-        texts = {_validation_text(run) for run in self.runs if not run.damage}
+        texts = {validation_text(run.manifest) for run in self.runs if not run.damage}
         return len(texts) == 1 and None not in texts
 
     @property
@@ -140,13 +141,6 @@ def _newest(path: Path) -> str:
         if (match := re.fullmatch(r"step-(\d+)(?:-(\d+))?", file.stem))
     ]
     return max(found)[2].read_text(encoding="utf-8", errors="replace") if found else ""
-
-
-def _validation_text(run: Seen) -> str | None:
-    found: Any = run.manifest
-    for key in ("data", "files", "validation.txt", "sha256"):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else None
 
 
 def _fingerprint(run: Seen) -> Any:

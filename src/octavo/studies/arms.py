@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from octavo.evaluation.stored import Evaluation
+from octavo.evaluation.stored import Evaluation, validation_text
 from octavo.evaluation.stored_forecasts import crps_by_predictor
 from octavo.ground.records import read_record
 from octavo.studies.documents import resample
@@ -116,6 +116,9 @@ def _text(results: StudyResults, run: RunResult) -> int:
 
 
 def text_key(results: StudyResults, run: RunResult) -> tuple[object, int]:
-    """What identifies the validation text of a run."""
+    """What identifies the validation text of a run: the hash of its file, where it is one, for a text may be split in
+    other ways; else that of the whole text."""
+    manifest = results.folder / run.folder / "manifest.json"
+    held_out = validation_text(read_record(manifest, of="the run")) if manifest.is_file() else None
     data = results.study.data.get(run.slug) or results.study.data.get(BASELINE)
-    return data, len(run.nats)
+    return held_out or data, len(run.nats)

@@ -77,6 +77,9 @@ def settled(job: Job) -> dict[str, Any] | None:
     outcome = outcome_of(Path(job.folder))
     if not outcome or not outcome.get("settled") or outcome.get("judge") != job.judge:
         return None
+    rule = job.hopeless
+    if outcome["status"] == "stopped" and (rule is None or outcome.get("hopeless", rule) != rule):
+        return None  # by another rule, or one that is no more: it goes on
     return outcome
 
 
@@ -102,7 +105,7 @@ def perform(job: Job, on_step: OnStep) -> dict[str, Any]:
     except Interrupted:
         raise
     except Hopeless as note:
-        outcome = {"status": "stopped", "reason": str(note), "settled": True}
+        outcome = {"status": "stopped", "reason": str(note), "settled": True, "hopeless": job.hopeless}
     except DivergedError as error:
         # Where a run ends is a figure; that nothing was lost is no news in a table.
         outcome = {"status": "failed", "reason": error.event, "settled": True}

@@ -30,7 +30,7 @@ from octavo.runs.folder import RunFolder
 from octavo.studies.measures import measure
 from octavo.studies.resolve import beside_of, problems_of_variants, resolved, variant_recipe
 from octavo.studies.results import StudyResults, collect, is_study, study_tree
-from octavo.studies.run import check_jobs, price_resolved, refuse_strangers, run_resolved
+from octavo.studies.run import check_jobs, price_resolved, refuse_changed, refuse_strangers, run_resolved
 from octavo.studies.spec import BASELINE, Change, Study, problems_error, read_study_file, slug_of
 from octavo.studies.where import write_where
 
@@ -101,6 +101,8 @@ class Ladder:
                     f"{variant.slug}-rate-{rate:g}",
                     "This learning rate is the best for it.",
                     settings={**variant.settings, **rates_of(study, variant, rate)},
+                    text=variant.text,
+                    budget=variant.budget,
                 )
                 for variant, rate in others
             ),
@@ -215,6 +217,8 @@ def run_ladder(
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with RunFolder(folder).lock():
+        if is_ladder(folder) and (folder / LADDER).read_text(encoding="utf-8") != ladder_text(found):
+            refuse_another(found, folder, console)
         replace_text(folder / LADDER, ladder_text(found))
         for number, rung in enumerate(found.rungs, 1):
             console.say(f"rung {number} of {len(found.rungs)}: {rung.size}, {rung.steps:,} steps")
@@ -227,6 +231,21 @@ def run_ladder(
             results = run_resolved(at_best, there, jobs=jobs, cluster=cluster, console=console)
             write_where(results, console)
     return folder
+
+
+def refuse_another(found: Ladder, folder: Path, console: Console) -> None:
+    """Raise ConfigError where runs that stand in the folder are of another ladder, before anything is written."""
+    standing = {path.name for path in (*folder.glob("rungs/*"), *folder.glob("sweeps/*")) if is_study(path)}
+    if standing and standing.isdisjoint(rung.slug for rung in found.rungs):
+        listed = ", ".join(sorted(standing))
+        raise ConfigError(f"{folder} holds rungs of another ladder: {listed}.", remedy="choose another --out")
+    for rung in found.rungs:
+        tried, there, sweep = folder / "sweeps" / rung.slug, folder / "rungs" / rung.slug, None
+        if len(found.rates) > 1 and is_study(tried):
+            refuse_changed(found.sweep(rung), tried, console)
+            sweep = collect(tried)
+        if is_study(there) and (len(found.rates) == 1 or sweep is not None):
+            refuse_changed(found.chosen(rung, found.best(sweep)), there, console)
 
 
 def price_ladder(

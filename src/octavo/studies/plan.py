@@ -145,11 +145,16 @@ def _steps(
     if kind == "tokens":
         return max(1, round(amount / fact.step_tokens))
     if kind == "bytes":
-        whole = amount if amount != BASELINE else _bytes_of_baseline(study, facts, console)
+        if amount != BASELINE:
+            whole = amount
+        else:
+            base = facts[BASELINE]
+            whole = _steps_of_baseline(study, facts, console) * base.step_tokens * base.token_bytes
         return max(1, round(whole / (fact.step_tokens * fact.token_bytes)))
     if kind == "compute":
         base = facts[BASELINE]
-        whole = base.own_steps * base.step_positions * base.token_flops if amount == BASELINE else amount
+        steps = _steps_of_baseline(study, facts, console) if amount == BASELINE else 0
+        whole = steps * base.step_positions * base.token_flops if amount == BASELINE else amount
         return max(1, round(whole / (fact.step_positions * fact.token_flops)))
     if measured is not None:
         return measured
@@ -159,13 +164,13 @@ def _steps(
     return steps
 
 
-def _bytes_of_baseline(study: Study, facts: dict[str, Facts], console: Console) -> float:
-    """Bytes of text that a run of the baseline sees in its own length or, where the study's budget does not refer to
-    the baseline itself, in that."""
-    base = facts[BASELINE]
+def _steps_of_baseline(study: Study, facts: dict[str, Facts], console: Console) -> int:
+    """Steps of a run of the baseline: in its own length or, where the study's budget does not refer to the baseline
+    itself, in that."""
     refers = BASELINE in study.budget.values() or "seconds" in study.budget
-    steps = base.own_steps if refers else _steps(study, Change(BASELINE, BASELINE), facts, None, console)
-    return steps * base.step_tokens * base.token_bytes
+    if refers:
+        return facts[BASELINE].own_steps
+    return _steps(study, Change(BASELINE, BASELINE), facts, None, console)
 
 
 def run_recipe(study: Study, variant: Change, seed: int) -> Recipe:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from octavo.errors import ConfigError, InputError, OctavoError
 from octavo.ground.console import Console
 from octavo.ground.files import storage_errors
 from octavo.ground.made import refuse_no_folder
-from octavo.runs.data import Paths
+from octavo.runs.data import Paths, build_dataset
 from octavo.runs.folder import RunFolder
+from octavo.runs.start import ready_tokenizer
 from octavo.studies.before import first_jobs, standing
 from octavo.studies.job import Job, outcome_of, settled
 from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
@@ -101,7 +102,7 @@ def made_first(found: Study, folder: Path, *, jobs: int | None, console: Console
         console.keep_log(folder / "log.txt")
         for before in found.before:
             wanted = first_jobs(found, before)
-            refuse_other_settings(wanted, folder)
+            refuse_other_settings(wanted, folder, _changed_texts(before.name, wanted, console))
             open_jobs = [job for job in wanted if settled(job) is None]
             if open_jobs and not is_study(folder):
                 write_study(found, folder)
@@ -120,6 +121,17 @@ def made_first(found: Study, folder: Path, *, jobs: int | None, console: Console
                         remedy="the same command tries again",
                     )
     return found
+
+
+def _changed_texts(name: str, jobs: Sequence[Job], console: Console) -> list[str]:
+    """What is wrong with runs that come first and are made, where their text is another one now."""
+    made = [job for job in jobs if settled(job) is not None]
+    if not made:
+        return []
+    recipe = check(made[0].recipe)  # they differ in their seeds
+    text = build_dataset(recipe, console, ready_tokenizer(recipe)).manifest["text"]
+    manifests = [RunFolder(Path(job.folder)).made_by() or {} for job in made]
+    return [f"{name}: its text has changed"] * any(each["data"]["text"] != text for each in manifests if each)
 
 
 def price_study(
@@ -161,6 +173,13 @@ def refuse_strangers(folder: Path, what: str, is_one: Callable[[Path], bool]) ->
         visible = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
         if set(visible) - {"log.txt"}:
             raise InputError(f"{folder} is not empty, and not {what}.", remedy="choose another --out")
+
+
+def refuse_changed(found: Study, folder: Path, console: Console) -> None:
+    """Raise ConfigError if runs that stand in a study's folder are not those of `found`. Nothing is written."""
+    known = study_of(folder)
+    planned, _ = plan_study(found, console, known=known)
+    refuse_other_runs(planned, known, jobs_of(planned, folder.absolute()), folder)
 
 
 def refuse_other_runs(planned: Study, known: Study | None, jobs: list[Job], folder: Path) -> None:

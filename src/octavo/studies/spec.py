@@ -40,7 +40,7 @@ class Budget(Strict):
     seconds: float | None = Field(None, gt=0, le=1e9)
     """Training time; turned into steps once, by timing some steps of each variant."""
     compute: Literal["baseline"] | Annotated[float, Field(gt=0)] | None = None
-    """Floating-point operations, or `baseline`: as many as the baseline's own length takes."""
+    """Floating-point operations, or `baseline`: as many as the baseline takes."""
 
     @model_validator(mode="after")
     def _one(self) -> Budget:

@@ -27,6 +27,8 @@ class Outcome(Record):
     judge: Literal["last", "best"]
     settled: bool
     reason: str | None = None
+    hopeless: dict[str, Number] | None = None
+    """The rule by which it was stopped."""
     val_loss: Measured | None = None
     bits_per_byte: Measured | None = None
     accuracy: Measured | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -78,6 +78,11 @@ class Analysis:
     """What a reader should know before believing them."""
 
 
+FAILED: Literal["failed to train"] = "failed to train"
+Failures = Sequence[tuple["RunResult", str]]
+"""Runs and why they are lost."""
+
+
 def sorted_out(
     results: StudyResults,
 ) -> tuple[dict[str, list[RunResult]], dict[str, list[tuple[RunResult, str]]]]:
@@ -95,6 +100,12 @@ def sorted_out(
     return good, failures
 
 
+def _lost(results: StudyResults, name: str, failures: Failures) -> Failures:
+    """The runs of a variant that failed or were stopped as hopeless, with the reason: worse than any that ended."""
+    hopeless = [run for run in results.of(name) if run.status == "stopped"]
+    return [*failures, *((run, run.reason or "stopped early as hopeless") for run in hopeless)]
+
+
 def analyse_study(results: StudyResults) -> Analysis:
     """The verdict for each change of a study; a study that is not finished gives what it has so far."""
     study, base = results.study, results.of(BASELINE)
@@ -103,8 +114,9 @@ def analyse_study(results: StudyResults) -> Analysis:
         change
         for change in study.changes
         if good[change.name]
-        and not too_many([run for run, _ in failures[change.name]], results.of(change.name))
-        and not stopped(results.of(change.name))
+        and not too_many(
+            [run for run, _ in _lost(results, change.name, failures[change.name])], results.of(change.name)
+        )
     ]
     baseline = arm(results, good[BASELINE], steady=True)
     noise: Noise | None = None
@@ -112,7 +124,11 @@ def analyse_study(results: StudyResults) -> Analysis:
     curves: list[OverTraining | None] = []
     if good[BASELINE] and not too_many([run for run, _ in failures[BASELINE]], base):
         arms = [
-            arm(results, good[change.name], steady=not failures[change.name] and len(good[change.name]) > 1)
+            arm(
+                results,
+                good[change.name],
+                steady=not _lost(results, change.name, failures[change.name]) and len(good[change.name]) > 1,
+            )
             for change in compared
         ]
         if baseline.count > 1 or any(arm.steady for arm in arms):
@@ -150,10 +166,6 @@ def analyse_study(results: StudyResults) -> Analysis:
     )
 
 
-Failures = Sequence[tuple["RunResult", str]]
-"""Runs that count as failed to train, and why."""
-
-
 def _verdict(
     results: StudyResults,
     change: Change,
@@ -168,14 +180,10 @@ def _verdict(
     runs, finished_runs = results.of(change.name), good[change.name]
     contrast, curve = found or (None, None)
     reasons = tuple(f"seed {run.seed}: {why}" for run, why in failures)
+    lost = _lost(results, change.name, failures)
     verdict: Verdict = "not judged"
-    if too_many([run for run, _ in failures], runs):
-        contrast, verdict = None, "failed to train"
-        statement = f"failed to train: {len(failures)} of {len(runs)} runs; {reasons[0]}"
-    elif stopped(runs):
-        contrast, verdict = None, "worse"
-        why = next((f"; {run.reason}" for run in runs if run.reason), "")
-        statement = f"worse: stopped early as hopeless{why}"
+    if mostly := _mostly_lost(runs, len(failures), lost):
+        contrast, (verdict, statement) = None, mostly
     elif contrast is None:
         statement = "not judged: " + (
             "its runs are not finished"
@@ -184,9 +192,11 @@ def _verdict(
         )
     else:
         verdict, statement = _seen(contrast, scale, results.study.smallest_interesting)
-        if failures:
-            lost = (len(failures), len(runs)), (len(baseline_failures), len(results.of(BASELINE)))
-            verdict, statement = _with_failures(verdict, statement, *lost, reasons[0])
+        if lost:
+            run, why = lost[0]
+            shares = (len(lost), len(runs)), (len(baseline_failures), len(results.of(BASELINE)))
+            what = FAILED if len(lost) == len(failures) else f"{FAILED} or were stopped as hopeless"
+            verdict, statement = _with_lost(verdict, statement, *shares, f"seed {run.seed}: {why}", what)
     curve = None if contrast is None else curve
     outcome = None if gate else _held(results, change, verdict, contrast)
     return ChangeVerdict(
@@ -212,6 +222,18 @@ def _verdict(
     )
 
 
+def _mostly_lost(runs: Sequence[RunResult], failed: int, lost: Failures) -> tuple[Verdict, str] | None:
+    """The verdict where more than half of the runs were lost, the `failed` ones first; else None."""
+    if stopped(runs):
+        why = next((f"; {run.reason}" for run in runs if run.reason), "")
+        return "worse", f"worse: stopped early as hopeless{why}"
+    if not too_many([run for run, _ in lost], runs):
+        return None
+    run, why = lost[0]
+    hopeless = f", and {len(lost) - failed} stopped as hopeless" if len(lost) > failed else ""
+    return FAILED, f"{FAILED}: {failed} of {len(runs)} runs{hopeless}; seed {run.seed}: {why}"
+
+
 def _held(results: StudyResults, change: Change, verdict: Verdict, contrast: Contrast | None) -> bool | None:
     return held(
         change.expect,
@@ -227,15 +249,16 @@ def _held(results: StudyResults, change: Change, verdict: Verdict, contrast: Con
     )
 
 
-def _with_failures(
-    verdict: Verdict, statement: str, own: tuple[int, int], baseline: tuple[int, int], reason: str
+def _with_lost(
+    verdict: Verdict, statement: str, own: tuple[int, int], baseline: tuple[int, int], reason: str, what: str
 ) -> tuple[Verdict, str]:
-    """Runs that failed are worse than any that ended, so what lost a larger share than the baseline is not better and
-    not the same, whatever the others reached.
+    """Runs that were lost are worse than any that ended, so what lost a larger share than the baseline is not better
+    and not the same, whatever the others reached.
     """
-    shares = f"{own[0]} of {own[1]} runs failed to train ({reason}), of the baseline {baseline[0]} of {baseline[1]}"
+    shares = f"{own[0]} of {own[1]} runs {what} ({reason}), of the baseline {baseline[0]} of {baseline[1]}"
+    left_out = "what failed is left out" if what == FAILED else "these are left out"
     if own[0] * baseline[1] <= baseline[0] * own[1] or verdict == "worse":
-        return verdict, f"{statement}; {shares}, and what failed is left out"
+        return verdict, f"{statement}; {shares}, and {left_out}"
     return "unreliable", f"unreliable: {shares}; the runs that ended, taken alone: {statement}"
 
 

@@ -101,3 +101,14 @@ def test_panels_and_their_labels_stand_in_the_figure_and_apart(
         assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
         assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1
     assert not boxes[0].overlaps(boxes[1])
+
+
+def test_a_dollar_in_a_name_is_a_dollar() -> None:
+    figure = plots.new_figure(4, 3)
+    axes = figure.add_subplot()
+    name = r"batch times $\tfrac{1}{2}$ {$x_{"
+    axes.plot([1, 2], [1, 2], label=name)
+    axes.set_title(name)
+    axes.set_yticks([1, 2], [name, "other"])
+    axes.legend()
+    assert figure.svg().startswith("<?xml")

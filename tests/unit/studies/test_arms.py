@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from octavo.studies.arms import arm, failure, too_many
+from octavo.studies.arms import arm, failure, text_key, too_many
 from octavo.studies.spec import BASELINE
+from octavo.studies.verdict import analyse_study
 from unit.studies.synthetic import Truth, make
 
 
@@ -36,6 +38,18 @@ def test_runs_that_read_the_same_text_see_the_same_draws(tmp_path: Path) -> None
     one, other = (arm(results, results.of(name), steady=True).resampled for name in (BASELINE, "change"))
     assert one is not None and other is not None
     assert np.corrcoef(one[:, 0], other[:, 0])[0, 1] > 0.9
+
+
+def test_another_part_of_the_same_text_is_another_text(tmp_path: Path) -> None:
+    results = make(tmp_path / "s", {"one": Truth(), "two": Truth()})
+    for run in results.runs:
+        held_out = {"sha256": "other" if run.slug == "two" else "same"}
+        manifest = {"data": {"text": "all", "files": {"validation.txt": held_out}}}
+        (tmp_path / "s" / run.folder / "manifest.json").write_text(json.dumps(manifest))
+    base, one, two = (text_key(results, results.of(name)[0]) for name in ("baseline", "one", "two"))
+    assert base == one != two
+    (note,) = [note for note in analyse_study(results).notes if "another text" in note]
+    assert note.startswith("two:")
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,11 @@ def test_each_seed_has_its_own_and_they_are_made_once(text: Path, tmp_path: Path
         made == {path: path.stat().st_mtime_ns for path in made}
         and figures == (out / "results.json").read_bytes()
     )
+    kept = text.read_text()
+    text.write_text(kept + "one more line\n")
+    with pytest.raises(ConfigError, match="base: its text has changed"):
+        run_study(wanted, text, out, jobs=1, quiet=True)
+    text.write_text(kept)
     wanted["before"][0]["set"]["training.steps"] = 4
     with pytest.raises(ConfigError, match=r"base, seed 5 was run with training\.steps=3 \(now 4\)"):
         run_study(wanted, text, out, jobs=1, quiet=True)

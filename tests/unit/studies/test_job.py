@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -107,6 +108,10 @@ def test_a_run_far_behind_its_rival_is_stopped(template: Job, tmp_path: Path) ->
     assert outcome["status"] == "stopped" and settled(job) == outcome
     assert outcome["reason"].startswith("Stopped as hopeless at step ")
     assert outcome["reason"].endswith(" where the baseline with the same seed had 0.010.")
+    for other in (None, {"after": 0.01, "worse_by": 1e6}):
+        assert settled(dataclasses.replace(job, hopeless=other)) is None, "by that rule it goes on"
+    goes_on = dataclasses.replace(job, hopeless=None, rival=None)
+    assert perform(goes_on, lambda step: None)["status"] == "done"
 
 
 def test_a_run_that_diverges_says_where(template: Job, tmp_path: Path) -> None:

@@ -214,6 +214,15 @@ def test_the_best_rate_of_each(tmp_path: Path) -> None:
     assert ladder.best(StudyResults(tmp_path, blank.study, failed)) == {"baseline": 0.5, "change": 0.5}
 
 
+def test_a_change_of_text_or_length_keeps_it_where_rates_are_tried() -> None:
+    other = {"name": "other text", "hypothesis": "It differs.", "text": ["other.txt"], "budget": {"steps": 7}}
+    ladder = load_ladder(tree(changes=[other]))
+    rated = ladder.sweep(ladder.rungs[0]).changes[-3:]
+    assert [one.name for one in rated] == [f"other text, rate × {rate:g}" for rate in (0.5, 1, 2)]
+    (changed,) = ladder.study.changes
+    assert changed.text and all((one.text, one.budget) == (changed.text, changed.budget) for one in rated)
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [

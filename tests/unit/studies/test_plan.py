@@ -43,6 +43,11 @@ def test_equal_compute(text: Path) -> None:
     spent = {slug: study.steps[slug] * fact.step_tokens * fact.token_flops for slug, fact in facts.items()}
     one_step = facts["deep"].step_tokens * facts["deep"].token_flops
     assert abs(spent["deep"] - spent["baseline"]) <= one_step / 2
+    own = [{**each, "budget": {"compute": "baseline"}} for each in changes]
+    shorter, _ = planned(text, budget={"steps": 20}, changes=own)
+    assert shorter.steps["baseline"] == 20 and shorter.steps["small-batch"] == 40, (
+        "as the baseline takes here"
+    )
     flops = 3 * spent["baseline"]
     assert planned(text, budget={"compute": flops})[0].steps["baseline"] == 90
 

@@ -159,6 +159,29 @@ def test_stopped_as_hopeless_is_worse_without_numbers(tmp_path: Path) -> None:
     assert "stopped early as hopeless" in verdict.sentence and "40 %" in verdict.sentence
 
 
+@pytest.mark.parametrize(
+    ("stopped", "failed", "expected"),
+    [(2, 0, "unreliable"), (1, 0, "unreliable"), (1, 2, "failed to train"), (3, 0, "worse")],
+)
+def test_seeds_that_were_stopped_as_hopeless_are_lost_and_not_forgotten(
+    tmp_path: Path, stopped: int, failed: int, expected: str
+) -> None:
+    truth = Truth(shift=-8, failed={1337 + n: "nan" for n in range(failed)})
+    results = make(tmp_path / "s", {"change": truth}, seeds=5)
+    last = results.study.seeds[-stopped:]
+    runs = tuple(
+        dataclasses.replace(run, status="stopped", reason="It was 40 % behind.", metric=None)
+        if run.change == "change" and run.seed in last
+        else run
+        for run in results.runs
+    )
+    (verdict,) = analyse_study(dataclasses.replace(results, runs=runs)).verdicts
+    assert verdict.verdict == expected
+    assert "stopped" in verdict.statement and "hopeless" in verdict.statement
+    if expected == "unreliable":
+        assert f"{stopped} of 5 runs failed to train or were stopped" in verdict.statement
+
+
 def test_a_study_that_is_not_finished_says_so(tmp_path: Path) -> None:
     make(tmp_path / "s", {"one": Truth(shift=9), "two": Truth()})
     for path in (tmp_path / "s" / "runs" / "two").glob("*/outcome.json"):
