@@ -61,6 +61,16 @@ def test_what_cannot_be_asked_ends_nothing(octavo: Octavo, chatty: Path) -> None
     refused(octavo("chat", chatty, "--system", "Ü", stdin=b"o\n"), "'Ü'")
 
 
+UNSAVED = [b"/save /proc/zz", b"/save ~nobody_x/y", b"/save a\0b", b"/save " + 300 * b"n", b"\xff"]
+
+
+@pytest.mark.parametrize("line", UNSAVED)
+def test_what_cannot_be_saved_or_read_ends_nothing(octavo: Octavo, chatty: Path, line: bytes) -> None:
+    done = octavo("chat", chatty, "--temperature", "0", "--tokens", "3", stdin=b"who\n" + line + b"\nwho\n")
+    assert done.code == 0 and "Traceback" not in done.err, done.err
+    assert "error: " in done.err and len(done.out.splitlines()) == 2
+
+
 def test_a_model_that_was_not_tuned_goes_on(octavo: Octavo, finished: Path) -> None:
     done = octavo("chat", finished, "--tokens", "5", stdin=b"who\n")
     assert done.code == 0 and "was not tuned for conversations: it goes on" in done.err and done.out.strip()

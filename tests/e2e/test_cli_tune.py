@@ -6,6 +6,9 @@ import json
 import math
 from pathlib import Path
 
+import pytest
+import yaml
+
 from e2e.asking import refused
 from e2e.forked import Octavo
 
@@ -40,3 +43,13 @@ def test_what_cannot_be_counted_or_is_no_reward_is_refused(octavo: Octavo) -> No
     refused(octavo("tune", "ceiling", "storyteller", "--reward", "pidgin"), "cannot be counted")
     refused(octavo("tune", "ceiling", "storyteller", "--reward", "joy"), "is no reward")
     refused(octavo("tune", "ceiling", "nowhere", "--reward", "pidgin"), "nowhere")
+    for seed in ("-1", str(2**64)):
+        refused(octavo("tune", "ceiling", "storyteller", "--reward", "joy", "--seed", seed), "seed")
+
+
+@pytest.mark.parametrize("name", ["2024", "007", "exp #2", "null", "{a", "été"])
+def test_a_run_is_tuned_whatever_its_name_looks_like(octavo: Octavo, finished: Path, name: str) -> None:
+    Path(octavo.folder / name).symlink_to(finished)
+    done = octavo("tune", "sft", name, "--text", "few.jsonl", "--dry-run")
+    assert done.code == 0, done.err
+    assert yaml.safe_load(done.out)["training"]["start_from"] == str(octavo.folder / name)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import RunPath, Which, complain, show, show_text
+from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_text
 from octavo.cli.generate import PLAIN, Drawing
-from octavo.errors import InputError
+from octavo.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from octavo.tuning.talk import Talk
@@ -49,18 +48,17 @@ def chat_command(
         )
     complain(f"seed {how['seed']}; {COMMANDS}")
     terminal = sys.stdin.isatty()
-    while (line := _line(terminal)) is not None:
-        if not line.strip():
-            continue
+    while True:
         try:
+            if (line := _line(terminal)) is None:
+                return 0
             if line.startswith("/"):
                 if _obeyed(talk, line):
                     return 0
-            else:
+            elif line.strip():
                 _answer(talk, line)
-        except InputError as error:  # a question that cannot be asked ends nothing
+        except (InputError, StorageError) as error:  # a question that cannot be asked ends nothing
             complain(f"error: {error}")
-    return 0
 
 
 def _line(terminal: bool) -> str | None:
@@ -99,7 +97,8 @@ def _obeyed(talk: Talk, line: str) -> bool:
         talk.reset()
         complain("begun anew")
     elif command == "/save" and rest.strip():
-        talk.save(Path(rest.strip()).expanduser())
+        with named_by_user(rest.strip()) as path:
+            talk.save(path)
         complain(f"saved in {rest.strip()}")
     elif command == "/help":
         complain(COMMANDS)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
-from octavo.errors import InputError
+from octavo.errors import InputError, OctavoError, StorageError
 from octavo.ground.files import exists
 from octavo.ground.shown import columns_of, put, shown, shown_in_json
 
@@ -34,6 +35,13 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, Parameter(help="Print one JSON document instead of text.", negative="")]
 Force = Annotated[bool, Parameter(help="Write over a file that exists.", negative="")]
+WholeSeed = Annotated[
+    int,
+    Parameter(
+        help="The same one draws the same: a whole number below 2^64.",
+        validator=validators.Number(gte=0, lt=2**64),
+    ),
+]
 RunPath = Annotated[Path, Parameter(help="A run folder, or one of its checkpoint folders.")]
 Which = Annotated[str, Parameter(help="The checkpoint: best, last, or a step.")]
 
@@ -107,3 +115,19 @@ def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:
             found.append([0])
         found[-1].append(column)
     return found
+
+
+def starting_from(base: str | Path) -> str:
+    """The override by which a training starts from a run, whatever its name looks like."""
+    return f"training.start_from={json.dumps(str(base), ensure_ascii=False)}"
+
+
+@contextmanager
+def named_by_user(name: str) -> Iterator[Path]:
+    """The file of a name that somebody typed into a session. Whatever keeps it from being written, such as ~nobody or a
+    name with a NUL in it, is an InputError."""
+    try:
+        yield Path(name).expanduser()
+    except (InputError, StorageError, OSError, RuntimeError, ValueError) as error:
+        what = error.what if isinstance(error, OctavoError) else f"{name} cannot be written: {error}."
+        raise InputError(what, remedy="choose another name") from error

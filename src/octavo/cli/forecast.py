@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, Json, RunPath, Which, complain, print_json, print_table, show
+from octavo.cli.common import Force, Json, RunPath, Which, WholeSeed, complain, print_json, print_table, show
 
 Positive = validators.Number(gte=1)
 Tables = Annotated[
@@ -35,9 +35,7 @@ def forecast_command(
     samples: Annotated[
         int, Parameter(help="Paths that are drawn.", validator=validators.Number(gte=2))
     ] = 200,
-    seed: Annotated[
-        int, Parameter(help="The same one draws the same paths.", validator=validators.Number(gte=0))
-    ] = 0,
+    seed: WholeSeed = 0,
     out: Annotated[
         Path | None, Parameter(help="A file for all paths and quantiles: .csv, .json or .parquet.")
     ] = None,

@@ -17,6 +17,7 @@ from octavo.cli.common import (
     show,
     split_overrides,
     split_recipe,
+    starting_from,
 )
 
 TimeStep = Annotated[
@@ -88,7 +89,7 @@ def plan_command(
     if "list" in names:
         return show_machines(json=json)
     recipe, overrides = split_recipe(recipe, overrides)
-    named = (f"training.start_from={base}",) if base else ()
+    named = (starting_from(base),) if base else ()
     text, settings = split_overrides(text, (*named, *overrides))
     if minutes is not None:
         from octavo.cli.minutes import show_promises

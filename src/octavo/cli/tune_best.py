@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, complain, show
+from octavo.cli.common import Force, WholeSeed, complain, show
 from octavo.cli.tune_ceiling import Count, RewardName
 from octavo.errors import InputError
 
@@ -30,7 +30,7 @@ def best_command(
     pairs: Annotated[
         bool, Parameter(help="Write the best and the worst answer of each, as preferences.", negative="")
     ] = False,
-    seed: Annotated[int, Parameter(help="The same seed writes the same answers.")] = 0,
+    seed: WholeSeed = 0,
     force: Force = False,
 ) -> int:
     """Let a run answer each prompt several times, and write its best answers into a file to learn from.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, Json, Which, complain, print_json, print_table, show
+from octavo.cli.common import Force, Json, Which, WholeSeed, complain, print_json, print_table, show
 
 if TYPE_CHECKING:
     from octavo.tuning.measured import Ceiling
@@ -43,7 +43,7 @@ def ceiling_command(
     prompts: Prompts = None,
     samples: Count = 512,
     tokens: Tokens = None,
-    seed: Annotated[int, Parameter(help="The same seed writes the same texts.")] = 0,
+    seed: WholeSeed = 0,
     plot: Annotated[Path | None, Parameter(help="Draw it, as SVG, into this file.")] = None,
     checkpoint: Which = "best",
     force: Force = False,
@@ -78,6 +78,7 @@ def ceiling_command(
         from octavo.tuning.questions import START, fitting, questions_in_file
 
         run = Run.open(base, checkpoint=checkpoint)
+        run.refuse_no_text()
         answers = has_chat(run.tokenizer)
         asked = (START,) if prompts is None else questions_in_file(prompts, run.tokenizer, answers=answers)
         found = sampled_ceiling(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from octavo.cli.common import Overrides, Text
+from octavo.cli.common import Overrides, Text, starting_from
 from octavo.cli.tune_sft import Base, DryRun, Out, Overwrite, Quiet, RecipeFile, Resume, tune
 
 
@@ -28,5 +28,5 @@ def dpo_command(
 
     octavo tune dpo runs/chat --text pairs.jsonl --out runs/better objective.beta=0.05 objective.form=ipo
     """
-    settings = [f"training.start_from={base}", *overrides]
+    settings = [starting_from(base), *overrides]
     return tune(recipe or "tune-dpo", settings, text, out, resume, overwrite, dry_run, quiet)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from octavo.cli.common import Overrides, Text
+from octavo.cli.common import Overrides, Text, starting_from
 from octavo.cli.tune_sft import Base, DryRun, Out, Overwrite, Quiet, RecipeFile, Resume, tune
 
 
@@ -28,5 +28,5 @@ def reward_command(
 
     octavo tune rl runs/chat --reward '{kind: model, run: runs/reward}' --out runs/better
     """
-    settings = [f"training.start_from={base}", *overrides]
+    settings = [starting_from(base), *overrides]
     return tune(recipe or "tune-reward", settings, text, out, resume, overwrite, dry_run, quiet)

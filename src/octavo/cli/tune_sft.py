@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Overrides, Text, show_text, split_overrides
+from octavo.cli.common import Overrides, Text, show_text, split_overrides, starting_from
 
 Base = Annotated[Path, Parameter(help="The finished run to start from, or one of its checkpoint folders.")]
 Out = Annotated[Path | None, Parameter(help="The run folder; default: the next free runs/tune-….")]
@@ -42,7 +42,7 @@ def sft_command(
 
     octavo tune sft runs/minute --text chats.jsonl --out runs/chat training.epochs=5
     """
-    settings = [f"training.start_from={base}", *overrides]
+    settings = [starting_from(base), *overrides]
     return tune(recipe or "tune-sft", settings, text, out, resume, overwrite, dry_run, quiet)
 
 

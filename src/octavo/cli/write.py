@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from octavo.cli.common import RunPath, Which, complain, show, show_text
+from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_text
 from octavo.cli.generate import Seed
 from octavo.errors import InputError, OctavoError
 
@@ -114,12 +113,8 @@ def save(text: str, name: str) -> None:
 
     if not name:
         raise InputError("/save needs the name of a file.")
-    try:
-        with Output(Path(name).expanduser()).writing() as file:
-            file.write(text)
-    except (InputError, RuntimeError, ValueError) as error:  # such as ~nobody, or a name with a NUL in it
-        what = error.what if isinstance(error, InputError) else f"{name} cannot be written: {error}."
-        raise InputError(what, remedy="choose another name") from error
+    with named_by_user(name) as path, Output(path).writing() as file:
+        file.write(text)
 
 
 def _decoded(line: bytes) -> str:

@@ -72,7 +72,7 @@ class Stream:
         turn = max((at for at, token in enumerate(prompt, 1) if token >= added), default=0)
         for token in prompt[turn:]:  # so that the first new word is spaced as its neighbour asks
             self.decoder.push(token)
-        self.random = np.random.Generator(np.random.Philox(key=[seed, sample.index]))
+        self.random = np.random.Generator(np.random.Philox(key=np.array([seed, sample.index], np.uint64)))
         self.held = ""  # text that may be the beginning of a stop string
         self.open = True
         self.game = None if referee is None else referee.game(prompt)

@@ -77,4 +77,4 @@ def attention_plot(attention: Mapping[str, Any], *, width: float) -> str:
 
 def plain(token: str) -> str:
     """A token as a label, whatever it holds."""
-    return shown(token).replace("$", r"\$")[:14]
+    return shown(token)[:14]

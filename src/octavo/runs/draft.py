@@ -31,7 +31,7 @@ class Draft:
     def again(self) -> Iterator[str]:
         """Another continuation in place of the last one, with the next seed."""
         self._needs_a_turn()
-        self.seed += 1
+        self.seed = (self.seed + 1) % SEEDS
         yield from self._write()
 
     def undo(self) -> None:
@@ -87,10 +87,13 @@ class Draft:
             yield piece
 
 
+SEEDS, DIGITS = 2**64, 20
+
+
 def seed_of(text: str) -> int:
     """A seed, or one drawn by chance for the word random. Raises InputError for anything else."""
     if text == "random":
         return secrets.randbelow(2**32)
-    if not text.isdecimal() or int(text) >= 2**64:
+    if not text.isdecimal() or len(text) > DIGITS or int(text) >= SEEDS:
         raise InputError(f"--seed takes a whole number below 2^64, or random; '{text}' is neither.")
     return int(text)

@@ -144,9 +144,11 @@ class Run:
 
     @cached_property
     def model(self) -> LanguageModel:
-        """The model with its trained weights, on the CPU, ready to use."""
+        """The model with its trained weights, on the CPU, ready to use. Raises CheckpointError."""
         model = build_model(self.config.model, vocab_size=self.tokenizer.vocab_size, seed=self.config.seed)
         self.checkpoint.load_model(model)
+        if not all(bool(parameter.isfinite().all()) for parameter in model.parameters()):
+            raise CheckpointError(f"Weights of {self.path} are no finite numbers; it has diverged.")
         return model.eval()
 
     @cached_property

@@ -125,6 +125,13 @@ def with_model_of(tree: Mapping[str, Any], known: Recipe, path: Path | None) -> 
     for part in ("model", "tokenizer"):
         before = getattr(known, part).model_dump(mode="json")
         full[part] = _merged(before, tree[part]) if part in tree else before
+    stated = tree.get("model")
+    if (
+        known.model.held_out
+        and not (isinstance(stated, Mapping) and "counts" in stated)
+        and _without_counts(full)
+    ):
+        full["model"]["counts"] = {"kind": "none"}
     special = full["tokenizer"].get("special") if isinstance(full["tokenizer"], dict) else None
     if isinstance(special, list):
         full["tokenizer"]["special"] = list(dict.fromkeys([*known.tokenizer.special, *special]))
@@ -170,14 +177,29 @@ def _merged(before: Any, stated: Any) -> Any:
     } | {key: value for key, value in stated.items() if key not in before}
 
 
+def _leaves_counts(recipe: Recipe, known: Recipe) -> bool:
+    """Whether a run has none of the counts that stand beside the network that it starts from."""
+    return bool(known.model.held_out) and not recipe.model.held_out
+
+
+def _without_counts(tree: dict[str, Any]) -> bool:
+    """Whether what a recipe's plain data learns is nothing that counts of a text know: answers, or a reward."""
+    try:
+        recipe = check({**tree, "model": {**tree["model"], "counts": "none"}})
+    except (ConfigError, TypeError):
+        return False  # what is wrong is said later
+    return recipe.form != "text" or recipe.objective.tunes
+
+
 def refuse_other_model(recipe: Recipe, known: Recipe, path: Path) -> None:
     """Raise ConfigError where a recipe's model or tokenizer is not that of the run that it starts from."""
     mine, theirs = flatten(recipe), flatten(known)
+    free = (*FREE, "model.counts") if _leaves_counts(recipe, known) else FREE
     differing = [
         key
         for key in sorted(mine.keys() | theirs.keys())
         if key.startswith(("model.", "tokenizer."))
-        and not key.startswith(FREE)
+        and not key.startswith(free)
         and mine.get(key) != theirs.get(key)
     ]
     others = tuple(
@@ -203,7 +225,7 @@ def refuse_other_model(recipe: Recipe, known: Recipe, path: Path) -> None:
         )
 
 
-def start_of(recipe: Recipe) -> Start | None:
+def start_of(recipe: Recipe, say: Callable[[str], None] = lambda said: None) -> Start | None:
     """What a new run begins with, from the run that its recipe names. Raises as `with_start` does."""
     path = recipe.training.start_from
     if path is None:
@@ -221,7 +243,10 @@ def start_of(recipe: Recipe) -> Start | None:
         grow_vocabulary(trained, tokenizer.vocab_size)
         if recipe.model.context < trained.context:
             trained.shorten(recipe.model.context)
-        fill_model(model, trained.state_dict(), checkpoint.folder)
+        weights_of = trained.state_dict()
+        if _leaves_counts(recipe, known):
+            weights_of = {name: each for name, each in weights_of.items() if not name.startswith("counts.")}
+        fill_model(model, weights_of, checkpoint.folder)
 
     told = {
         "checkpoint": str(checkpoint.folder),
@@ -229,15 +254,22 @@ def start_of(recipe: Recipe) -> Start | None:
         "sha256": file_hash(weights),
         "added": list(tokenizer.added[len(before.added) :]),
     }
+    if _leaves_counts(recipe, known):
+        say("what was counted beside the network stays behind")
     return Start(tokenizer, fill, told)
 
 
 def begun_with(
-    folder: RunFolder, recipe: Recipe, *, goes_on: bool, like: RunFolder | None = None
+    folder: RunFolder,
+    recipe: Recipe,
+    say: Callable[[str], None],
+    *,
+    goes_on: bool,
+    like: RunFolder | None = None,
 ) -> Start | None:
     """What the run in a folder begins with: what it keeps itself where it goes on, what the run in `like` keeps where
     it repeats that one, else what its recipe names."""
-    return kept_start(like or folder) if goes_on or like else start_of(recipe)
+    return kept_start(like or folder) if goes_on or like else start_of(recipe, say)
 
 
 def kept_start(folder: RunFolder) -> Start | None:

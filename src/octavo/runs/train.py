@@ -155,7 +155,7 @@ def train_in(
         begin(folder, recipe)
         console.keep_log(folder.made.file(folder.log))
     earlier = world.broadcast(folder.made_by() if world.first else None)
-    start = begun_with(folder, recipe, goes_on=earlier is not None, like=like)
+    start = begun_with(folder, recipe, console.say, goes_on=earlier is not None, like=like)
     dataset = prepared(recipe, console, world, start.tokenizer if start else None)
     held_out = held_out_of(recipe, dataset)
     batches = build_batches(recipe, dataset, console, held_out)

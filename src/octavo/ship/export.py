@@ -139,8 +139,6 @@ def _opened(path: Path, checkpoint: str) -> Run:
         _ = run.model
     except CheckpointError as error:
         raise InputError(error.what, remedy=error.remedy) from error
-    if not all(bool(parameter.isfinite().all()) for parameter in run.model.parameters()):
-        raise InputError(f"Weights of {path} are no finite numbers; it has diverged.")
     return run
 
 

@@ -51,6 +51,15 @@ def read_model(path: Path, *, tokenizer: Path | None = None) -> Incoming:
 
     Raises InputError (and TokenizerError, which is one) for whatever Octavo cannot read or say.
     """
+    found = _read(path, tokenizer)
+    if wrong := next(
+        (name for name, each in found.weights.tensors.items() if not bool(each.isfinite().all())), None
+    ):
+        raise InputError(f"{path} has weights that are no finite numbers, in {wrong}: its training diverged.")
+    return found
+
+
+def _read(path: Path, tokenizer: Path | None) -> Incoming:
     if is_file(path):
         refuse_pickle(path)
         if path.suffix.lower() == ".gguf":

@@ -81,6 +81,7 @@ def measured(name: str, folder: Path) -> dict[str, Any]:
     """`measure` in a fresh process, so that nothing of the export's making helps. Raises OctavoError where it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "octavo.ship.prove", name, str(folder)],
+        stdin=subprocess.DEVNULL,  # a library may ask whether to run what lies in the folder
         capture_output=True,
         text=True,
         encoding="utf-8",

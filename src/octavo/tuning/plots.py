@@ -42,8 +42,8 @@ class Reached(NamedTuple):
 
 
 def _short(name: str) -> str:
-    """A run's name, as long as there is room beside the plot; a dollar would begin a formula."""
-    return (name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…").replace("$", r"\$")
+    """A run's name, as long as there is room beside the plot."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def frontier_plot(

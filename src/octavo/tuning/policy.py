@@ -71,6 +71,11 @@ class PolicyGradient(Objective):
                 "objective=policy-gradient tunes a model that can write; this run has none.",
                 remedy="training.start_from=RUN, or octavo tune rl RUN",
             )
+        if recipe.model.held_out:
+            raise ConfigError(
+                "objective=policy-gradient changes a network, and what is counted beside it hides that.",
+                remedy="model.counts=none",
+            )
         if processes > 1:
             raise ConfigError("objective=policy-gradient writes its texts in one process alone.")
         if recipe.training.teachers.runs:

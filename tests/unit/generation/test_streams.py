@@ -150,6 +150,12 @@ def test_a_prompt_of_ids_is_read_as_it_stands() -> None:
     assert bare.log_probabilities != by_ids.log_probabilities
 
 
+def test_large_seeds_are_seeds_of_their_own() -> None:
+    seeds = (2**63, 2**63 + 1, 2**64 - 1, 0)
+    texts = [engine_for().samples("th", tokens=30, sampling=SAMPLED, seed=seed)[0].text for seed in seeds]
+    assert len(set(texts)) == len(seeds)
+
+
 @pytest.mark.parametrize("prompt", [[1, 99], [-1], [2**40]])
 def test_ids_outside_the_vocabulary_are_an_error_that_names_them(prompt: list[int]) -> None:
     with pytest.raises(

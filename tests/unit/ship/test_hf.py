@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from octavo.errors import InputError
+from octavo.ship import prove
 from octavo.ship.targets import targets
-from octavo.ship.targets.hf import save_sharded
+from octavo.ship.targets.hf import OpenedFolder, save_sharded
 from unit.ship.made import parcel_of, proven
 
 pytest.importorskip("transformers")
@@ -57,6 +61,37 @@ def test_large_weights_lie_in_several_files(tmp_path: Path) -> None:
     assert len(set(index["weight_map"].values())) == 3 and index["metadata"]["total_size"] == 200
     for name, file in index["weight_map"].items():
         assert torch.equal(load_file(tmp_path / file)[name], tensors[name])
+
+
+def test_code_in_a_folder_is_not_run_whoever_says_yes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parcel, _ = parcel_of("shakespeare-char-modern", "model.layers=1", dtype="float32")
+    out = tmp_path / "out"
+    out.mkdir()
+    targets()["hf"].write(parcel, out)
+    settings = json.loads((out / "config.json").read_text())
+    own = {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}
+    (out / "config.json").write_text(json.dumps(settings | {"model_type": "evil", "auto_map": own}))
+    (out / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        OpenedFolder(out)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_process_that_opens_an_export_is_asked_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {}
+
+    def run(*_: Any, **options: Any) -> SimpleNamespace:
+        told.update(options)
+        return SimpleNamespace(stdout='{"fine": true}', stderr="")
+
+    monkeypatch.setattr(prove.subprocess, "run", run)
+    assert prove.measured("hf", tmp_path) == {"fine": True}
+    assert told["stdin"] is subprocess.DEVNULL
 
 
 def test_what_it_cannot_say_is_refused_in_a_sentence() -> None:

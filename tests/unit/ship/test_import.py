@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from octavo.errors import InputError, OctavoError
 from octavo.model.build import build_model
@@ -138,6 +139,16 @@ def test_what_cannot_be_read_leaves_nothing(what: str, llama: Path, tmp_path: Pa
     with pytest.raises(InputError, match=sentence):
         import_model(folder, tmp_path / "runs" / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_weights_that_are_no_numbers_are_refused_and_named(llama: Path, tmp_path: Path) -> None:
+    folder = copied(llama, tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    weights["model.norm.weight"][1] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="no finite numbers, in norm"):
+        import_model(folder, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_the_way_out_of_a_pickle_is_named(tmp_path: Path, llama: Path) -> None:

@@ -106,6 +106,34 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "fits"),
+    [
+        ("rope.scaling.type", "none", True),
+        ("rope.scaling.factor", 1.0, True),
+        ("rope.scaling.type", "linear", False),
+        ("rope.scaling.factor", 8.0, False),
+        ("rope.scale_linear", 2.0, False),
+    ],
+)
+def test_stretched_positions_are_refused(
+    key: str, value: Any, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = gguf.GGUFWriter.write_header_to_file
+
+    def more(writer: Any, *given: Any) -> None:
+        (writer.add_string if isinstance(value, str) else writer.add_float32)(f"llama.{key}", value)
+        header(writer, *given)
+
+    monkeypatch.setattr(gguf.GGUFWriter, "write_header_to_file", more)
+    _, _, file = written(tmp_path, "llama", "bpe", "float32")
+    if fits:
+        import_model(file, tmp_path / "run")
+        return
+    with pytest.raises(InputError, match=f"llama.{key} = .*stretches no positions"):
+        import_model(file, tmp_path / "run")
+
+
 def test_rounded_weights_are_refused(tmp_path: Path) -> None:
     _, _, file = written(tmp_path, "llama", "bpe", "q8_0")
     with pytest.raises(InputError, match="Q8_0"):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from octavo.errors import InputError
 from octavo.ship.architectures.base import Architecture, Fixed, Key, Name, Setting
 from octavo.ship.architectures.gpt2 import IMPLIED as GPT2_IMPLIED
 from octavo.ship.architectures.gpt2 import SAYS as GPT2_SAYS
@@ -23,6 +26,26 @@ PLAIN_BIASES = {
     "one_bias": frozenset({True, False}),
     "feed_forward_bias": frozenset({False}),
 }
+
+
+class _Unscaled(Setting):
+    """Positions that are not stretched. Ours never are; a file may say how its are."""
+
+    def __init__(self, arch: str) -> None:
+        self.kind, *self.factors = (
+            f"{arch}.rope.{key}" for key in ("scaling.type", "scaling.factor", "scale_linear")
+        )
+
+    def write(self, shape: Shape) -> dict[str, Any]:
+        return {}
+
+    def read(self, theirs: Mapping[str, Any], fields: dict[str, Any]) -> None:
+        wrong = [self.kind] if theirs.get(self.kind, "none") != "none" else []
+        wrong += [key for key in self.factors if theirs.get(key, 0) not in (0, 1)]
+        if wrong:
+            raise InputError(
+                f"The settings have {wrong[0]} = {theirs[wrong[0]]!r}; Octavo's GPT stretches no positions."
+            )
 
 
 def _settings(arch: str, *more: Setting, rms: bool = True, rotary: bool = True) -> list[Setting]:
@@ -44,6 +67,7 @@ def _settings(arch: str, *more: Setting, rms: bool = True, rotary: bool = True) 
         found += [
             Key(f"{arch}.rope.freq_base", "base", default=10000.0),
             Key(f"{arch}.rope.dimension_count", "turned", default=None),
+            _Unscaled(arch),
         ]
     return [*found, *more]
 

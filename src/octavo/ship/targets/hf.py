@@ -150,8 +150,10 @@ class OpenedFolder(Opened):
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         self.library: Any = transformers
-        self.model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
-        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+        self.model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype="auto", trust_remote_code=False
+        ).eval()
+        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
     @torch.no_grad()
     def logits(self, ids: Sequence[int]) -> np.ndarray:
