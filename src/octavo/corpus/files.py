@@ -95,6 +95,7 @@ def find_files(paths: Sequence[str], wanted: Wanted, spool: Spool, report: Repor
     """
     found: list[FoundFile] = []
     seen: dict[tuple[int, int], str] = {}
+    taken: set[str] = set()
     for given in paths:
         for path, name, named in _at(given, wanted, spool):
             try:
@@ -107,6 +108,9 @@ def find_files(paths: Sequence[str], wanted: Wanted, spool: Spool, report: Repor
                 same = "named twice" if first == name else f"the same file as {first}"
                 report(f"{name} is {same}; read once")
             else:
+                if name in taken:  # in another folder
+                    name = f"{given.rstrip('/')}/{name}"
+                taken.add(name)
                 seen[identity] = name
                 found.append(FoundFile(path, name, named, status.st_size))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import zipfile
 from pathlib import PurePath
@@ -26,6 +27,8 @@ _MAGIC = {
     b"BZh": "bzip2",
     b"\xfd7zXZ\0": "xz",
 }
+_BZIP2 = (b"1AY&SY", b"\x17rE8P\x90")
+"""What follows in it: a block, or the end."""
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
 )
@@ -47,12 +50,23 @@ def format_of(file: BinaryIO) -> str | None:
     head = file.read(HEAD)
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
+            if kind == "bzip2" and head[4:10] not in _BZIP2:
+                continue
             return _inside_zip(file) if kind == "zip" else kind
     if head[257:262] == b"ustar":
         return "tar"
-    if b"%PDF-" in head[:1024]:  # readers of PDF allow for something before it
+    if b"%PDF-" in head[:1024] and not _is_plain(head):  # readers of PDF allow for something before it
         return "pdf"
     return "html" if _HTML.match(head) else None
+
+
+def _is_plain(head: bytes) -> bool:
+    """Whether a file's beginning is text that everybody can read; a PDF has bytes that are none soon."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return not any(character < " " and character not in "\t\n\r\f" for character in text)
 
 
 def _inside_zip(file: BinaryIO) -> str:

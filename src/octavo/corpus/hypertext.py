@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # What is no part of a page's text: programs, pictures, controls, and the way about the site.
 _LEFT_OUT = {
     *("script", "style", "noscript", "template", "svg", "math", "head", "iframe", "object", "canvas"),
-    *("nav", "footer", "aside", "form", "button", "select", "textarea", "dialog", "-comment"),
+    *("nav", "footer", "aside", "button", "input", "select", "option", "textarea", "dialog", "-comment"),
 }
 _BLOCKS = {
     *("address", "article", "blockquote", "body", "center", "dd", "details", "div", "dl", "dt", "figcaption"),
@@ -27,6 +27,18 @@ _CLOSE = {"li", "tr", "dt", "dd"}  # ended by a line break only
 _CHARSET = re.compile(
     rb"""<meta[^>]{1,200}charset\s*=\s*["']?\s*([\w-]{2,40})|encoding=["']([\w-]{2,40})["']""", re.I
 )
+_MEANT = {
+    **dict.fromkeys(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "cp1252"),
+    "iso-8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "shift-jis": "cp932",
+    "sjis": "cp932",
+    "euc-kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "big5": "big5hkscs",
+}
+"""What browsers read where a page names an encoding (https://encoding.spec.whatwg.org)."""
 _SPACES = re.compile(r"[^\S\xa0]+")
 _MANY_BREAKS = re.compile(r"[^\S\n]*\n(?:[^\S\n]*\n)+\s*")
 
@@ -44,7 +56,8 @@ def decode_html(data: bytes) -> str:
         pass
     try:
         if told:
-            return data.decode((told[1] or told[2]).decode("ascii"), "replace")
+            name = (told[1] or told[2]).decode("ascii").lower()
+            return data.decode(_MEANT.get(name, name), "replace")
         return data.decode(encoding_of(io.BytesIO(data), "the page").codec, "replace")
     except (LookupError, ValueError, CorpusError):
         return data.decode("utf-8", "replace")

@@ -204,7 +204,9 @@ class Files(Source):
 
     @property
     def _alone(self) -> bool:
-        return len(self._files) == 1 and not self._library.is_archive(self._files[0])
+        if len(self._files) != 1 or any(map(is_hub_name, self._paths)):
+            return False
+        return not self._library.is_archive(self._files[0])
 
     def _whole(self, leaves: Iterator[Leaf]) -> Document:
         if self._alone:
@@ -219,7 +221,8 @@ class Files(Source):
         if self._documents == "file":
             texts = filled([joined(document.pieces for document in leaf.documents)])
         elif self._documents == "lines":
-            read = chain.from_iterable(document.pieces for document in leaf.documents)
+            apart = ("\n",) if leaf.gives_records else ()  # a record's last line ends with it
+            read = chain.from_iterable(chain(document.pieces, apart) for document in leaf.documents)
             for number, line in numbered_lines(read):
                 yield Document(f"{leaf.name}, line {number:,}", iter([line]), leaf.name)
             return

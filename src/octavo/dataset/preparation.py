@@ -163,6 +163,9 @@ def _files_in(config: PartConfig, before: str = "") -> Iterator[tuple[str, Path]
             yield from _files_in(value, f"{before}{name}.")
         elif isinstance(value, Path) and value.is_file():
             yield f"{before}{name}", value
+            for beside in getattr(config, "beside", ()):
+                if (path := value.parent / beside).is_file():
+                    yield f"{before}{name}, {beside}", path
 
 
 def _key(settings: dict[str, Any]) -> str:

@@ -67,7 +67,7 @@ def segments_of(text: Text, tokenizer: Tokenizer) -> Iterator[list[Span]]:
             at = start
             while at < stop:
                 cut = stop
-                if stop - at > SEGMENT:
+                if stop - at > SEGMENT and (tokenizer.cuts_anywhere or tokenizer.cuts_at_words):
                     cut = _cut(file, at + SEGMENT, stop, anywhere=tokenizer.cuts_anywhere)
                 held.append(Span(at, cut, marked and at == start, marked and cut == stop))
                 size += cut - at

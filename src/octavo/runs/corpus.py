@@ -113,7 +113,8 @@ def written_pieces(document: Document, *, lines: bool, records: bool) -> Iterato
             yield (" " if piece[0].isspace() else "") + " ".join(piece.split())
         yield "\n"
     elif records:
-        file = f'"file": {json.dumps(document.file, ensure_ascii=False)}, ' if document.file else ""
+        name = document.file.encode("utf-8", "replace").decode()  # a file's name may be no UTF-8
+        file = f'"file": {json.dumps(name, ensure_ascii=False)}, ' if name else ""
         yield f'{{{file}"text": "'
         for piece in pieces:
             yield json.dumps(piece, ensure_ascii=False)[1:-1]

@@ -270,6 +270,8 @@ class HuggingFace(TokenizerConfig):
     """Its token that ends a text; empty: the one that tokenizer_config.json beside it names, or <|endoftext|>."""
 
     tokenizer: ClassVar[type[Tokenizer]] = HuggingFaceTokenizer
+    beside: ClassVar[tuple[str, ...]] = (SETTINGS,)
+    """Files in the same folder that decide, too."""
 
     def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> HuggingFaceTokenizer:
         """Read the file; the text is not read. Raises as `read_huggingface` does."""

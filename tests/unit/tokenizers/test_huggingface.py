@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavo.corpus.sources import FilesSource
+from octavo.dataset import prepare, prepare_text
 from octavo.errors import TokenizerError
 from octavo.tokenizers import encode_pieces, load_tokenizer
 from octavo.tokenizers.huggingface import HuggingFace, HuggingFaceTokenizer, read_huggingface
@@ -175,3 +177,32 @@ def test_settings_that_are_no_settings(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text("{")
     with pytest.raises(TokenizerError, match="tokenizer_config"):
         read_huggingface(file)
+
+
+def source(path: Path, text: str) -> Any:
+    path.write_text(text)
+    return FilesSource(paths=(str(path),)).build(report=lambda said: None)
+
+
+def test_a_dataset_knows_what_the_settings_beside_the_file_say(tmp_path: Path) -> None:
+    byte_level("<s>", "</s>", "<eot>").save(str(tmp_path / "tokenizer.json"))
+    for end in ("</s>", "<eot>", "</s>"):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": end}))
+        config = HuggingFace(file=tmp_path / "tokenizer.json")
+        text = source(tmp_path / "text.txt", "a fox\n<|endoftext|>\n" * 50)
+        found = prepare(text, config, cache=tmp_path / "cache", validation=0.3)
+        assert found.tokenizer.end == config.build(lambda: iter([]), documents=True).end
+
+
+def test_a_long_text_is_not_cut_where_that_changes_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence_piece().save(str(tmp_path / "tokenizer.json"))
+    tokenizer = HuggingFace(file=tmp_path / "tokenizer.json", end="</s>").build(
+        lambda: iter([]), documents=False
+    )
+    assert not tokenizer.cuts_at_words
+    monkeypatch.setattr("octavo.dataset.segments.SEGMENT", 1000)
+    whole = TEXT * 40
+    split = prepare_text(source(tmp_path / "long.txt", whole), tokenizer, cache=tmp_path / "cache")
+    assert np.array_equal(split.tokens, tokenizer.encode(whole))

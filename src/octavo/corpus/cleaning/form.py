@@ -64,22 +64,27 @@ class WhiteSpace(StepConfig):
 
 
 class _Control(Step):
+    # What ends a line or a page without a line feed.
+    _BREAKS = re.compile(r"[\v\f\x1c-\x1e\x85]")
     # What neither is seen nor spaces anything. Joiners (U+200C, U+200D) and direction marks stay: scripts need them.
     _UNSEEN = re.compile(
         r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff\ufff9-\ufffd\ufffe\uffff]"
     )
 
     def clean(self, text: str, number: int) -> str:
-        text, count = self._UNSEEN.subn("", text)
-        if count:
-            self.found["characters removed"] += count
+        text, breaks = self._BREAKS.subn("\n", text)
+        text, count = self._UNSEEN.subn("", text.replace("\x1f", " "))
+        for what, found in (("characters removed", count), ("made line breaks", breaks)):
+            if found:
+                self.found[what] += found
         return text
 
 
 @register("cleaning")
 class Control(StepConfig):
-    """Control characters, soft hyphens, zero-width spaces, byte order and replacement marks are removed; tabs, line
-    breaks, and what scripts need to join letters and set directions stay."""
+    """Control characters, soft hyphens, zero-width spaces, byte order and replacement marks are removed; what ends a
+    page or a record becomes a line break; tabs, line breaks, and what scripts need to join letters and set directions
+    stay."""
 
     kind: Literal["control"] = "control"
 
@@ -103,7 +108,8 @@ class _Punctuation(Step):
             return text
         joining = "".join(sorted(gone - _APOSTROPHES))
         if joining:  # between two words a mark may be all that parts them: one—two
-            text = re.sub(rf"(?<=\w)[{re.escape(joining)}]+(?=\w)", " ", text)
+            accents = "".join(sorted(one for one in set(text) if unicodedata.category(one)[0] == "M"))
+            text = re.sub(rf"(?<=[\w{accents}])[{re.escape(joining)}]+(?=\w)", " ", text)
         return text.translate({ord(mark): None for mark in gone})
 
 

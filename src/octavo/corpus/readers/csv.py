@@ -13,6 +13,7 @@ from octavo.errors import CorpusError
 
 _LONGEST = 1 << 27  # characters of one field; a quote that is never closed ends there
 _DELIMITERS = ",;\t|"
+_WITH_TABS = (".tsv", ".tab")
 
 
 class Csv(Reader):
@@ -30,7 +31,8 @@ class Csv(Reader):
         lines = _lines(decoded(file, name, self._encoding, self._report))
         head = next(lines)
         # A header holds few words, so the sign that stands there most often is the one between columns.
-        delimiter = max(_DELIMITERS, key=head.count)
+        tabs = name.lower().endswith(_WITH_TABS)
+        delimiter = "\t" if tabs else max(_DELIMITERS, key=head.count)
         columns = next(csv.reader([head], delimiter=delimiter), [])
         if self._field not in columns:
             raise CorpusError(
@@ -49,6 +51,11 @@ class Csv(Reader):
                     f"{name}, line {rows.line_num + 1:,} is not CSV: {error}.",
                     remedy="Check the quotation marks there; a quote inside a field is written twice.",
                 ) from error
+            if any(row[len(columns) :]):
+                raise CorpusError(
+                    f"{name}, line {rows.line_num + 1:,} has {len(row)} cells, and the first row has {len(columns)}.",
+                    remedy="Put a text that holds the sign between the columns into quotation marks.",
+                )
             if len(row) > at and row[at]:
                 yield Document(f"{name}, line {rows.line_num + 1}", iter([row[at]]))
 

@@ -82,6 +82,7 @@ class DocxConfig(DocumentConfig):
         package = open_zip(file)
         paragraphs = _Paragraphs()
         parse_xml(part(package, "word/document.xml"), paragraphs.start, paragraphs.end, paragraphs.text)
-        if "word/footnotes.xml" in package.namelist():
-            parse_xml(part(package, "word/footnotes.xml"), paragraphs.start, paragraphs.end, paragraphs.text)
+        for notes in ("word/footnotes.xml", "word/endnotes.xml"):
+            if notes in package.namelist():
+                parse_xml(part(package, notes), paragraphs.start, paragraphs.end, paragraphs.text)
         yield "", iter(["\n\n".join(paragraphs.done)])

@@ -45,6 +45,8 @@ def test_report_a_golden_pair() -> None:
         ({"kind": "whitespace", "lines": "fold"}, "a\n\n b\tc\u2028d", "a b c d"),
         ({"kind": "whitespace", "lines": "paragraphs"}, "a\nb\n\n\nc\nd", "a b\n\nc d"),
         ("control", "a\x00b\u00adc\ufeffd\x1b[1m\te\nf\u200dg\u200eh", "abcd[1m\te\nf\u200dg\u200eh"),
+        ("control", "one\vtwo\fthree\x85four\x1ffive", "one\ntwo\nthree\nfour five"),
+        ("punctuation", "वह है—और cafe\u0301—bar (one).", "वह है और cafe\u0301 bar one."),
         ("punctuation", 'He said: "Don\'t—stop!" (well-known) 3.5€', "He said Dont stop well known 3.5"),
         ({"kind": "punctuation", "keep": "'-"}, "Don't, well-known; so.", "Don't well-known so"),
         ("case", "Ägypten IST", "ägypten ist"),
