@@ -153,8 +153,7 @@ def test_a_ladder_is_run_stopped_and_gone_on_with(studying: Octavo) -> None:
         (folder / "other.yaml").write_text(
             f"baseline: recipe.yaml\nseeds: 1\nnoise: 0\n{other}\nchanges:{changes}"
         )
-        refused = studying("study", "ladder", "other.yaml", *ladder[3:])
-        assert refused.code == 2 and "choose another --out" in refused.err, refused.err
+        refused(studying("study", "ladder", "other.yaml", *ladder[3:]), "choose another --out")
         assert (out / "ladder.yaml").read_bytes() == written
     assert Path(found["report"]).is_file() and len(list(out.glob("**/outcome.json"))) == 12
     assert all(rung["where"]["found"]["no residual"]["whole"]["tokens"] for rung in found["rungs"])
