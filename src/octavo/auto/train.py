@@ -39,6 +39,7 @@ from octavo.runs.machines import Machine, find_machine
 from octavo.runs.plan import timed
 from octavo.runs.prediction import predictions
 from octavo.runs.run import Run
+from octavo.runs.start import named_by
 from octavo.runs.train import train
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import accelerator
@@ -177,7 +178,7 @@ def look_at(
     for one in minutes:
         refuse_minutes(one)
     own = own_settings(overrides)
-    if "training.start_from" in own:
+    if named_by(overrides) is not None:
         raise InputError(
             "--minutes chooses a model of its own, and training.start_from brings one.",
             remedy="leave one of them out; a recipe with training.minutes=5 goes on with a model for so many minutes",

@@ -73,7 +73,7 @@ def show_promises(
         try:
             found = looked.foretold(machine)
         except InputError as error:
-            if len(machines) == 1:
+            if name == list(machines)[-1] and not rows:
                 raise
             console.say(f"{name}: {error.what}")
             continue

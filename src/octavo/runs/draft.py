@@ -12,6 +12,8 @@ from octavo.config import SamplingConfig, parse_yaml
 from octavo.errors import InputError, OctavoError
 from octavo.runs.run import Run
 
+SEEDS = 2**64
+"""How many there are."""
 OPTIONS = ("tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
 
 
@@ -87,13 +89,10 @@ class Draft:
             yield piece
 
 
-SEEDS, DIGITS = 2**64, 20
-
-
 def seed_of(text: str) -> int:
     """A seed, or one drawn by chance for the word random. Raises InputError for anything else."""
     if text == "random":
         return secrets.randbelow(2**32)
-    if not text.isdecimal() or len(text) > DIGITS or int(text) >= SEEDS:
+    if not text.isdecimal() or len(text) > len(str(SEEDS)) or int(text) >= SEEDS:
         raise InputError(f"--seed takes a whole number below 2^64, or random; '{text}' is neither.")
     return int(text)

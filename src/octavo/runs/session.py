@@ -146,7 +146,7 @@ class Session:
         asked = recipe.evaluation.initial or recipe.training.start_from or candidate
         if first == 0 and asked and self.progress.best_loss == math.inf:  # else a checkpoint of step 0 has it
             self.evaluate_untrained(candidate=candidate)
-        if self.clock is not None and self.clock.finish and not self.clock.evaluation:
+        if first < self.steps and self.clock is not None and self.clock.finish and not self.clock.evaluation:
             self.measured()  # what is kept for the end has to be known before the first look on the way
         schedule = recipe.training.schedule.build(steps=self.pace.planned)
         loop = training_steps(

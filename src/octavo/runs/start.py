@@ -126,11 +126,7 @@ def with_model_of(tree: Mapping[str, Any], known: Recipe, path: Path | None) -> 
         before = getattr(known, part).model_dump(mode="json")
         full[part] = _merged(before, tree[part]) if part in tree else before
     stated = tree.get("model")
-    if (
-        known.model.held_out
-        and not (isinstance(stated, Mapping) and "counts" in stated)
-        and _without_counts(full)
-    ):
+    if known.model.held_out and not (isinstance(stated, Mapping) and "counts" in stated) and _tunes(full):
         full["model"]["counts"] = {"kind": "none"}
     special = full["tokenizer"].get("special") if isinstance(full["tokenizer"], dict) else None
     if isinstance(special, list):
@@ -182,8 +178,8 @@ def _leaves_counts(recipe: Recipe, known: Recipe) -> bool:
     return bool(known.model.held_out) and not recipe.model.held_out
 
 
-def _without_counts(tree: dict[str, Any]) -> bool:
-    """Whether what a recipe's plain data learns is nothing that counts of a text know: answers, or a reward."""
+def _tunes(tree: dict[str, Any]) -> bool:
+    """Whether a recipe's plain data tunes a model: answers or a reward, of which counts of a text know nothing."""
     try:
         recipe = check({**tree, "model": {**tree["model"], "counts": "none"}})
     except (ConfigError, TypeError):

@@ -68,7 +68,7 @@ class _Control(Step):
     _BREAKS = re.compile(r"[\v\f\x1c-\x1e\x85]")
     # What neither is seen nor spaces anything. Joiners (U+200C, U+200D) and direction marks stay: scripts need them.
     _UNSEEN = re.compile(
-        r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b\u2060\ufeff\ufff9-\ufffd\ufffe\uffff]"
+        r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u2060\ufeff\ufff9-\ufffd\ufffe\uffff]"
     )
 
     def clean(self, text: str, number: int) -> str:
