@@ -1,13 +1,13 @@
 """Counting beside a network: mixed in by a gate, told as features, or given as a prior that the network corrects.
 
     python benchmarks/beside.py --text TEXT --out beside.jsonl [--budgets "5 seconds" "1 minute"] [--seeds 0 1 2]
-        [--keep FOLDER]
+        [--keep FOLDER] [--device cuda]
     python benchmarks/beside.py --out beside.jsonl --table results/beside.md
 
 Characters of a text, nanoGPT's split; nats of the whole validation split, each token scored once, after the last step;
 mean and standard deviation over seeds. Budgets are steps: what two cores of a laptop take about so long for. What is in
-the file is not done again, and other work on the machine spoils nothing. With a folder to keep them in, runs that were
-stopped resume.
+the file is not done again, and other work on the machine spoils nothing; the steps may be taken on a GPU (`--device`).
+With a folder to keep them in, runs that were stopped resume.
 
 *alone*: the network without counts.
 *features*: logarithms of what the best n-gram predicts, as inputs beside each token (a matrix from the vocabulary to
@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -75,7 +76,7 @@ QUIET = Console(quiet=True)
 Row = dict[str, Any]
 
 
-def settings(budget: str, text: Path, seed: int) -> dict[str, Any]:
+def settings(budget: str, text: Path, seed: int, device: str = "cpu") -> dict[str, Any]:
     """The recipe of a budget, as plain data, without counts."""
     if budget in LONG:
         steps, tokens = LONG[budget], 0.9 * len(text.read_text(encoding="utf-8"))
@@ -92,6 +93,7 @@ def settings(budget: str, text: Path, seed: int) -> dict[str, Any]:
     steps = tree["training"]["steps"]
     tree["evaluation"] |= {"every": steps, "tokens": None}
     tree["training"] |= {"precision": "float32", "threads": 1, "keep": 1, "checkpoint_every": EVERY}
+    tree["training"]["device"] = device
     return tree
 
 
@@ -147,7 +149,7 @@ class Beside(nn.Module):
 
     def _with_features(self, _: nn.Module, __: Any, embedded: Tensor) -> Tensor:
         assert self.told is not None
-        level = torch.log(torch.tensor(float(self.told.size(-1))))
+        level = math.log(self.told.size(-1))
         return embedded + (self.told + level) / SCALE @ self.matrix
 
     def forward(self, tokens: Tensor, *, values: Tensor) -> Tensor:
@@ -162,6 +164,7 @@ def learned(recipe: Recipe, counted: Counted, way: str, kept: Path | None) -> fl
     context, rows, seed = recipe.model.context, recipe.training.batch, recipe.seed
     network = build_model(recipe.model, vocab_size=counted.vocabulary, seed=seed)
     model = Beside(network, way, width=recipe.model.width, vocab_size=counted.vocabulary)
+    model.to(recipe.training.device)
     optimizers = recipe.training.optimizer.build(network)
     if own := model.own():
         optimizers += with_base_rates([RestConfig(learning_rate=0.01, weight_decay=0.0).over(own)])
@@ -213,9 +216,9 @@ def resumed(kept: Path | None, model: nn.Module, optimizers: Sequence[Optimizer]
 def judged(model: nn.Module, counted: Counted, context: int) -> float:
     """Nats a token of the validation split, in adjacent rows."""
     model.eval()
-    total = 0.0
+    total, device = 0.0, next(model.parameters()).device
     for batch in rows_of(counted, context):
-        total += float(NEXT_TOKEN.evaluate(model, batch).losses.sum())
+        total += float(NEXT_TOKEN.evaluate(model, batch.to(device)).losses.sum())
     return total / (len(counted.held_out) - 1)
 
 
@@ -240,7 +243,7 @@ def mixed(tree: dict[str, Any], text: Path, dataset: Dataset, kept: Path | None)
         place = kept or Path(folder) / "run"
         run = train(tree, text, place, resume=RunFolder(place).config.is_file(), quiet=True)
         model: Any = run.model
-        runtime = Runtime(torch.device("cpu"), "float32", 1)
+        runtime = Runtime(torch.device(recipe.training.device), "float32", 1)
         both = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime).loss
         model.counts.recent = None
         gate = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime).loss
@@ -255,7 +258,7 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
     for budget, seed, way in itertools.product(given.budgets, given.seeds, given.ways):
         if (given.text.stem, budget, way, seed) in there:
             continue
-        tree = settings(budget, given.text, seed)
+        tree = settings(budget, given.text, seed, given.device)
         name = f"{given.text.stem}, {budget}, {way}, {seed}"
         kept = given.keep / name if given.keep else None
         if way == "gate":
@@ -265,7 +268,14 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
             found = {way: learned(check(tree), counted, way, kept)}
         for judge, loss in found.items():
             row = {"text": given.text.stem, "budget": budget, "way": judge, "seed": seed}
-            keep_row(row | {"loss": loss, "steps": tree["training"]["steps"]}, rows, given.out)
+            keep_row(
+                row | {"loss": loss, "steps": tree["training"]["steps"], **at(given.device)}, rows, given.out
+            )
+
+
+def at(device: str) -> Row:
+    """Where steps were taken, if not on the processor."""
+    return {"device": torch.cuda.get_device_name(device)} if device != "cpu" else {}
 
 
 def table(rows: list[Row]) -> list[Row]:
@@ -296,12 +306,16 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--keep", type=Path, help="a folder in which runs that were stopped are found again")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="that takes the steps")
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
 
     def page(rows: list[Row]) -> str:
-        return above("Counting beside a network", __doc__, "one thread")
+        elsewhere = [row for row in rows if "device" in row]
+        where = sorted({f"{row['way']} ({row['budget']}, {row['device']})" for row in elsewhere})
+        taken = f"; on a GPU {len(elsewhere)} runs of {', '.join(where)}" if where else ""
+        return above("Counting beside a network", __doc__, f"one thread{taken}")
 
     run_missing(given, missing, table, page)
 

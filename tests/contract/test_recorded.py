@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from graphs import Graph, play_graphs
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
 from octavo.errors import DivergedError
@@ -25,14 +26,9 @@ from octavo.training.objective import NEXT_TOKEN, NextToken, Objective
 from octavo.training.precision import autocast
 from octavo.training.work import StepOptions
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
-]
-
 V, T, B, STEPS = 61, 16, 6, 7
 SHAPE: dict[str, Any] = {"layers": 2, "width": 32, "heads": 2, "context": T, "dropout": 0.1}
-GPU = torch.device("cuda")
+GPU = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -57,6 +53,14 @@ def shorter_every_third(step: int, micro: int) -> Batch[np.ndarray]:
     return whole.corner(B, T // 2) if step % 3 == 2 else whole
 
 
+def with_held_out(step: int, micro: int) -> Batch[np.ndarray]:
+    """From the last two rows a gate learns."""
+    whole = batch(step, micro)
+    alone = np.ones_like(whole.inputs)
+    alone[-2:] = 0
+    return replace(whole, alone=alone, earlier=np.full((B, 3), -1))
+
+
 def in_segments(step: int, micro: int) -> Batch[np.ndarray]:
     whole = batch(step, micro)
     segments = np.sort(np.random.default_rng(step).integers(3, size=(B, T)), axis=1)
@@ -64,7 +68,12 @@ def in_segments(step: int, micro: int) -> Batch[np.ndarray]:
     return replace(whole, segments=segments, weights=weights)
 
 
-BATCHES = {"alike": batch, "of two shapes": shorter_every_third, "in segments": in_segments}
+BATCHES = {
+    "alike": batch,
+    "of two shapes": shorter_every_third,
+    "in segments": in_segments,
+    "with rows held out": with_held_out,
+}
 
 
 def fresh(options: dict[str, Any]) -> LanguageModel:
@@ -98,6 +107,13 @@ def train(
     )
 
 
+@pytest.fixture(autouse=True)
+def played(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no GPU, the processor plays its graphs."""
+    if GPU.type == "cpu":
+        play_graphs(monkeypatch)
+
+
 def both(options: dict[str, Any], kind: str = "adamw", **settings: Any) -> None:
     """Train with and without recording, and compare every loss and weight."""
     found = []
@@ -115,7 +131,7 @@ def both(options: dict[str, Any], kind: str = "adamw", **settings: Any) -> None:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_part(variant: str, precision: str) -> None:
-    both(VARIANTS[variant], precision=precision)
+    both(VARIANTS[variant], precision=precision, batches=with_held_out if variant == "counts" else batch)
 
 
 @pytest.mark.parametrize(("kind", "batches"), list(product(parts("optimizer"), BATCHES)))
@@ -132,14 +148,36 @@ def test_smoothed_labels_are_reported_without_it() -> None:
     both({}, objective=NextToken(label_smoothing=0.1))
 
 
+def counted_replays(patch: pytest.MonkeyPatch) -> list[None]:
+    """An element for each."""
+    replayed: list[None] = []
+    kind: Any = Graph if GPU.type == "cpu" else torch.cuda.CUDAGraph
+    replay = kind.replay
+    patch.setattr(kind, "replay", lambda self: replayed.append(replay(self)))
+    return replayed
+
+
 def test_it_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else nothing above compares anything."""
-    replayed = []
-    replay = torch.cuda.CUDAGraph.replay
-    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda self: replayed.append(replay(self)))
+    replayed = counted_replays(monkeypatch)
     model = fresh({})
     list(train(model, parts("optimizer")["adamw"]().build(model), record=True))
     assert len(replayed) == 2 * STEPS - 3  # passes but the first two, updates but the first
+
+
+@pytest.mark.parametrize("options", [{"accumulation": 2}, {"micro_batch": 2}, {"micro_batch": 3}])
+def test_a_gate_learns_apart_from_every_part_of_a_batch(options: dict[str, Any]) -> None:
+    """Parts are all the network's, all the gate's, or of both."""
+    both(VARIANTS["counts"], batches=with_held_out, **options)
+
+
+def test_what_a_gate_learns_from_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But the network's step is, so a gate slows it down little."""
+    replayed = counted_replays(monkeypatch)
+    model = fresh(VARIANTS["counts"])
+    optimizers = parts("optimizer")["adamw"]().build(model)
+    list(train(model, optimizers, record=True, batches=with_held_out))
+    assert len(replayed) == 2 * STEPS - 3
 
 
 class Waits(NextToken):
@@ -199,6 +237,7 @@ def test_diverging_touches_no_weight() -> None:
         assert torch.equal(expected, model_tensors(model)[name]), name
 
 
+@pytest.mark.skipif(GPU.type == "cpu", reason="blocks are compiled on a GPU alone")
 def test_compiled_blocks_learn_the_same_weights() -> None:
     """Within rounding: a compiled block adds in another order."""
     found = []

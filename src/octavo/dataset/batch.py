@@ -36,6 +36,8 @@ NO_ROW = {
 """What a row holds that is there for its shape alone."""
 UNSAID = NO_ROW | {"weights": 1}
 """What a field means that is not there."""
+BY_PROCESSOR = ("alone",)
+"""Fields that tell the processor what to do, and so stay with it."""
 WHOLE = ("source", "earlier", "sides", "begins")
 """Fields whose second axis is not that of the positions."""
 
@@ -161,7 +163,10 @@ class Batch(Generic[A]):
         return Batch(**together)
 
     def to(self, device: torch.device | str) -> Batch[torch.Tensor]:
-        """The same as tensors on a device."""
+        """The same as tensors on a device, but for what only the processor asks."""
         import torch
 
-        return Batch(**{name: torch.as_tensor(value).to(device) for name, value in self.items()})
+        tensors = {name: torch.as_tensor(value) for name, value in self.items()}
+        return Batch(
+            **{name: each if name in BY_PROCESSOR else each.to(device) for name, each in tensors.items()}
+        )

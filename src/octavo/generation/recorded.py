@@ -22,6 +22,7 @@ from octavo.model.gpt import GPT, Cache
 from octavo.model.kind import LanguageModel
 from octavo.model.native import native_wanted
 from octavo.training.precision import autocast
+from octavo.training.recorded import unless_it_waits
 
 SHORTEST = 64  # places that are looked at, at least; then twice as many, and so on
 
@@ -45,7 +46,7 @@ class RecordedDecoder(FullDecoder):
         self._values = [torch.zeros_like(keys) for keys in self._keys]
         self._staged = torch.zeros(2, slots, dtype=torch.long).pin_memory()
         self._given = torch.zeros(2, slots, dtype=torch.long, device=self.device)  # ids and their places
-        self._recorded: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self._recorded: dict[int, tuple[torch.cuda.CUDAGraph, Tensor] | None] = {}
 
     @staticmethod
     def fits(model: LanguageModel) -> bool:
@@ -89,20 +90,25 @@ class RecordedDecoder(FullDecoder):
         seen = SHORTEST
         while seen <= starts.max():
             seen *= 2
-        graph, logits = self._recording(min(seen, self.context))
+        seen = min(seen, self.context)
+        if (recorded := self._recording(seen)) is None:
+            return self._step(seen)
+        graph, logits = recorded
         graph.replay()
         return logits.clone()
 
-    def _recording(self, seen: int) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-        """A step that looks at so many places, recorded when it is first asked for."""
+    def _recording(self, seen: int) -> tuple[torch.cuda.CUDAGraph, Tensor] | None:
+        """A step that looks at so many places, recorded when it is first asked for; None: a part of the model asks the
+        processor, and it goes on op by op."""
         if seen not in self._recorded:
-            for _ in range(2):  # what libraries set up at their first calls cannot be recorded
-                self._step(seen)
-            torch.cuda.synchronize(self.device)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                logits = self._step(seen)
-            self._recorded[seen] = graph, logits
+            self._step(seen)  # what libraries set up at their first calls cannot be recorded
+            self._recorded[seen] = None
+            if unless_it_waits(lambda: self._step(seen), self.device) is not None:
+                torch.cuda.synchronize(self.device)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                    logits = self._step(seen)
+                self._recorded[seen] = graph, logits
         return self._recorded[seen]
 
     def _step(self, seen: int) -> Tensor:

@@ -175,7 +175,9 @@ class KneserNeyCounts(Counts):
         alone: Tensor | None = None,
     ) -> Tensor:
         tables = self.tables
-        rows = torch.arange(len(tokens)) if alone is None else (alone == 0).any(dim=1).nonzero()[:, 0].cpu()
+        rows = torch.arange(len(tokens))
+        if alone is not None:
+            rows = torch.from_numpy(np.flatnonzero((alone.cpu().numpy() == 0).any(axis=1)))
         if tables is None:
             return logits
         if not len(rows):  # of several processes, each has a gradient for every weight

@@ -55,6 +55,9 @@ class GridPositions(Positions):
     def forward(self, x: Tensor, start: int) -> Tensor:
         return x + self.select[start : start + x.size(1)] @ self.vectors
 
+    def at(self, x: Tensor, places: Tensor) -> Tensor:
+        return x + self.select[places] @ self.vectors
+
     def shorten(self, context: int) -> None:
         outermost, left = self.select.size(1) - sum(self.axes), sizes_of(self.axes, context)[0]
         kept = torch.cat((self.vectors.detach()[:left], self.vectors.detach()[outermost:]))

@@ -62,9 +62,14 @@ def sparse_parameters(model: nn.Module) -> list[nn.Parameter]:
     return [table for tables in _asked(model, "sparse_parameters") for table in tables()]
 
 
+def gates(model: nn.Module) -> list[Any]:
+    """The modules that mix the network's predictions with others by a gate."""
+    return [module for module in model.modules() if hasattr(module, "gate_parameters")]
+
+
 def gate_parameters(model: nn.Module) -> list[nn.Parameter]:
     """The weights of all gates that mix the network's predictions with others."""
-    return [weight for weights in _asked(model, "gate_parameters") for weight in weights()]
+    return [weight for gate in gates(model) for weight in gate.gate_parameters()]
 
 
 def prepare_for_processes(model: nn.Module) -> None:

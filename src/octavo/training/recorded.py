@@ -6,7 +6,9 @@ replayed graph is launched at once. What is computed is the same, to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,25 +17,38 @@ from torch.optim import Optimizer
 
 from octavo.dataset.batch import Batch
 from octavo.model.native import native_wanted
-from octavo.model.tables import gate_parameters, sparse_parameters
+from octavo.model.tables import sparse_parameters
+from octavo.training.apart import halves_of, overheard
 from octavo.training.objective import Objective
-from octavo.training.work import LOSS, TAKE_TENSORS, StepOptions, Work, gradient_norm, summed
+from octavo.training.work import (
+    LOSS,
+    TAKE_TENSORS,
+    StepOptions,
+    Work,
+    gradient_norm,
+    has_graphs,
+    summed,
+)
 from octavo.training.world import World
 
 MOST = 8  # shapes of batches that are recorded; each keeps the memory of a step's activations
 
 UNTIL_REPLAYED = 3  # steps, where batches are alike
 
+A = TypeVar("A")
 Shape = tuple[tuple[str, tuple[int, ...], str], ...]
+Heard = tuple[Tensor, Tensor] | None
+"""What a gate is given of the network: logits and states."""
 
 
 def records(model: nn.Module, optimizers: Sequence[Optimizer], objective: Objective, world: World) -> bool:
-    """Whether a step can be recorded: on one GPU, with nothing in it that is looked up or decided on the processor."""
+    """Whether a step can be recorded: on one GPU, with nothing in it that is looked up or decided on the processor but
+    what a gate learns apart from the network."""
     device = next(model.parameters()).device
-    looked_up = any(True for _ in (*sparse_parameters(model), *gate_parameters(model)))
+    looked_up = bool(sparse_parameters(model))
     known = all(isinstance(optimizer, TAKE_TENSORS) for optimizer in optimizers)
     alone = world.size == 1 and native_wanted()
-    return device.type == "cuda" and alone and known and objective.recordable and not looked_up
+    return has_graphs(device) and alone and known and objective.recordable and not looked_up
 
 
 class Recorded(Work):
@@ -68,13 +83,28 @@ class Recorded(Work):
     ) -> tuple[float, float, dict[str, float]]:
         """See the base class."""
         self.over.fill_(over)
-        said = [self.pass_over(part, step) for part in parts]
+        said = [row for part in parts for row in self.said_of(part, step)]
         rows = (said[0][None] if len(said) == 1 else torch.stack(said)).tolist()
         sums = summed(self.names, [value for row in rows for value in row[:-1]])
         return sums.pop(LOSS), rows[-1][-1], sums
 
-    def pass_over(self, part: Batch[np.ndarray], step: int) -> Tensor:
-        """Add the gradients of a part; what it says, and their length so far, as one tensor."""
+    def said_of(self, part: Batch[np.ndarray], step: int) -> list[Tensor]:
+        """Add the gradients of a part; what each of its passes says, and their length so far, as one tensor. What a
+        gate learns apart is not recorded."""
+        if self.gate is None:
+            return [self.pass_over(part, step)[0]]
+        halves = halves_of(part)
+        if halves is None:  # counts are mixed in everywhere
+            return [self.said(part.to(self.device), step)[0]]
+        said, heard = self.pass_over(halves.network, step)
+        if halves.gate is None or heard is None:
+            return [said]
+        with self.repeatably():
+            found = self.mixed(*halves.gate, heard, over=self.over, step=step)
+        return [said, self.with_norm(found)]
+
+    def pass_over(self, part: Batch[np.ndarray], step: int) -> tuple[Tensor, Heard]:
+        """Add the gradients of a part; what it says, and their length so far, as one tensor, and what a gate heard."""
         shape = tuple((name, value.shape, str(value.dtype)) for name, value in part.items())
         known = self.passes.get(shape) or _Pass()
         if len(self.passes) < MOST:
@@ -87,34 +117,32 @@ class Recorded(Work):
         if known.seen == 3:
             known.read_from(part, self.device)
             with recording(known.graph, self.pool):
-                known.said = self.said(known.batch, step)
+                known.said, known.heard = self.said(known.batch, step)
         known.take(part)
         known.graph.replay()
-        return known.said.clone()
+        return known.said.clone(), known.heard
 
-    def watched(self, known: _Pass, part: Batch[Tensor], step: int) -> Tensor:
+    def watched(self, known: _Pass, part: Batch[Tensor], step: int) -> tuple[Tensor, Heard]:
         """The same op by op, with a look whether the GPU has to wait for the processor; then it is done again."""
         drawn = torch.cuda.get_rng_state(self.device)
         before = [each.clone() for each in self.gradients]
-        torch.cuda.synchronize(self.device)
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            return self.said(part, step)
-        except RuntimeError as error:
-            if "synchronizing" not in str(error):
-                raise
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+        found = unless_it_waits(lambda: self.said(part, step), self.device)
+        if found is not None:
+            return found
         known.waits = True
         torch._foreach_copy_(self.gradients, before)
         torch.cuda.set_rng_state(drawn, self.device)
         return self.said(part, step)
 
-    def said(self, part: Batch[Tensor], step: int) -> Tensor:
+    def said(self, part: Batch[Tensor], step: int) -> tuple[Tensor, Heard]:
         """The same op by op."""
-        with self.repeatably():
+        with self.repeatably(), nullcontext([]) if self.gate is None else overheard(self.gate) as heard:
             found = self.backward(part, over=self.over, step=step)
         self.names = list(found)
+        return self.with_norm(found), heard[0] if heard else None
+
+    def with_norm(self, found: Mapping[str, Tensor]) -> Tensor:
+        """What a pass says, and the gradients' length so far."""
         self.norm.copy_(gradient_norm(self.parameters))
         return torch.stack([*(value.reshape(()).float() for value in found.values()), self.norm])
 
@@ -153,6 +181,7 @@ class _Pass:
     graph: torch.cuda.CUDAGraph
     batch: Batch[Tensor]
     said: Tensor
+    heard: Heard
     staged: dict[str, Tensor]
     copied: torch.cuda.Event
 
@@ -173,6 +202,21 @@ class _Pass:
             staged.copy_(torch.as_tensor(value))
             getattr(self.batch, name).copy_(staged, non_blocking=True)
         self.copied.record()
+
+
+def unless_it_waits(work: Callable[[], A], device: torch.device) -> A | None:
+    """What some work gives; None, of work half done, where it makes the GPU wait for the processor: so it cannot be
+    recorded."""
+    torch.cuda.synchronize(device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        return work()
+    except RuntimeError as error:
+        if "synchronizing" not in str(error):
+            raise
+        return None
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 def recording(graph: torch.cuda.CUDAGraph, pool: object) -> torch.cuda.graph:

@@ -16,7 +16,8 @@ from torch.optim import AdamW, Optimizer
 
 from octavo.dataset.batch import Batch
 from octavo.model.kind import trained
-from octavo.training.objective import Objective
+from octavo.training.apart import Mixing, gate_of, halves_of, overheard
+from octavo.training.objective import Model, Objective
 from octavo.training.optimizers import Muon
 from octavo.training.parallel import gradients_sent
 from octavo.training.sharding import held, is_part
@@ -27,6 +28,11 @@ NOT_REPEATABLE = "does not have a deterministic implementation"
 
 TAKE_TENSORS = (AdamW, Muon)
 """Optimizers whose rate may be a tensor, which a recorded step reads anew each time."""
+
+
+def has_graphs(device: torch.device) -> bool:
+    """Whether work on a device can be recorded as a graph, and replayed."""
+    return device.type == "cuda"
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,9 @@ class Work:
         self.parameters = trained(model.parameters())
         self.device = self.parameters[0].device
         self.groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-        self.repeats = self.device.type == "cuda"
+        self.repeats = has_graphs(self.device)
         alone = options.world.size == 1
+        self.gate = gate_of(model) if self.repeats and alone else None
         if self.repeats and alone and all(isinstance(each, TAKE_TENSORS) for each in optimizers):
             for group in self.groups:
                 group["lr"] = torch.zeros((), device=self.device)
@@ -100,12 +107,38 @@ class Work:
     ) -> tuple[float, float, dict[str, float]]:
         """The same once."""
         found, world = [], self.options.world
-        whole = torch.full((), over, device=self.device) if self.device.type == "cuda" else over
+        whole = torch.full((), over, device=self.device) if has_graphs(self.device) else over
         for number, part in enumerate(parts, start=1):
-            here = part.to(self.device)
             with self.repeatably(), gradients_sent(self.model, now=number == len(parts)):
-                found.append(self.backward(here, over=whole, step=step))
+                found += self.passes_over(part, over=whole, step=step)
         return told(found, self.parameters, world)
+
+    def passes_over(
+        self, part: Batch[np.ndarray], *, over: float | Tensor, step: int
+    ) -> list[dict[str, Tensor]]:
+        """Add the gradients of a part, in one pass, or where a gate learns apart in two; what each says."""
+        halves = None if self.gate is None else halves_of(part)
+        if self.gate is None or halves is None:
+            return [self.backward(part.to(self.device), over=over, step=step)]
+        with overheard(self.gate) as heard:
+            found = [self.backward(halves.network.to(self.device), over=over, step=step)]
+        if halves.gate is not None:
+            found.append(self.mixed(*halves.gate, heard[0], over=over, step=step))
+        return found
+
+    def mixed(
+        self,
+        rows: np.ndarray,
+        part: Batch[np.ndarray],
+        heard: tuple[Tensor, Tensor],
+        *,
+        over: float | Tensor,
+        step: int,
+    ) -> dict[str, Tensor]:
+        """Add the gate's gradients, of its rows; what it says. See `training.apart`."""
+        assert self.gate is not None
+        model = Mixing(self.gate, rows, heard)
+        return self.backward(part.to(self.device), over=over, step=step, model=model)
 
     def repeatably(self) -> AbstractContextManager[None]:
         """On a GPU, as long as that can be done: only kernels that give the same bits again."""
@@ -115,10 +148,12 @@ class Work:
         """Let no gradients be left of a step that is taken again."""
         self.model.zero_grad(set_to_none=True)
 
-    def backward(self, part: Batch[Tensor], *, over: float | Tensor, step: int) -> dict[str, Tensor]:
+    def backward(
+        self, part: Batch[Tensor], *, over: float | Tensor, step: int, model: Model | None = None
+    ) -> dict[str, Tensor]:
         """Add the gradients of a part's loss; returns what it says, by name, the loss first."""
         with self.options.autocast():
-            loss = self.objective.loss(self.model, part, step=step)
+            loss = self.objective.loss(model or self.model, part, step=step)
             mean = loss.total / over
         self.options.world.beat()
         mean.backward()

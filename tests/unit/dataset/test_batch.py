@@ -97,3 +97,8 @@ def test_on_a_device_it_is_tensors() -> None:
     assert all(isinstance(value, torch.Tensor) for _, value in found.items()) and found.source is None
     assert found.inputs.dtype == torch.int64 and found.weights.dtype == torch.float32
     assert equal(Batch(**{name: value.numpy() for name, value in found.items()}), batch(source=None))
+
+
+def test_what_only_the_processor_asks_stays_with_it() -> None:
+    found = dataclasses.replace(batch(2), alone=np.ones((2, 4), np.int64)).to("meta")
+    assert found.inputs.device.type == "meta" and found.alone.device.type == "cpu"

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from graphs import Graph, play_graphs
+from octavo.config.parts import parts
 from octavo.generation import Engine, Sampling
 from octavo.generation.engine import fastest_decoder
 from octavo.generation.full import FullDecoder
@@ -15,29 +17,33 @@ from octavo.generation.recorded import RecordedDecoder
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
 from octavo.model.gpt_config import GPTConfig
+from octavo.model.positions import LearnedPositions, Positions
 from octavo.tokenizers.char import CharTokenizer
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
-]
-
+GPU = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+ON_A_GPU = pytest.mark.skipif(GPU.type == "cpu", reason="there is no GPU here")
 SHAPE: dict[str, Any] = {"layers": 2, "width": 32, "heads": 2, "context": 96}
 MODELS: dict[str, dict[str, Any]] = {
     "learned": {},
     "rotary, one key head": {"positions": "rotary", "kv_heads": 1},
     "sinusoidal, rms": {"positions": "sinusoidal", "norm": "rms", "tied": True},
     "q/k norm": {"positions": "none", "qk_norm": True},
-}
+} | {f"positions={kind}": {"positions": kind} for kind in parts("positions")}
 
 
 def model(options: dict[str, Any]) -> GPT:
-    return build_model(GPTConfig.model_validate(SHAPE | options), vocab_size=11, seed=1).eval().cuda()
+    return build_model(GPTConfig.model_validate(SHAPE | options), vocab_size=11, seed=1).eval().to(GPU)
+
+
+@pytest.fixture(autouse=True)
+def played(monkeypatch: pytest.MonkeyPatch) -> list[Graph] | None:
+    """Where there is no GPU, the processor plays its graphs."""
+    return play_graphs(monkeypatch) if GPU.type == "cpu" else None
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(("precision", "bound"), [("float32", 1e-5), ("bfloat16", 0.02)])
-def test_reads_as_its_slow_twin(name: str, precision: Any, bound: float) -> None:
+def test_reads_as_its_slow_twin(name: str, precision: Any, bound: float, played: list[Graph] | None) -> None:
     """Streams that come, slide, are copied and go at any time."""
     one = model(MODELS[name])
     fast, slow = RecordedDecoder(one, slots=3, precision=precision), FullDecoder(one, slots=3)
@@ -56,6 +62,23 @@ def test_reads_as_its_slow_twin(name: str, precision: Any, bound: float) -> None
             for decoder in (fast, slow):
                 decoder.free(slot)
                 decoder.copy(0, [1, 2])
+    assert played is None or sum(graph.replays for graph in played) > 100
+
+
+class Asks(LearnedPositions):
+    """Positions that know no way to give each row its own but to ask where they are."""
+
+    at = Positions.at
+
+
+def test_a_part_that_asks_the_processor_is_not_recorded(played: list[Graph] | None) -> None:
+    one = model({})
+    one.positions.__class__ = Asks
+    fast, slow = RecordedDecoder(one, slots=2), FullDecoder(one, slots=2)
+    for token in range(150):
+        fed = {0: [token % 11], 1: [(3 * token) % 11]}
+        assert (fast.feed(fed) - slow.feed(fed)).abs().max() <= 1e-5
+    assert not played
 
 
 def test_alone_and_among_others() -> None:
@@ -67,6 +90,7 @@ def test_alone_and_among_others() -> None:
         assert torch.equal(alone.feed({2: others[2]})[0], among.feed(others)[2])
 
 
+@ON_A_GPU
 def test_the_same_greedy_text_as_on_the_cpu() -> None:
     one, tokenizer = model({}), CharTokenizer("\n abcdefghi", documents=False, unknown=False)
     assert fastest_decoder(one) is RecordedDecoder
@@ -77,6 +101,7 @@ def test_the_same_greedy_text_as_on_the_cpu() -> None:
     assert texts[0] == texts[1]
 
 
+@ON_A_GPU
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.8, top_k=4, repetition_penalty=1.2)])
 def test_samples_repeat(sampling: Sampling) -> None:
     engine = Engine(model({}), CharTokenizer("\n abcdefghi", documents=False, unknown=False))

@@ -9,7 +9,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.model.positions import LearnedPositions, RotaryPositions, SinusoidalPositions, rotate
+from octavo.config.parts import parts
+from octavo.model.positions import (
+    LearnedPositions,
+    Positions,
+    RotaryPositions,
+    SinusoidalPositions,
+    rotate,
+)
 
 CONTEXT, D = 60, 12
 
@@ -61,3 +68,22 @@ def test_sinusoidal_positions_are_vaswanis() -> None:
 def test_learned_positions_begin_where_they_are_told() -> None:
     module = LearnedPositions(context=9, width=3)
     assert torch.equal(module(torch.zeros(2, 4, 3), 5), module.weight[5:].expand(2, 4, 3))
+
+
+@pytest.mark.parametrize("kind", parts("positions"))
+@pytest.mark.parametrize("rows", [1, 5])
+def test_places_of_their_own_are_those_of_a_line(kind: str, rows: int) -> None:
+    """As a decoder asks for them whose streams have come to different places, and its slow twin."""
+    positions = parts("positions")[kind]().build(context=CONTEXT, width=D, head_width=D)
+    places = torch.randint(CONTEXT, (7, rows), generator=torch.Generator().manual_seed(0))
+    x = torch.randn(7, rows, D, generator=torch.Generator().manual_seed(1))
+    expected = torch.stack(
+        [
+            torch.cat(
+                [positions(x[row, column][None, None], int(place))[0] for column, place in enumerate(line)]
+            )
+            for row, line in enumerate(places)
+        ]
+    )
+    torch.testing.assert_close(positions.at(x, places), expected)
+    torch.testing.assert_close(Positions.at(positions, x, places), expected)

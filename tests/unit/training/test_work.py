@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ import torch
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
+from octavo.training.apart import gate_of
 from octavo.training.objective import NextToken
 from octavo.training.optimizers import AdamWConfig
 from octavo.training.work import StepOptions, Work, repeatable
 
 V, T = 7, 6
+WEIGHTS = np.linspace(0.5, 1.5, 4 * T, dtype=np.float32).reshape(4, T)
 
 
 class HasNone(NextToken):
@@ -68,3 +71,46 @@ def test_the_settings_of_others_come_back() -> None:
     with repeatable():
         assert torch.are_deterministic_algorithms_enabled() and not memory.fill_uninitialized_memory
     assert not torch.are_deterministic_algorithms_enabled() and memory.fill_uninitialized_memory
+
+
+COUNTS: dict[str, Any] = {"counts": {"kind": "kneser-ney", "orders": 3, "hidden": 4}}
+
+
+def counting_work(*, apart: bool) -> Work:
+    model = build_model(
+        GPTConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": T, **COUNTS}),
+        vocab_size=V,
+        seed=0,
+    )
+    model.take_text(np.random.default_rng(1).integers(V, size=300))
+    model.train()
+    found = Work(model, AdamWConfig().build(model), NextToken(label_smoothing=0.1), StepOptions())
+    found.gate = gate_of(model) if apart else None
+    return found
+
+
+@pytest.mark.parametrize("rows", [(), (3,), (0, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize("segments", [False, True])
+def test_a_gate_that_learns_apart_learns_the_same(rows: tuple[int, ...], segments: bool) -> None:
+    """As on a GPU; network and gate get the gradients of one pass."""
+    whole = part(0)
+    alone = np.ones_like(whole.inputs)
+    alone[list(rows)] = 0
+    told: dict[str, np.ndarray] = {"alone": alone, "earlier": np.full((4, 2), -1), "weights": WEIGHTS}
+    if segments:
+        told |= {"segments": np.sort(np.random.default_rng(3).integers(3, size=(4, T)), axis=1)}
+        del told["earlier"]
+    found = {}
+    for apart in (False, True):
+        work = counting_work(apart=apart)
+        loss, norm, metrics = work.learn([replace(whole, **told)], over=20.0, step=0)
+        found[apart] = loss, norm, metrics, [each.grad.clone() for each in work.parameters]
+    assert found[True][0] == pytest.approx(found[False][0], rel=1e-6)
+    assert found[True][1] == pytest.approx(found[False][1], rel=1e-6)
+    assert found[True][2] == pytest.approx(found[False][2], rel=1e-6)
+    for one, other in zip(found[True][3], found[False][3], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
+    gate = counting_work(apart=True).gate
+    assert gate is not None
+    learned = sum(float(each.abs().sum()) for each in found[True][3][-len(list(gate.parameters())) :])
+    assert (learned > 0) == bool(rows)
