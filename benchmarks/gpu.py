@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -18,12 +19,16 @@ import numpy as np
 import torch
 
 from common import finish, load, machine, print_table, settle
+from octavo.auto.family import BYTES, SIZES, Size, recipe_of
+from octavo.config import check
 from octavo.dataset.batch import Batch
 from octavo.generation import Sample, Sampling
 from octavo.generation.engine import fastest_decoder
 from octavo.generation.streams import Stream, Streams
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
+from octavo.model.kind import LanguageModel
+from octavo.runs.plan import subject
 from octavo.tokenizers.char import CharTokenizer
 from octavo.training.compiling import compiled
 from octavo.training.loop import training_steps
@@ -37,20 +42,19 @@ SHAPES: dict[str, tuple[dict[str, int], int, int]] = {  # a model, its vocabular
     "124M": ({"layers": 12, "heads": 12, "width": 768, "context": 1024}, 50257, 12),
 }
 TINY = {"tiny": ({"layers": 2, "heads": 2, "width": 32, "context": 32}, 65, 4)}
+COUNTED = {f"width {size.width}, counts": size for size in (SIZES[0], SIZES[3])}
+"""Models of the dial's family, whose gate learns apart."""
+Subject = tuple[Any, LanguageModel, Callable[[int, int], Batch[np.ndarray]]]
+"""A model's config, the model, and its batches."""
 WAYS = {"op by op": (False, False), "recorded": (True, False), "recorded, blocks compiled": (True, True)}
 
 
 def step_row(name: str, way: str, device: torch.device, steps: int) -> dict[str, Any]:
     """A training of some steps."""
-    (shape, vocabulary, rows), (record, compile) = (SHAPES | TINY)[name], WAYS[way]
-    config = GPTConfig.model_validate(shape)
-    model = build_model(config, vocab_size=vocabulary, seed=1).to(device)
-    tokens, random = rows * config.context, np.random.default_rng(0)
-
-    def batch(step: int, micro: int) -> Batch[np.ndarray]:
-        ids = random.integers(vocabulary, size=(rows, config.context + 1))
-        return Batch(ids[:, :-1].copy(), ids[:, 1:].copy())
-
+    record, compile = WAYS[way]
+    config, model, batch = counting(COUNTED[name]) if name in COUNTED else at_random(name)
+    model.to(device)
+    tokens = batch(0, 0).scored
     loop = training_steps(
         compiled(model, device) if compile else model,
         AdamWConfig().build(model),
@@ -76,6 +80,25 @@ def step_row(name: str, way: str, device: torch.device, steps: int) -> dict[str,
         "TFLOP/s": round(flops / seconds / 1e12, 1),
         "first step, s": round(taken[0], 1),
     }
+
+
+def at_random(name: str) -> Subject:
+    """A model of a shape, and batches of random tokens."""
+    shape, vocabulary, rows = (SHAPES | TINY)[name]
+    config, random = GPTConfig.model_validate(shape), np.random.default_rng(0)
+
+    def batch(step: int, micro: int) -> Batch[np.ndarray]:
+        ids = random.integers(vocabulary, size=(rows, config.context + 1))
+        return Batch(ids[:, :-1].copy(), ids[:, 1:].copy())
+
+    return config, build_model(config, vocab_size=vocabulary, seed=1), batch
+
+
+def counting(size: Size) -> Subject:
+    """A model with counts, and one batch, some of it held out."""
+    recipe = check(recipe_of(size, steps=1, tokenizer=BYTES))
+    model, batch = subject(recipe, 65)
+    return recipe.model, model, lambda step, micro: batch
 
 
 def writing_row(name: str, streams: int, precision: Any, device: torch.device, tokens: int) -> dict[str, Any]:
@@ -108,7 +131,9 @@ def main() -> None:
     )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--shapes", nargs="+", choices=[*SHAPES, *TINY], default=[*SHAPES])
+    parser.add_argument(
+        "--shapes", nargs="+", choices=[*SHAPES, *COUNTED, *TINY], default=[*SHAPES, *COUNTED]
+    )
     given = parser.parse_args()
     device = torch.device(given.device)
     trained = [step_row(name, way, device, given.steps) for name in given.shapes for way in WAYS]
@@ -116,6 +141,7 @@ def main() -> None:
     written = [
         writing_row(name, streams, precision, device, 100 if streams == 1 else 24)
         for name in given.shapes
+        if name not in COUNTED
         for streams in (1, 256)
         for precision in ("float32", "bfloat16")
     ]
