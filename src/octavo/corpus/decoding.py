@@ -120,10 +120,12 @@ def read_text(file: BinaryIO, name: str, encoding: Encoding) -> Iterator[str]:
         chunk = file.read(PIECE)
         try:
             text = decoder.decode(chunk, final=not chunk)
-        except UnicodeDecodeError as error:
+            if encoding.codec != "utf-8":  # others may give half a character, such as UTF-7
+                text.encode("utf-8")
+        except UnicodeError as error:
             raise CorpusError(
                 f"{name} is not {encoding.label} all through: it has bytes that this encoding lacks, "
-                f"near byte {done + error.start:,}.",
+                f"near byte {done + getattr(error, 'start', 0):,}.",
                 remedy="Name the right encoding (corpus.encoding=…), or save the file as UTF-8.",
             ) from error
         if text:

@@ -133,3 +133,22 @@ def test_a_wanted_utf8_still_drops_its_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("é".encode("utf-8-sig"))
     assert read(path, "utf8")[0] == "é"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [("utf-7", b"a+2AA-b"), ("raw_unicode_escape", rb"a\ud800"), ("punycode", b"a-\xff")],
+)
+def test_half_characters_and_other_errors_of_rare_encodings_are_refused(
+    encoding: str, data: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(data)
+    with pytest.raises(CorpusError, match="all through"):
+        read(path, encoding)
+
+
+def test_utf7_is_read(tmp_path: Path, small_pieces: None) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("Ωμέγα 𐀀 é".encode("utf-7"))
+    assert read(path, "utf-7")[0] == "Ωμέγα 𐀀 é"
