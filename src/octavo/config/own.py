@@ -14,8 +14,9 @@ from importlib.abc import SourceLoader
 from pathlib import Path
 from typing import Any
 
-from octavo.config.parts import registered, restore
+from octavo.config.parts import parts, registered, restore
 from octavo.errors import ConfigError
+from octavo.ground.files import from_home
 from octavo.ground.processes import TOLD
 
 VARIABLE = "OCTAVO_PARTS"  # what child processes are told
@@ -61,7 +62,7 @@ def load_parts(path: str | Path) -> OwnParts:
     Raises ConfigError if it cannot be read, fails, registers nothing, or takes a name that there is already; then
     nothing of it stays registered.
     """
-    place = str(Path(path).expanduser().absolute())
+    place = str(from_home(path).absolute())
     try:
         content = Path(place).read_bytes()
     except OSError as error:
@@ -86,6 +87,8 @@ def load_parts(path: str | Path) -> OwnParts:
         added = {
             f"{room}.{kind}" for (room, kind), config in registered().items() if config.__module__ == name
         }
+        for room in {each.partition(".")[0] for each in added}:
+            parts(room)  # also its own parts, whose names may be taken
         if not added:
             what = (
                 "it registers no part; put @register(ROOM) on a config class, or define reward(prompt, text)"

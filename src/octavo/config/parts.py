@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from octavo.errors import ConfigError
+from octavo.ground.files import from_home
 
 # Where the parts of each kind are written down: modules, or packages whose every module is looked at.
 ROOMS: dict[str, str | tuple[str, ...]] = {
@@ -93,7 +94,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
-FilePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+FilePath = Annotated[Path, AfterValidator(lambda path: from_home(path).absolute())]
 """A file or folder that a config names; absolute, so that a run can resume from another folder."""
 
 

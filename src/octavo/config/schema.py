@@ -6,6 +6,7 @@ Words: B batch, T positions (context), C width, H heads, D head width, V vocabul
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -20,6 +21,9 @@ def _period(least: int) -> BeforeValidator:
     """Says of anything but the three forms of a period what they are; 1.0 could be two of them."""
 
     def check(value: Any) -> Any:
+        if isinstance(value, str) and value != "epoch":
+            with suppress(ValueError):  # YAML reads 1e-1 as a text
+                value = float(value)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         whole = number and least <= value <= MOST and float(value).is_integer() and str(value) != "1.0"
         if not (value == "epoch" or whole or (number and 0 < value < 1)):
@@ -298,6 +302,15 @@ class Recipe(Strict):
         return self
 
     @model_validator(mode="after")
+    def _the_network_has_rows(self) -> Recipe:
+        if self.model.held_out and self.training.text_rows < 2:
+            raise ValueError(
+                "training.batch: a batch needs a row of text for the network and one for the gate over counts; "
+                "take more, or model.counts=none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _teachers_write_no_pairs(self) -> Recipe:
         if self.batches.pairs and self.training.teachers.written:
             raise ValueError(
@@ -307,10 +320,10 @@ class Recipe(Strict):
 
     @model_validator(mode="after")
     def _own_teachers_learn_from_the_text(self) -> Recipe:
-        if self.training.teachers.trained and (self.training.start_from is not None or self.corpus.numbers):
-            raise ValueError(
-                "training.teachers.trained is of models that predict tokens and start from no other run"
-            )
+        if self.training.teachers.somebody and self.corpus.numbers:
+            raise ValueError("training.teachers: they predict tokens, and the corpus is one of numbers")
+        if self.training.teachers.trained and self.training.start_from is not None:
+            raise ValueError("training.teachers.trained is of models that start from no other run")
         if self.training.teachers.trained_dropout is not None and not hasattr(self.model, "dropout"):
             raise ValueError(f"training.teachers.trained_dropout: model={self.model.kind} has no dropout")
         return self

@@ -17,6 +17,7 @@ from pathlib import Path
 from octavo.corpus.catalogue import NAMED, named_path
 from octavo.corpus.documents import Report
 from octavo.errors import CorpusError
+from octavo.ground.files import from_home
 
 STDIN = "-"
 
@@ -120,7 +121,7 @@ def _at(given: str, wanted: Wanted, spool: Spool) -> Iterator[tuple[str, str, bo
     if given == STDIN:
         yield str(spool.keep(given)), "stdin", True
         return
-    path = named_path(given) if given.startswith(NAMED) else Path(given).expanduser()
+    path = named_path(given) if given.startswith(NAMED) else from_home(given)
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:

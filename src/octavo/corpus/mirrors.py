@@ -12,6 +12,7 @@ from pydantic import ValidationError, field_validator
 from octavo.config import Strict, parse_yaml
 from octavo.corpus.catalogue import Entry
 from octavo.errors import ConfigError
+from octavo.ground.files import from_home
 
 
 class UserSettings(Strict):
@@ -51,7 +52,7 @@ class Mirrors:
 def settings_path() -> Path:
     """The user's settings: $OCTAVO_CONFIG, or octavo/config.yaml where the platform keeps settings."""
     if chosen := os.environ.get("OCTAVO_CONFIG"):
-        return Path(chosen).expanduser()
+        return from_home(chosen)
     if sys.platform == "win32":
         base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
     else:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
+from typing import get_args
 
 from octavo.errors import InputError
 from octavo.generation.cached import CachedDecoder
@@ -51,6 +52,10 @@ class Engine:
         precision: Precision = "float32",
         referee: Referee | None = None,
     ) -> None:
+        if precision not in get_args(Precision):
+            raise InputError(
+                f"There is no precision {precision!r} to write with.", remedy=", ".join(get_args(Precision))
+            )
         self.model, self.tokenizer, self.precision, self.referee = model, tokenizer, precision, referee
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
@@ -145,7 +150,14 @@ class Engine:
 
         `slots`: how many at once at most, where memory allows it; the others wait until one has ended. `within`: a
         text ends where the context is full after its own prompt, so that all of it can be scored at once.
+
+        Raises InputError for fewer than one token, a seed that no generator takes, and more texts than memory holds.
         """
+        stop = (stop,) if isinstance(stop, str) else stop
+        if tokens < 1:
+            raise InputError(f"{tokens} tokens are no text.", remedy="tokens=1 or more")
+        if wrong := [one.seed for one in requests if not 0 <= one.seed < 2**64]:
+            raise InputError(f"{wrong[0]} is no seed.", remedy="a whole number from 0 to 2**64 - 1")
         self._refuse_beyond_memory(len(requests), tokens=tokens)
         if not requests:
             return iter(())

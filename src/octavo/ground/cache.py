@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from octavo.errors import StorageError
+from octavo.ground.files import from_home
 
 
 def default_cache() -> Path:
@@ -22,7 +23,7 @@ def default_cache() -> Path:
 
 def _default() -> Path:
     if chosen := os.environ.get("OCTAVO_CACHE"):
-        return Path(chosen).expanduser()
+        return from_home(chosen)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "octavo"
     if sys.platform == "win32":

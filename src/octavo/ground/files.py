@@ -18,6 +18,14 @@ ASIDE = ".tmp-"
 _ASIDE = re.compile(re.escape(ASIDE) + r"[0-9a-f]{16}-.*", re.DOTALL)
 
 
+def from_home(path: str | Path) -> Path:
+    """The path with `~` written out. Raises InputError where there is no such home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise InputError(f"There is no home folder for {path}.", remedy="write the path out") from error
+
+
 def replace_text(path: Path, text: str) -> None:
     """Write a text file in one atomic step: a kill leaves the old one or the new one, never a part."""
     with storage_errors(path.parent), written_aside(path) as aside:

@@ -147,7 +147,7 @@ def with_more_minutes(out: Path | None, minutes: float) -> list[str]:
     if out is None:
         raise InputError("--resume needs the folder of the run.", remedy="add --out DIR")
     taken = seconds_of(RunFolder.open(out))
-    return [f"training.minutes={taken / 60 + minutes:.4g}", "training.passes=null"]
+    return [f"training.minutes={round(taken / 60 + minutes, 3):.12g}", "training.passes=null"]
 
 
 def clock_of(

@@ -27,6 +27,7 @@ from octavo.dataset.series_batches import ShortSeriesError
 from octavo.dataset.turns import ByTemplate
 from octavo.errors import ConfigError, TokenizerError
 from octavo.ground.console import Console
+from octavo.ground.files import from_home
 from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError, build_tokenizer
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def absolute(text: Paths) -> list[str]:
     return [
         str(path)
         if str(path) == "-" or str(path).startswith(NAMED) or is_hub_name(str(path))
-        else str(Path(path).expanduser().absolute())
+        else str(from_home(path).absolute())
         for path in listed
     ]
 

@@ -70,7 +70,7 @@ def write_all(
             remedy="take them out of the file, or write them in what the vocabulary has",
         )
     requests = [TextRequest(prompt, seed, index) for prompt in prompts for index in range(count)]
-    limit, done, found = tokens or run.config.sampling.tokens, 0, {}
+    limit, done, found = run.config.sampling.tokens if tokens is None else tokens, 0, {}
     with console.working("writing", len(requests) * limit):
         for sample, _ in run.write_each(requests, tokens=tokens, **how):
             done += 1

@@ -227,6 +227,9 @@ class Run:
             referee = Referee(validator, self.tokenizer)
         return Engine(self.model, self.tokenizer, precision=precision, referee=referee)
 
+    def _tokens(self, wanted: int | None) -> int:
+        return self.config.sampling.tokens if wanted is None else wanted
+
     def stream(
         self,
         prompt: Prompt = "",
@@ -241,7 +244,7 @@ class Run:
         """The same in pieces, as they are written."""
         yield from self._engine(precision, only_valid).stream(
             prompt,
-            tokens=tokens or self.config.sampling.tokens,
+            tokens=self._tokens(tokens),
             sampling=sampling_of(self.config.sampling, **sampling),
             seed=seed,
             stop=stop,
@@ -262,7 +265,7 @@ class Run:
         """Several continuations written side by side, with ids and log-probabilities."""
         return self._engine(precision, only_valid).samples(
             prompt,
-            tokens=tokens or self.config.sampling.tokens,
+            tokens=self._tokens(tokens),
             sampling=sampling_of(self.config.sampling, **sampling),
             count=count,
             seed=seed,
@@ -283,7 +286,7 @@ class Run:
         place among the requests."""
         yield from self._engine(precision, only_valid).write_each(
             requests,
-            tokens=tokens or self.config.sampling.tokens,
+            tokens=self._tokens(tokens),
             sampling=sampling_of(self.config.sampling, **sampling),
             stop=stop,
         )

@@ -17,7 +17,7 @@ import torch
 from octavo.config import Recipe, apply_override, check, flatten, override_key, override_words, stored_recipe
 from octavo.dataset import Dataset
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
-from octavo.ground.files import file_hash, storage_errors, written_aside
+from octavo.ground.files import file_hash, from_home, storage_errors, written_aside
 from octavo.model.build import build_model
 from octavo.model.grow import grow_vocabulary
 from octavo.model.kind import LanguageModel
@@ -51,7 +51,7 @@ def named_start(tree: Mapping[str, Any]) -> Path | None:
     """The run that a recipe's plain data starts from."""
     training = tree.get("training")
     named = training.get("start_from") if isinstance(training, Mapping) else None
-    return Path(named).expanduser().absolute() if isinstance(named, str | Path) and str(named) else None
+    return from_home(named).absolute() if isinstance(named, str | Path) and str(named) else None
 
 
 def named_by(overrides: Iterable[str] | Mapping[str, Any]) -> Path | None:

@@ -46,10 +46,16 @@ class TeacherText:
 
 
 def teachers_of(recipe: Recipe) -> list[Run]:
-    """The runs that the recipe names. Raises InputError if one has a shorter context than this model."""
+    """The runs that the recipe names. Raises InputError if one has a shorter context than this model, or cannot read
+    what it learns from."""
     context = recipe.model.context
     runs = [Run.open(path) for path in recipe.training.teachers.runs]
+    fields = [name for name, _ in recipe.batches.example(1, 1).items()]
     for run, path in zip(runs, recipe.training.teachers.runs, strict=True):
+        if wrong := run.config.unread(fields):
+            raise InputError(
+                f"{path} cannot teach this model: {wrong}.", remedy="a teacher of the same kind of model"
+            )
         if run.config.model.context < context:
             raise InputError(
                 f"{path} sees {run.config.model.context} positions; this model has {context}.",

@@ -12,7 +12,7 @@ from typing import Any
 import octavo
 from octavo.config import Recipe, check, to_yaml
 from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
-from octavo.ground.files import ASIDE, exists, storage_errors, sync
+from octavo.ground.files import ASIDE, exists, from_home, storage_errors, sync
 from octavo.ground.made import Made, refuse_no_folder, remove
 from octavo.runs.folder import RunFolder
 from octavo.runs.manifest import code_identity, machine, versions
@@ -34,11 +34,11 @@ def import_model(path: str | Path, out: str | Path, *, tokenizer: str | Path | N
     `tokenizer`: a tokenizer.json in place of the model's own. Raises InputError for what cannot be read or said, for an
     `out` that exists and for a full disk; nothing of the run is left then.
     """
-    path, out = Path(path).expanduser(), Path(out).expanduser()
+    path, out = from_home(path), from_home(out)
     refuse_no_folder(out, "a run")
     if exists(out) or out.is_symlink():
         raise RunFolderError(f"{out} exists already.", remedy="choose another --out")
-    found = read_model(path, tokenizer=None if tokenizer is None else Path(tokenizer).expanduser())
+    found = read_model(path, tokenizer=None if tokenizer is None else from_home(tokenizer))
     made, aside = Made(), out.with_name(f"{ASIDE}{secrets.token_hex(8)}-{out.name[:40]}")
     try:
         with storage_errors(out):

@@ -47,8 +47,7 @@ def halves_of(part: Batch[np.ndarray]) -> Halves | None:
     network = replace(part, targets=targets, alone=np.ones_like(part.alone))
     if not len(rows):
         return Halves(network, None)
-    mixed = {name: value[rows] for name, value in part.items() if name != "alone"}
-    return Halves(network, (rows, Batch(**mixed)))
+    return Halves(network, (rows, Batch(**{name: value[rows] for name, value in part.items()})))
 
 
 @contextmanager

@@ -59,8 +59,10 @@ class Checkpoint(CheckpointFolder):
                     continue
                 _, _, parameter, key = name.split(".", 3)
                 owner = owners[int(parameter)]
-                whose = tensor if tensor.shape != owner.shape else part_of(tensor, owner)
-                state.setdefault(int(parameter), {})[key] = whose
+                by_rows = tensor.dim() > 0 and len(tensor) == len(
+                    owner
+                )  # as Adagrad's, one number for each row
+                state.setdefault(int(parameter), {})[key] = part_of(tensor, owner) if by_rows else tensor
             optimizer.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
 
     def others(self) -> dict[str, Tensor]:

@@ -55,7 +55,8 @@ class Distillation(Objective):
         own = self.objective.loss(lambda *_, **__: logits, batch, step=step)  # it need not be computed twice
         taught = F.cross_entropy(logits.flatten(0, 1), soft.flatten(0, 1), reduction="none")
         total = (taught * counts(batch).flatten()).sum()
-        return Loss(torch.lerp(own.total, total, self.weight), own.metrics)
+        reported = None if own.reported is None else torch.lerp(own.reported, total, self.weight)
+        return Loss(torch.lerp(own.total, total, self.weight), own.metrics, reported=reported)
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
         """See the base class."""

@@ -130,6 +130,10 @@ def keep_memory() -> None:
             mallopt(option, 2**31 - 1)
 
 
+KNOWN = ("cpu", "cuda", "mps")
+"""Kinds of devices that models are trained on."""
+
+
 def accelerator() -> str | None:
     """The name of the accelerator that torch sees, if any."""
     if torch.cuda.is_available():
@@ -154,13 +158,15 @@ def choose_device(
     name = (accelerator() or "cpu") if wanted == "auto" else wanted
     try:
         device = torch.device(name)
+        if wanted != "auto" and device.type not in KNOWN:
+            raise RuntimeError(f"known ones are {', '.join(KNOWN)}")
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise InputError(
             f"There is no device '{name}' here: {str(error).splitlines()[0]}", remedy="training.device=cpu"
         ) from error
     if device.type == "cpu":
-        return device
+        return torch.device("cpu")
     complaint = device_check(model, probe, device, objective=objective)
     if complaint:
         report(f"{name} gives other results than the CPU ({complaint}); training on the CPU instead.")

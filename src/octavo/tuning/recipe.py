@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.config import Recipe, apply_value, recipe_tree, stored_recipe
+from octavo.ground.files import from_home
 from octavo.runs.start import find_start
 
 OWN = ("description", "seed", "objective", "training", "parallel", "evaluation", "sampling", "logging")
@@ -27,7 +28,7 @@ def tuning_tree(base: Path, recipe: str | Path) -> dict[str, Any]:
     # Prompts are the base's; the texts of a tuned model are drawn as it predicts.
     tree["sampling"] = {"tokens": stored["sampling"]["tokens"], **dict(own.get("sampling") or {})}
     training = dict(tree.get("training") or {})
-    return {**tree, "training": {**training, "start_from": str(base.expanduser().absolute())}}
+    return {**tree, "training": {**training, "start_from": str(from_home(base).absolute())}}
 
 
 def asking(base: Path) -> Recipe:

@@ -77,7 +77,9 @@ class Rollouts(OwnBatches):
         self._kept: dict[tuple[int, int], Rollout] = {}
 
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
-        """See the base class; the first of several updates writes for all of them."""
+        """See the base class; the first of several updates writes for all of them, and each learns without dropout, as
+        the texts were written."""
+        self.model.eval()
         key = step // self.way.updates, micro
         if key not in self._kept:
             self._kept = {other: kept for other, kept in self._kept.items() if other[0] == key[0]}

@@ -28,6 +28,16 @@ class OwnConfig(LayerNormConfig):
 """
 
 
+UNAWARE = """
+from typing import Literal
+from octavo.config.parts import PartConfig, register
+
+@register("norm")
+class OwnConfig(PartConfig):
+    kind: Literal["rms"] = "rms"
+"""
+
+
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     check({})
@@ -89,6 +99,7 @@ def test_an_edited_file_takes_the_place_of_the_old(tmp_path: Path) -> None:
         ("raise SystemExit(0)", "SystemExit"),
         ("\0", "cannot be loaded"),
         (PART.format(times=1).replace('"own"', '"rms"'), "line 6: There is a norm 'rms' already"),
+        (UNAWARE, "There is a norm 'rms' already"),
         (PART.format(times=1) + "\n1 / 0\n", "ZeroDivisionError"),
         (PART.format(times=1).replace('"norm"', '"nothing"'), "line 6: There is no room 'nothing'"),
     ],

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from octavo.ground.files import file_hash, sync
+from octavo.errors import InputError
+from octavo.ground.files import file_hash, from_home, sync
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (5 << 20) + 7])
@@ -40,3 +41,9 @@ def test_files_are_synced_writable_and_folders_read_only(
         assert opened.pop() == (tmp_path, os.O_RDONLY)
     assert opened == [(tmp_path / "file", os.O_RDWR)]
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_home_that_there_is_not() -> None:
+    assert from_home("~") == Path.home()
+    with pytest.raises(InputError, match="no home folder for ~nobody-of-that-name/x"):
+        from_home("~nobody-of-that-name/x")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +13,15 @@ import torch
 from safetensors.numpy import load_file
 
 import octavo
+from octavo.config import load_recipe
 from octavo.dataset import Dataset, prepare
 from octavo.errors import CheckpointError, ConfigError, InputError, StorageError
 from octavo.generation import Precision
 from octavo.ground.console import Console
 from octavo.runs import teachers
+from octavo.runs.run import Run
 from octavo.runs.settings import resolve
+from octavo.runs.teachers import teachers_of
 
 RECIPE = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
@@ -289,3 +293,11 @@ def test_what_they_wrote_is_known_by_its_hash(place: Path, tmp_path: Path) -> No
     taught(place, tmp_path / "run", written, resume=True)
     assert path.read_bytes() == whole
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
+
+
+def test_a_teacher_must_read_what_its_pupil_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    pupil = load_recipe("translate-demo", ["training.teachers.runs=[x]"])
+    reader = SimpleNamespace(config=load_recipe("translate-demo", ["model.kind=gpt", "batches=joined-pairs"]))
+    monkeypatch.setattr(Run, "open", lambda path: reader)
+    with pytest.raises(InputError, match=r"cannot teach this model: .*source"):
+        teachers_of(pupil)

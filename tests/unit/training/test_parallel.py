@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,3 +61,34 @@ def test_one_process_needs_nothing_of_it() -> None:
     model = together.build_model(together.config(), vocab_size=together.V, seed=0)
     for kind, config in together.parts("parallel").items():
         assert config().build(model, ALONE) is model, kind
+
+
+OF_TWO = """
+import sys
+from pathlib import Path
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from octavo.training.checkpoint import Checkpoint, write_tensors
+from octavo.training.optimizers import RowAdagrad
+from octavo.training.sharding import held
+
+dist.init_process_group("fake", store=FakeStore(), rank=1, world_size=2)
+mesh = init_device_mesh("cpu", (2,))
+table = nn.Parameter(DTensor.from_local(torch.zeros(4, 3), mesh, [Shard(0)]))
+optimizer, folder = RowAdagrad([table], lr=0.1), Path(sys.argv[1])
+write_tensors(folder / "state.safetensors", {"optimizer.0.0.squares": torch.arange(8.0).view(8, 1)})
+Checkpoint(folder).load_optimizers([optimizer])
+print(held(optimizer.state[table]["squares"])[:, 0].tolist())
+"""
+
+
+def test_each_process_gets_its_own_rows_of_what_an_optimizer_knows(tmp_path: Path) -> None:
+    """Also where that has fewer columns than its table. The second of two that share a table."""
+    done = subprocess.run(
+        [sys.executable, "-c", OF_TWO, str(tmp_path)], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.stdout.strip() == "[4.0, 5.0, 6.0, 7.0]", done.stderr

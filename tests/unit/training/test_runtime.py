@@ -166,11 +166,15 @@ def test_an_accelerator_is_used_when_it_passes_and_not_when_it_fails(monkeypatch
         assert words in said[0]
 
 
-@pytest.mark.parametrize("name", ["warp", "cuda:77", "cpu:x"])
+@pytest.mark.parametrize("name", ["warp", "cuda:77", "cpu:x", "meta", "hpu"])
 def test_a_device_that_is_not_there(name: str) -> None:
     with pytest.raises(InputError, match=f"no device '{name}'") as caught:
         choose_device(name, model(), probe(), print)
     assert caught.value.remedy == "training.device=cpu"
+
+
+def test_there_is_one_cpu() -> None:
+    assert choose_device("cpu:99999", model(), probe(), print) == torch.device("cpu")
 
 
 def bfloat16_hardware(monkeypatch: pytest.MonkeyPatch, *, has: bool) -> None:

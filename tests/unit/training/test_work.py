@@ -12,6 +12,7 @@ import torch
 from octavo.dataset.batch import Batch
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
+from octavo.runs.teachers import ByNetworks
 from octavo.training.apart import gate_of
 from octavo.training.objective import NextToken
 from octavo.training.optimizers import AdamWConfig
@@ -76,7 +77,15 @@ def test_the_settings_of_others_come_back() -> None:
 COUNTS: dict[str, Any] = {"counts": {"kind": "kneser-ney", "orders": 3, "hidden": 4}}
 
 
-def counting_work(*, apart: bool) -> Work:
+def objectives() -> dict[str, NextToken | ByNetworks]:
+    teacher = build_model(GPTConfig(layers=1, width=16, heads=2, context=T), vocab_size=V, seed=5)
+    return {
+        "smoothed": NextToken(label_smoothing=0.1),
+        "taught": ByNetworks(NextToken(), [teacher], weight=0.8),
+    }
+
+
+def counting_work(objective: str, *, apart: bool) -> Work:
     model = build_model(
         GPTConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": T, **COUNTS}),
         vocab_size=V,
@@ -84,14 +93,17 @@ def counting_work(*, apart: bool) -> Work:
     )
     model.take_text(np.random.default_rng(1).integers(V, size=300))
     model.train()
-    found = Work(model, AdamWConfig().build(model), NextToken(label_smoothing=0.1), StepOptions())
+    found = Work(model, AdamWConfig().build(model), objectives()[objective], StepOptions())
     found.gate = gate_of(model) if apart else None
     return found
 
 
 @pytest.mark.parametrize("rows", [(), (3,), (0, 2), (0, 1, 2, 3)])
 @pytest.mark.parametrize("segments", [False, True])
-def test_a_gate_that_learns_apart_learns_the_same(rows: tuple[int, ...], segments: bool) -> None:
+@pytest.mark.parametrize("objective", objectives())
+def test_a_gate_that_learns_apart_learns_the_same(
+    objective: str, rows: tuple[int, ...], segments: bool
+) -> None:
     """As on a GPU; network and gate get the gradients of one pass."""
     whole = part(0)
     alone = np.ones_like(whole.inputs)
@@ -102,7 +114,7 @@ def test_a_gate_that_learns_apart_learns_the_same(rows: tuple[int, ...], segment
         del told["earlier"]
     found = {}
     for apart in (False, True):
-        work = counting_work(apart=apart)
+        work = counting_work(objective, apart=apart)
         loss, norm, metrics = work.learn([replace(whole, **told)], over=20.0, step=0)
         found[apart] = loss, norm, metrics, [each.grad.clone() for each in work.parameters]
     assert found[True][0] == pytest.approx(found[False][0], rel=1e-6)
@@ -110,7 +122,7 @@ def test_a_gate_that_learns_apart_learns_the_same(rows: tuple[int, ...], segment
     assert found[True][2] == pytest.approx(found[False][2], rel=1e-6)
     for one, other in zip(found[True][3], found[False][3], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
-    gate = counting_work(apart=True).gate
+    gate = counting_work(objective, apart=True).gate
     assert gate is not None
     learned = sum(float(each.abs().sum()) for each in found[True][3][-len(list(gate.parameters())) :])
     assert (learned > 0) == bool(rows)

@@ -125,6 +125,17 @@ def test_exact_kl_is_the_mean_of_the_drawn_one_after_the_template(
     assert exact.std() < drawn.std() and np.mean(truth) > 0.1
 
 
+def test_every_update_learns_without_dropout_as_texts_are_written(
+    models: tuple[LanguageModel, LanguageModel],
+) -> None:
+    policy, base = models
+    made = toy.rollouts(policy, base, rows=16, seed=0, tokenizer=toy.CHAT, questions=QUESTIONS, updates=3)
+    for step in range(4):
+        policy.train()  # as a step begins
+        made.batch(step)
+        assert not policy.training
+
+
 def test_prompts_that_leave_no_room_are_told(models: tuple[LanguageModel, LanguageModel]) -> None:
     policy, base = models
     made = toy.rollouts(policy, base, rows=16, seed=0, tokenizer=toy.CHAT, questions=QUESTIONS, left_out=3)

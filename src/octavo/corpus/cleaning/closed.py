@@ -13,6 +13,7 @@ from octavo.config.parts import MOST, FilePath, register
 from octavo.corpus.cleaning.base import Dropped, Step, StepConfig
 from octavo.corpus.words import IS_MARK, WORDS_AND_MARKS
 from octavo.errors import CorpusError
+from octavo.ground.files import from_home
 
 _NAMED = 5  # words that a message lists
 
@@ -20,7 +21,7 @@ _NAMED = 5  # words that a message lists
 def read_vocabulary(path: Path) -> list[str]:
     """The words of a text file with one word or mark a line. Raises CorpusError when it cannot be read or is empty."""
     try:
-        text = path.expanduser().read_text(encoding="utf-8-sig")
+        text = from_home(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise CorpusError(

@@ -1,0 +1,39 @@
+"""Recipes that could be built and would not learn what they say are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from octavo.config import check, load_recipe
+from octavo.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model": {"counts": "kneser-ney"}, "training": {"batch": 1}}, "a row of text for the network"),
+        (
+            {
+                "model": {"counts": "kneser-ney"},
+                "training": {"batch": 2, "teachers": {"runs": ["x"], "written": 5000}},
+            },
+            "a row of text for the network",
+        ),
+        ({"evaluation": {"every": "often"}}, "not 'often'"),
+        ({"evaluation": {"every": "nan"}}, "a number of steps"),
+    ],
+)
+def test_what_cannot_learn_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check(settings)
+
+
+def test_teachers_of_numbers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="the corpus is one of numbers"):
+        load_recipe("forecast-demo", ["training.teachers.runs=[x]"])
+
+
+def test_a_share_may_be_written_with_an_exponent() -> None:
+    assert load_recipe("quick", ["evaluation.every=1e-1"]).evaluation.every == 0.1
