@@ -71,6 +71,8 @@ def forecast_command(
         write_forecast(found, table)
     if picture:
         plot_forecast(found[0], picture)
+        if len(found) > 1:
+            complain(f"{plot} shows the first of {len(found)} series")
     if json:
         print_json([summary(one) for one in found])
         return 0

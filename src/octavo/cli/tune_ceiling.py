@@ -10,6 +10,7 @@ from cyclopts import Parameter, validators
 from octavo.cli.common import Force, Json, Which, WholeSeed, complain, print_json, print_table, show
 
 if TYPE_CHECKING:
+    from octavo.ground.output import Output
     from octavo.tuning.measured import Ceiling
 
 Base = Annotated[
@@ -19,13 +20,15 @@ Base = Annotated[
 RewardName = Annotated[
     str,
     Parameter(
-        help="pidgin, ends-happily, question, length, words, arithmetic or sum; with options "
+        help="pidgin, ends-happily, question, length, words, arithmetic, wishes, model, sum or product; with options "
         "'{kind: words, must: [snail]}'; or a Python file with a function reward(prompt, text), which is run."
     ),
 ]
 Prompts = Annotated[
     Path | None,
-    Parameter(help="A file of prompts: one a line, or a YAML or JSON list. Without it: the document start."),
+    Parameter(
+        help="A file of prompts: one a line, a YAML or JSON list, or .jsonl. Without it: the document start."
+    ),
 ]
 Count = Annotated[int, Parameter(help="Texts to write for each prompt.", validator=validators.Number(gte=2))]
 Tokens = Annotated[
@@ -61,7 +64,6 @@ def ceiling_command(
     octavo tune ceiling runs/pidgin-demo --reward '{kind: words, must: [snail, forest]}' --plot ceiling.svg
     """
     from octavo.ground.console import Console
-    from octavo.ground.output import Output
     from octavo.tuning.measured import STORYTELLER, sampled_ceiling, storyteller_ceiling
     from octavo.tuning.plots import frontier_plot
     from octavo.tuning.rewards.named import named_reward
@@ -69,7 +71,7 @@ def ceiling_command(
     config, said = named_reward(reward)
     for sentence in said:
         complain(sentence)
-    output = None if plot is None else Output(plot, inputs=(base,), force=force)
+    output = None if plot is None else _picture(plot, base, force=force)
     if base == STORYTELLER:
         found = storyteller_ceiling(config)
     else:
@@ -96,6 +98,15 @@ def ceiling_command(
             file.write(frontier_plot(found.curve, found.best_of_n, name=config.kind).svg())
     print_json(found.as_dict()) if json else _show(found, plot)
     return 0
+
+
+def _picture(plot: Path, base: str, *, force: bool) -> Output:
+    from octavo.errors import InputError
+    from octavo.ground.output import Output
+
+    if plot.suffix.lower() != ".svg":
+        raise InputError(f"--plot {plot}: it is drawn as SVG.", remedy=f"--plot {plot.with_suffix('.svg')}")
+    return Output(plot, inputs=(base,), force=force)
 
 
 def _show(found: Ceiling, plot: Path | None) -> None:

@@ -95,11 +95,23 @@ def read_png(path: Path) -> Images:
     try:
         with Image.open(path, formats=["PNG"]) as image:
             _refuse_large(str(path), image.height, image.width)
-            yield str(path), np.asarray(image.convert("L"))
+            yield str(path), _grey(image)
     except OctavoError:
         raise
     except Exception as error:  # whatever a broken file makes of the library
         raise CorpusError(f"{path} is no PNG file that can be read: {error}.") from error
+
+
+def _grey(image: Any) -> np.ndarray:
+    """Its pixels from 0 to 255: of 16 bits the upper eight, and what is transparent on white."""
+    if image.mode.startswith("I"):
+        return (np.clip(np.asarray(image, np.int64), 0, 65535) >> 8).astype(np.uint8)
+    if image.has_transparency_data:
+        from PIL import Image
+
+        seen = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", seen.size, "white"), seen)
+    return np.asarray(image.convert("L"))
 
 
 def _refuse_large(name: str, rows: int, columns: int) -> None:

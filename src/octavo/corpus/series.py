@@ -68,6 +68,19 @@ class SeriesSource(ABC):
         return None
 
 
+def told_apart(files: Sequence[Path]) -> dict[Path, str]:
+    """A name for each file, without its ending: its own, or with as many of its folders as tell namesakes apart, so
+    that it is the same wherever they all lie."""
+    names, left, depth = {}, list(files), 1
+    while left:
+        called = {path: "/".join(path.with_suffix("").parts[-depth:]) for path in left}
+        times = Counter(called.values())
+        deeper = any(len(path.parts) > depth for path in left)
+        names |= {path: name for path, name in called.items() if times[name] == 1 or not deeper}
+        left, depth = [path for path in left if path not in names], depth + 1
+    return names
+
+
 class TableSeries(SeriesSource):
     """Files of tables, each one series or several."""
 
@@ -75,6 +88,7 @@ class TableSeries(SeriesSource):
         self._config, self._report = config, report
         self._files = find_tables(config.paths)
         self._names = Counter(path.name for path in self._files)
+        self._people = told_apart(self._files)
         self.covariates, self.rate = config.covariates, config.rate
         self.channels = config.channels or self._all_columns(read_table(self._files[0]))
 
@@ -135,7 +149,7 @@ class TableSeries(SeriesSource):
     def _pieces(self, table: Table, named: dict[str, str]) -> Iterator[tuple[int, int, str]]:
         """Where each person's rows begin and end, and who that is."""
         if self._config.person is None:
-            yield 0, table.rows, named.get("person") or table.path.stem
+            yield 0, table.rows, named.get("person") or self._people[table.path]
             return
         people = table.words(self._config.person)
         self._refuse_mixed(table, people)

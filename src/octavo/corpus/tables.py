@@ -87,7 +87,9 @@ class Table:
 
     def words(self, name: str) -> list[str]:
         """A column as text."""
-        return [str(cell).strip() for cell in self.cells(self.find(name))]
+        return [
+            "" if cell is None or cell != cell else str(cell).strip() for cell in self.cells(self.find(name))
+        ]
 
 
 def read_table(path: Path) -> Table:
@@ -128,10 +130,14 @@ def _text(path: Path) -> Table:
         raise CorpusError(
             f"{path} is no text in UTF-8 (byte {error.start:,}).", remedy="save the table as UTF-8"
         ) from error
-    kept = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#"]
-    if not kept:
+    first = next((number for number, line in enumerate(lines) if line.strip() and line[0] != "#"), None)
+    if first is None:
         raise CorpusError(f"{path} is empty.")
-    rows = list(_cells(path, kept))
+    mark = _mark(path, lines[first])
+    kept = [
+        (n, line) for n, line in enumerate(lines[first:], first + 1) if not _idle(line, lines[first], mark)
+    ]
+    rows = list(_cells(path, kept, mark))
     head = [cell.strip() for cell in rows[0]]
     titled = not all(_is_number(cell) for cell in head)
     names = head if titled else [f"c{number}" for number in range(1, len(head) + 1)]
@@ -152,20 +158,31 @@ def _text(path: Path) -> Table:
     return Table(path, names, columns.__getitem__, lambda row: f"line {numbers[row]}", len(body), kept[0][0])
 
 
-def _cells(path: Path, lines: Sequence[tuple[int, str]]) -> Iterator[list[str]]:
-    """The cells of each line, parted by what the first line is parted by. No cell goes on in the next line."""
-    first = lines[0][1]
+def _mark(path: Path, first: str) -> str | None:
+    """What parts the cells of the first line; None: spaces."""
     marks = "\t,;" if path.suffix.lower() != ".tsv" else "\t"
     mark = max(marks, key=first.count)
-    marked = mark in first
+    return mark if mark in first else None
+
+
+def _idle(line: str, first: str, mark: str | None) -> bool:
+    """Whether a line is no row: empty, if not of empty cells, or a comment, which has other cells than the first."""
+    if not line.strip():
+        return mark is None or mark not in line
+    cells, wanted = len(line.split(mark)), len(first.split(mark))
+    return line[0] == "#" and (cells != wanted or wanted == 1)
+
+
+def _cells(path: Path, lines: Sequence[tuple[int, str]], mark: str | None) -> Iterator[list[str]]:
+    """The cells of each line. No cell goes on in the next line."""
     for number, line in lines:
-        longest = max(map(len, line.split(mark) if marked else line.split()))
+        longest = max(map(len, line.split(mark)))
         if longest > _LONGEST:
             raise CorpusError(
                 f"{path}, line {number} has a cell of {longest:,} characters; no number is so long."
             )
         try:
-            yield next(csv.reader([line], delimiter=mark, strict=True)) if marked else line.split()
+            yield line.split() if mark is None else next(csv.reader([line], delimiter=mark, strict=True))
         except csv.Error as error:
             raise CorpusError(
                 f"{path}, line {number} has cells that cannot be told apart: {error}.",

@@ -72,7 +72,13 @@ def prepare_new(
             f"The model knows the columns {listed([*columns.channels, *columns.covariates])}; "
             f"this has {listed([*source.channels, *source.covariates])}."
         )
-    return _dataset({"text": list(source.series())}, columns, {"split": "none"}, cache, report)
+    found, channels = list(source.series()), len(columns.channels)
+    if not any(np.isfinite(series.rows[1:, :channels]).any() for series in found):
+        raise CorpusError(
+            "There is nothing to predict: no number of a channel follows a row.",
+            remedy=f"series of two rows or more, with numbers in {listed(list(columns.channels))}",
+        )
+    return _dataset({"text": found}, columns, {"split": "none"}, cache, report)
 
 
 def _dataset(
@@ -170,10 +176,17 @@ def split_by_person(
     strangers = [name for name in held_out if name not in persons]
     if strangers:
         raise CorpusError(f"Nobody is called {strangers[0]!r}; there are {listed(persons)}.")
+    if len(persons) == len(set(held_out)):
+        raise CorpusError("Everybody is held out, so nobody is left to learn from.")
     if len(persons) == 1:
         report(f"all series are of one person ({persons[0]}): their ends, {validation:.0%}, are held out")
         cuts = [round((1 - validation) * len(series.rows)) for series in found]
         pairs = list(zip(found, cuts, strict=True))
+        if max(len(s.rows) - cut for s, cut in pairs) < 2:
+            raise CorpusError(
+                "So little is held out that no end of a series has two rows.",
+                remedy="a larger validation, or longer series",
+            )
         return (
             [Series(s.name, s.person, s.rows[:cut]) for s, cut in pairs],
             [Series(f"{s.name}, its end", s.person, s.rows[cut:]) for s, cut in pairs],
@@ -182,7 +195,10 @@ def split_by_person(
     if not chosen:
         by_hash = sorted(persons, key=lambda name: hashlib.sha256(name.encode()).digest())
         chosen = set(by_hash[: min(max(1, round(validation * len(persons))), len(persons) - 1)])
-    if len(chosen) == len(persons):
-        raise CorpusError("Everybody is held out, so nobody is left to learn from.")
+    if max(len(s.rows) for s in found if s.person in chosen) < 2:
+        raise CorpusError(
+            f"Who is held out ({listed(sorted(chosen))}) has no series of two rows.",
+            remedy="name others: corpus.held_out=[…]",
+        )
     report(f"held out: {listed(sorted(chosen))}; learned from: {listed(sorted(set(persons) - chosen))}")
     return [s for s in found if s.person not in chosen], [s for s in found if s.person in chosen]

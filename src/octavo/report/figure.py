@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -30,12 +31,24 @@ class Plot(Figure):
     def svg(self) -> str:
         """The figure as an SVG document without dates."""
         target = io.StringIO()
-        for text in self.findobj(Text):
-            text.set_parse_math(False)  # a $ in a name is a $
         with rc_context(STYLE):
             self.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
         text = re.sub(r"\s*<metadata>.*?</metadata>|<!DOCTYPE.*?>\s*", "", target.getvalue(), flags=re.DOTALL)
         return shown(text)  # XML has no control characters
+
+    def tight_layout(self, **options: Any) -> None:
+        """See the base class; it measures texts."""
+        self._plain()
+        super().tight_layout(**options)
+
+    def draw(self, renderer: Any) -> None:
+        """See the base class."""
+        self._plain()
+        super().draw(renderer)
+
+    def _plain(self) -> None:
+        for text in self.findobj(Text):
+            text.set_parse_math(False)  # a $ in a name is a $
 
     def _repr_svg_(self) -> str:
         return self.svg()

@@ -91,7 +91,10 @@ def honesty_plot(found: Mapping[str, Any], *, width: float = 7.6) -> Plot:
 def ahead(horizon: int, rate: float | None) -> str:
     """A horizon in words."""
     words = f"{horizon} step{'s' * (horizon > 1)} ahead"
-    return words if rate is None else f"{words} ({1000 * horizon / rate:.3g} ms)"
+    if rate is None:
+        return words
+    seconds = horizon / rate
+    return f"{words} ({seconds:,.3g} s)" if seconds >= 1 else f"{words} ({1000 * seconds:.3g} ms)"
 
 
 def tables(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.corpus.images import DigitsSource, ImagesSource
+from octavo.corpus.images import DigitsSource, ImagesSource, read_png
 from octavo.corpus.pixels import Raster, _png, numbers_of, png, quantised, smallest_png, walk
 from octavo.errors import CorpusError, MissingExtra
 
@@ -71,6 +71,18 @@ def test_idx_npz_and_png_give_the_same(tmp_path: Path) -> None:
     assert named[1] == f"{tmp_path / 'packed.gz'}, image 2"
     raster = ImagesSource(paths=tmp_path / "folder", levels=7).raster()
     assert raster == Raster(3, 5, 7)
+
+
+def test_sixteen_bits_and_what_is_transparent(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs pillow, the extra 'images'")
+    image.fromarray(np.arange(0, 65536, 1024, dtype=np.uint16).reshape(8, 8)).save(tmp_path / "deep.png")
+    ((_, deep),) = read_png(tmp_path / "deep.png")
+    assert deep.ravel().tolist() == list(range(0, 256, 4))
+    drawn = np.zeros((3, 3, 4), np.uint8)
+    drawn[1, 1, 3] = 255
+    image.fromarray(drawn).save(tmp_path / "drawn.png")
+    ((_, seen),) = read_png(tmp_path / "drawn.png")
+    assert seen[1, 1] == 0 and (seen.ravel() == 255).sum() == 8
 
 
 def test_images_of_different_sizes_name_both_files(tmp_path: Path) -> None:

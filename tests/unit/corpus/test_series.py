@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from octavo.config import check
-from octavo.corpus.series import Series, TableSeries
+from octavo.corpus.series import Series, TableSeries, told_apart
 from octavo.errors import ConfigError, CorpusError
 
 WHOLE = "t,x,y,speed\n0,1,2,5\n1,1.5,NaN,5\n2,-2e1,,5\n3,0,7,5\n"
@@ -187,3 +187,41 @@ def test_wrong_files(tmp_path: Path) -> None:
 def test_numbers_and_text_do_not_mix(tree: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check(tree)
+
+
+def test_files_of_one_name_are_of_different_people(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "walk.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    (tmp_path / "two" / "b.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    people = [series.person for series in source(tmp_path).series()]
+    assert sorted(people) == ["b", "one/walk", "two/walk"]
+
+
+def test_namesakes_at_any_depth() -> None:
+    files = [Path(name) for name in ("/d/a/x/w.csv", "/d/b/x/w.csv", "/d/b/x/w.txt", "/w.csv", "/v.csv")]
+    names = told_apart(files)
+    assert names[files[0]] == "a/x/w" and names[files[4]] == "v" and names[files[1]] == names[files[2]]
+
+
+def test_a_row_may_begin_with_a_hash_and_comments_may_stand_anywhere(tmp_path: Path) -> None:
+    content = "# of two\nwho,x\n#0,1\n#0,2\n# a gap\n\nx,9\n"
+    found = read(tmp_path / "a.csv", content, person="who")
+    assert [(s.person, s.rows.ravel().tolist()) for s in found] == [("#0", [1, 2]), ("x", [9])]
+    assert read(tmp_path / "b.csv", "x\n1\n#end\n2\n")[0].rows.ravel().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("name", "mark"), [("a.tsv", "\t"), ("a.csv", ","), ("a.txt", "\t")])
+def test_a_row_of_empty_cells_is_a_row(tmp_path: Path, name: str, mark: str) -> None:
+    content = "\n".join(f"{a}{mark}{b}" for a, b in (("a", "b"), ("1", "2"), ("", ""), ("3", "4"))) + "\n\n"
+    (one,) = read(tmp_path / name, content)
+    assert one.rows.shape == (3, 2) and np.isnan(one.rows[1]).all()
+
+
+def test_nobody_in_a_parquet_file_is_nobody(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow, the extra 'data'")
+    pytest.importorskip("pyarrow.parquet").write_table(
+        pa.table({"who": ["a", "a", None], "v": [1.0, 2.0, 3.0]}), tmp_path / "a.parquet"
+    )
+    with pytest.raises(CorpusError, match="nobody stands in 'who'"):
+        list(source(tmp_path / "a.parquet", person="who").series())

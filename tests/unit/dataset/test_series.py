@@ -104,6 +104,9 @@ def test_of_one_person_the_end_is_held_out(tmp_path: Path) -> None:
         (Made({}), {}, "no series"),
         (Made(), {"held_out": ["dora"]}, "Nobody is called 'dora'"),
         (Made(), {"held_out": ["ann", "bo", "cy"]}, "nobody is left to learn from"),
+        (Made({"ann": [30]}), {"held_out": ["ann"]}, "nobody is left to learn from"),
+        (Made({"ann": [30]}), {"held_out": [], "validation": 0.01}, "no end of a series has two rows"),
+        (Made({"ann": [30], "bo": [1]}), {"held_out": ["bo"]}, "bo. has no series of two rows"),
     ],
 )
 def test_what_cannot_be_learned_from(
@@ -116,6 +119,14 @@ def test_what_cannot_be_learned_from(
 def test_other_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="knows the columns z"):
         prepare_new(Made(), Columns(channels=["z"]), cache=tmp_path, report=lambda sentence: None)
+
+
+def test_of_one_row_nothing_can_be_predicted(tmp_path: Path) -> None:
+    one = Made({"ann": [1]})
+    with pytest.raises(CorpusError, match="nothing to predict"):
+        prepare_new(
+            one, Columns(channels=["x"], covariates=["speed"]), cache=tmp_path, report=lambda sentence: None
+        )
 
 
 def test_batches_are_pure_and_stay_inside_a_series(dataset: Dataset) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from octavo.ground.output import Output
 from octavo.report import plots
 from octavo.report.corpus_plots import coverage_plot, growth_plot, kept_plot
 from octavo.report.data import ReportData
 from octavo.report.figure import Plot
+from octavo.report.forecasts import ahead, save_plot
 
 
 @pytest.fixture
@@ -112,3 +115,19 @@ def test_a_dollar_in_a_name_is_a_dollar() -> None:
     axes.set_yticks([1, 2], [name, "other"])
     axes.legend()
     assert figure.svg().startswith("<?xml")
+
+
+def test_dollars_in_names_are_dollars_wherever_a_figure_goes(tmp_path: Path) -> None:
+    figure = Plot(3, 2, paper="white")
+    figure.subplots().set_title("$a_$ of $b^")
+    figure.tight_layout(pad=0.6)
+    assert figure.svg().startswith("<?xml")
+    for name in ("a.png", "a.svg"):
+        save_plot(figure, Output(tmp_path / name, inputs=(), force=False))
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_a_horizon_in_words() -> None:
+    assert ahead(3, 300.0) == "3 steps ahead (10 ms)"
+    assert ahead(450, 300.0) == "450 steps ahead (1.5 s)"
+    assert ahead(1, None) == "1 step ahead"
