@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter, validators
 
 from octavo.errors import InputError, OctavoError, StorageError
-from octavo.ground.files import exists, from_home
+from octavo.ground.files import exists
 from octavo.ground.shown import columns_of, put, shown, shown_in_json
 
 Text = Annotated[
@@ -127,7 +127,7 @@ def named_by_user(name: str) -> Iterator[Path]:
     """The file of a name that somebody typed into a session. Whatever keeps it from being written, such as ~nobody or a
     name with a NUL in it, is an InputError."""
     try:
-        yield from_home(name)
+        yield Path(name).expanduser()
     except (InputError, StorageError, OSError, RuntimeError, ValueError) as error:
         what = error.what if isinstance(error, OctavoError) else f"{name} cannot be written: {error}."
         raise InputError(what, remedy="choose another name") from error
