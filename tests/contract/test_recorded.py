@@ -26,6 +26,7 @@ from octavo.training.objective import NEXT_TOKEN, NextToken, Objective
 from octavo.training.precision import autocast
 from octavo.training.work import StepOptions
 
+pytestmark = pytest.mark.gpu
 V, T, B, STEPS = 61, 16, 6, 7
 SHAPE: dict[str, Any] = {"layers": 2, "width": 32, "heads": 2, "context": T, "dropout": 0.1}
 GPU = torch.device("cuda" if torch.cuda.is_available() else "cpu")

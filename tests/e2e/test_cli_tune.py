@@ -39,8 +39,11 @@ def test_the_ceiling_of_a_run_by_a_function_of_ones_own(
     assert octavo(*words).out == done.out
 
 
-def test_what_cannot_be_counted_or_is_no_reward_is_refused(octavo: Octavo) -> None:
+def test_what_cannot_be_counted_or_is_no_reward_is_refused(octavo: Octavo, tmp_path: Path) -> None:
     refused(octavo("tune", "ceiling", "storyteller", "--reward", "pidgin"), "cannot be counted")
+    drawn = octavo("tune", "ceiling", "storyteller", "--reward", "ends-happily", "--plot", tmp_path / "a.png")
+    refused(drawn, "it is drawn as SVG")
+    assert not (tmp_path / "a.png").exists()
     refused(octavo("tune", "ceiling", "storyteller", "--reward", "joy"), "is no reward")
     refused(octavo("tune", "ceiling", "nowhere", "--reward", "pidgin"), "nowhere")
     for seed in ("-1", str(2**64)):

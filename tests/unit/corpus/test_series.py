@@ -89,13 +89,15 @@ def test_persons_whose_rows_are_mixed_are_no_series(tmp_path: Path) -> None:
     assert "sort the table by 'who'" in str(error.value)
 
 
-def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_one_name_are_told_apart_and_are_of_different_people(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.csv").write_text("x\n1\n2\n", encoding="utf-8")
     (tmp_path / "two" / "b.csv").write_text("x\n1\n2\n", encoding="utf-8")
-    found = [series.name for series in source(tmp_path).series()]
-    assert found == [str(tmp_path / "one" / "a.csv"), str(tmp_path / "two" / "a.csv"), "b.csv"]
+    found = list(source(tmp_path).series())
+    names = [str(tmp_path / "one" / "a.csv"), str(tmp_path / "two" / "a.csv"), "b.csv"]
+    assert [series.name for series in found] == names
+    assert [series.person for series in found] == ["one/a", "two/a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -187,15 +189,6 @@ def test_wrong_files(tmp_path: Path) -> None:
 def test_numbers_and_text_do_not_mix(tree: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check(tree)
-
-
-def test_files_of_one_name_are_of_different_people(tmp_path: Path) -> None:
-    for folder in ("one", "two"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "walk.csv").write_text("x\n1\n2\n", encoding="utf-8")
-    (tmp_path / "two" / "b.csv").write_text("x\n1\n2\n", encoding="utf-8")
-    people = [series.person for series in source(tmp_path).series()]
-    assert sorted(people) == ["b", "one/walk", "two/walk"]
 
 
 def test_namesakes_at_any_depth() -> None:

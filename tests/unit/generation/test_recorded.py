@@ -20,6 +20,7 @@ from octavo.model.gpt_config import GPTConfig
 from octavo.model.positions import LearnedPositions, Positions
 from octavo.tokenizers.char import CharTokenizer
 
+pytestmark = pytest.mark.gpu
 GPU = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 ON_A_GPU = pytest.mark.skipif(GPU.type == "cpu", reason="there is no GPU here")
 SHAPE: dict[str, Any] = {"layers": 2, "width": 32, "heads": 2, "context": 96}

@@ -14,7 +14,7 @@ from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
 from octavo.training.distillation import Distillation
 from octavo.training.loop import training_steps
-from octavo.training.objective import NEXT_TOKEN, Objective
+from octavo.training.objective import NEXT_TOKEN, NextToken, Objective
 from octavo.training.optimizers import SGDConfig
 from octavo.training.work import StepOptions
 
@@ -137,3 +137,14 @@ def test_a_student_comes_to_predict_what_its_teacher_does() -> None:
     steps(alone, NEXT_TOKEN, 60)
     steps(taught, taught_by(teacher), 60)
     assert distance(taught) < 0.5 * distance(alone)
+
+
+def test_what_is_told_of_a_smoothed_loss_is_without_smoothing() -> None:
+    teacher, pupil = model(1), model(2)
+    smoothed, plain = (
+        Distillation(NextToken(label_smoothing=share), [teacher], weight=0.5).loss(pupil, tensors())
+        for share in (0.3, 0.0)
+    )
+    assert plain.reported is None and smoothed.reported is not None
+    torch.testing.assert_close(smoothed.reported, plain.total)
+    assert smoothed.total != plain.total
