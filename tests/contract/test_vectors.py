@@ -201,3 +201,17 @@ def test_a_plan_knows_what_a_step_needs(kind: str, zero: bool) -> None:
         model, AdamWConfig(), vocab_size=1, rows=B, objective=ForecastConfig(), batches=SeriesBatchesConfig()
     ).memory
     assert memory.total > memory.weights > 0
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_channel_that_is_never_there_twice_in_a_row_is_learned(kind: str) -> None:
+    _, model = built(kind, "independent", False, "difference")
+    walk = np.random.default_rng(0).normal(size=(400, D)).cumsum(axis=0).astype(np.float32)
+    walk[::2, 0] = np.nan
+    calibrate(model, walk)
+    head = head_of(model)
+    assert 0.5 < float(head.scale[0] / head.scale[1]) < 3
+    block = torch.from_numpy(walk[: B * (T + 1)].reshape(B, T + 1, D))
+    loss = Forecast().loss(model, batch_of(block)).total
+    loss.backward()
+    assert all(p.grad is None or bool(p.grad.isfinite().all()) for p in model.parameters()) and loss < 100

@@ -45,6 +45,8 @@ def test_what_cannot_be_counted_or_is_no_reward_is_refused(octavo: Octavo, tmp_p
     refused(drawn, "it is drawn as SVG")
     assert not (tmp_path / "a.png").exists()
     refused(octavo("tune", "ceiling", "storyteller", "--reward", "joy"), "is no reward")
+    more = ("--reward", "ends-happily", "--samples", "9", "--seed", "3")
+    refused(octavo("tune", "ceiling", "storyteller", *more), "--samples, --seed would change nothing")
     refused(octavo("tune", "ceiling", "nowhere", "--reward", "pidgin"), "nowhere")
     for seed in ("-1", str(2**64)):
         refused(octavo("tune", "ceiling", "storyteller", "--reward", "joy", "--seed", seed), "seed")

@@ -35,6 +35,7 @@ Tokens = Annotated[
     int | None,
     Parameter(help="Tokens of a text at most; default: the run's.", validator=validators.Number(gte=1)),
 ]
+SAMPLES = 512
 SHOWN = 9
 """Points in the table."""
 
@@ -44,7 +45,7 @@ def ceiling_command(
     *,
     reward: RewardName,
     prompts: Prompts = None,
-    samples: Count = 512,
+    samples: Count = SAMPLES,
     tokens: Tokens = None,
     seed: WholeSeed = 0,
     plot: Annotated[Path | None, Parameter(help="Draw it, as SVG, into this file.")] = None,
@@ -73,6 +74,7 @@ def ceiling_command(
         complain(sentence)
     output = None if plot is None else _picture(plot, base, force=force)
     if base == STORYTELLER:
+        _refuse_sampling(prompts=prompts, samples=samples, tokens=tokens, seed=seed, checkpoint=checkpoint)
         found = storyteller_ceiling(config)
     else:
         from octavo.runs.run import Run
@@ -98,6 +100,19 @@ def ceiling_command(
             file.write(frontier_plot(found.curve, found.best_of_n, name=config.kind).svg())
     print_json(found.as_dict()) if json else _show(found, plot)
     return 0
+
+
+def _refuse_sampling(**given: object) -> None:
+    """Raise InputError for options of a ceiling that is sampled."""
+    from octavo.errors import InputError
+
+    usual = {"samples": SAMPLES, "seed": 0, "checkpoint": "best"}
+    named = ", ".join(f"--{name}" for name, value in given.items() if value != usual.get(name))
+    if named:
+        raise InputError(
+            f"The built-in storyteller is counted exactly, over all that it can say: {named} would change nothing.",
+            remedy="leave it out, or name a run to draw texts from",
+        )
 
 
 def _picture(plot: Path, base: str, *, force: bool) -> Output:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from octavo.config.own import how_to_load
 from octavo.config.parts import PartOf, parts
-from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain
+from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain, truths_as_numbers
 from octavo.config.schema import Recipe
 from octavo.errors import CheckpointError, ConfigError
 from octavo.ground.files import is_file, is_folder
@@ -247,6 +247,7 @@ def check(tree: Mapping[str, Any]) -> Recipe:
     cause, recipe = None, None
     try:
         recipe = Recipe.model_validate(full)
+        problems += [f"{place}: true and false are no numbers" for place in truths_as_numbers(full, recipe)]
     except ValidationError as error:
         cause = error
         problems += _sentences(tree, [dict(problem) for problem in error.errors()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,23 @@ DEEPEST, LARGEST = 64, 1_000_000
 """Levels of plain data, and values in it, that a config may have."""
 
 
+_TAG = "tag:yaml.org,2002:"
+_PLAIN = {
+    f"{_TAG}bool": re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"),
+    f"{_TAG}int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)\Z"),
+    f"{_TAG}float": re.compile(
+        r"(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
+    ),
+}
+
+
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without dates, which refuses a key given twice, instead of silently taking the last."""
+    """Safe YAML that refuses a key given twice, instead of silently taking the last. As in YAML 1.2 (core schema) a
+    number is no octal (010) and no time (1:30), a truth is true or false (`no` is a language), and there are no dates.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class has it
-        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+        first: [(tag, _PLAIN.get(tag, pattern)) for tag, pattern in found if tag != f"{_TAG}timestamp"]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -91,3 +103,16 @@ def file_text(path: Path) -> str:
         raise ConfigError(f"{path} is not a text file (UTF-8).") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def truths_as_numbers(data: Any, made: Any, place: str = "") -> Iterator[str]:
+    """Where plain data says true or false and a number was made of it, which pydantic does."""
+    if isinstance(data, bool) and type(made) in (int, float):
+        yield place
+    elif isinstance(data, Mapping):
+        for name, value in data.items():
+            inner = made.get(name) if isinstance(made, Mapping) else getattr(made, str(name), None)
+            yield from truths_as_numbers(value, inner, f"{place}.{name}" if place else str(name))
+    elif isinstance(data, list | tuple) and isinstance(made, list | tuple):
+        for number, (value, inner) in enumerate(zip(data, made, strict=False)):
+            yield from truths_as_numbers(value, inner, f"{place}.{number}")

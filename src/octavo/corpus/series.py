@@ -24,6 +24,9 @@ LONGEST_GAP = 10_000
 MOST_TURNS = 3
 """Times that a person may come back, in the mean, for less than two rows."""
 
+LOST = 0.05
+"""What a number may change by when it becomes one of 32 bits, as a share of its channel's mean step."""
+
 _DESCRIBED = 100  # files that a manifest lists
 
 
@@ -117,11 +120,26 @@ class TableSeries(SeriesSource):
                 columns.append(
                     table.numbers(name) if inside else np.full(table.rows, self._number(path, named, name))
                 )
-            rows = np.stack(columns, axis=1).astype(np.float32)
+            rows = self._in_32_bits(table, np.stack(columns, axis=1))
             for begin, end, person in self._pieces(table, named):
                 whole = path.name if self._names[path.name] == 1 else str(path)
                 name = whole if (begin, end) == (0, table.rows) else f"{whole} from {table.place(begin)}"
                 yield from self._even(table, Series(name, person, rows[begin:end]), begin)
+
+    def _in_32_bits(self, table: Table, rows: np.ndarray) -> np.ndarray:
+        """Rows as float32. CorpusError where a channel's steps are lost in them."""
+        found = rows.astype(np.float32)
+        for place, name in enumerate(self.channels):
+            held = rows[:, place][~np.isnan(rows[:, place])]
+            lost = np.abs(held.astype(np.float32) - held).max(initial=0.0)
+            step = np.abs(np.diff(held)).mean() if len(held) > 1 else 0.0
+            if step and lost > LOST * step:
+                raise CorpusError(
+                    f"{table.path}: the numbers of {name!r} change by {step:.3g} from one to the next, and are so "
+                    f"large (up to {np.abs(held).max():.6g}) that 32 bits miss them by up to {lost:.3g}.",
+                    remedy=f"take a constant away from {name!r}; or, if it is a clock, corpus.time={name}",
+                )
+        return found
 
     def _from_name(self, path: Path) -> dict[str, str]:
         if self._config.pattern is None:
@@ -187,7 +205,7 @@ class TableSeries(SeriesSource):
                 f"{table.path}, {place}: the time {self._config.time!r} is missing, or does not increase.",
                 remedy="sort the rows, or leave corpus.time out",
             )
-        missing = np.round(steps / np.median(steps)).astype(np.int64) - 1
+        missing = np.round(np.minimum(steps / np.median(steps), 1e12)).astype(np.int64) - 1
         yield from _filled(found, missing)
         if (missing > 0).any():
             at = begin + int(np.flatnonzero(missing > 0)[0]) + 1

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from octavo.model.vectors import differences
+
 FREEDOMS = (1.1, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 200.0)
 MOST_FITTED = 20_000
 """Rows that a distribution is fitted to."""
@@ -64,17 +66,25 @@ class Noise:
         for channel in range(truth.shape[1]):
             came, was = truth[:, channel], before[:, channel]
             known = ~(np.isnan(came) | np.isnan(was))
-            has_zeros = (came[known] == 0).mean() >= SOME_ZEROS
+            has_zeros = known.any() and (came[known] == 0).mean() >= SOME_ZEROS
             if has_zeros:
                 for state in (0, 1):
                     after = came[known & ((was == 0) == bool(state))]
                     zero[state, channel] = ((after == 0).sum() + 0.5) / (len(after) + 1)
                 known &= came != 0
             missed = (came - expected[:, channel])[known]
-            found = fit_t(missed[:: max(1, len(missed) // MOST_FITTED)], float(least[channel]))
+            if len(missed):
+                found = fit_t(missed[:: max(1, len(missed) // MOST_FITTED)], float(least[channel]))
+            else:  # there are zeros only, or nothing
+                found = (FREEDOMS[0], float(least[channel]) if has_zeros else math.nan)
             freedom.append(found[0])
             spread.append(found[1])
         return cls(np.array(freedom), np.array(spread), zero)
+
+    @property
+    def found(self) -> bool:
+        """Whether there was something to fit it to, in every channel."""
+        return bool(np.isfinite(self.spread).all())
 
     def log_density(self, before: np.ndarray, expected: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """Of each number of rows (…, C); 0 where one is missing."""
@@ -143,13 +153,14 @@ class Linear(Predictor):
 
     def __init__(self, history: np.ndarray, truth: np.ndarray, *, reach: int, own: bool) -> None:
         self.reach, self.own = reach, own
-        x, y = self._features(history), truth - history[:, -1]
-        known = ~(np.isnan(x).any(axis=(1, 2)) | np.isnan(y).any(axis=1))
-        x, y = x[known], y[known]  # (N, C, F) and (N, C)
-        if not own:
-            x = x[:, :1]
+        x, y = self._features(history), truth - history[:, -1]  # (N, C, F) and (N, C)
+        came = ~np.isnan(y)
         self.weights = np.stack(
-            [self._solve(x[:, channel if own else 0], y[:, channel]) for channel in range(y.shape[1])], axis=1
+            [
+                self._solve(x[came[:, channel], channel if own else 0], y[came[:, channel], channel])
+                for channel in range(y.shape[1])
+            ],
+            axis=1,
         )
 
     @staticmethod
@@ -215,8 +226,8 @@ def histories(rows: np.ndarray, places: np.ndarray, reach: int) -> np.ndarray:
 
 def usual_step(series: Sequence[np.ndarray]) -> np.ndarray:
     """Mean absolute step of each channel, (C,)."""
-    steps = np.concatenate([np.abs(np.diff(rows.astype(np.float64), axis=0)) for rows in series])
-    return np.maximum(np.nanmean(steps, axis=0), 1e-12)
+    steps = np.concatenate([differences(rows) for rows in series])
+    return np.maximum(np.nanmean(np.abs(steps), axis=0), 1e-12)
 
 
 class Baselines:
@@ -237,20 +248,25 @@ class Baselines:
         if period is not None:
             found[f"seasonal ({period})"] = SeasonalNaive(period)
         found[f"AR({order - 1})"] = self._linear(order, own=False)
-        self.predictors = found
-        self.noise = {name: self._noise(predictor, 1) for name, predictor in found.items()}
+        noise = {name: self._noise(predictor, 1) for name, predictor in found.items()}
+        self.noise = {name: fitted for name, fitted in noise.items() if fitted.found}
+        self.predictors = {name: found[name] for name in self.noise}
         self.direct: dict[int, tuple[Predictor, Noise]] = {}
         for ahead in dict.fromkeys((1, *horizons)):
             predictor = self._linear(min(context, 64), own=True, ahead=ahead)
-            self.direct[ahead] = (predictor, self._noise(predictor, ahead))
+            if (fitted := self._noise(predictor, ahead)).found:
+                self.direct[ahead] = (predictor, fitted)
 
     def _pairs(self, reach: int, ahead: int) -> tuple[np.ndarray, np.ndarray]:
         """Histories and what came so many steps later, from all training series, evenly chosen."""
         total = sum(map(len, self.series))
         every = max(1, total // MOST_FITTED)
+        first = reach if any(len(rows) >= reach + ahead for rows in self.series) else 1
         pairs = []
         for rows in self.series:
-            places = np.arange(reach, len(rows) - ahead + 1, every)
+            places = np.arange(first, len(rows) - ahead + 1, every)
+            if np.isnan(rows).any():  # evenly chosen ones could miss a channel that comes every so often
+                places = np.minimum(places + np.arange(len(places)) % every, len(rows) - ahead)
             pairs.append((histories(filled(rows), places, reach), rows[places + ahead - 1]))
         return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
 
@@ -269,7 +285,7 @@ class Baselines:
             held = filled(rows)
             places = 1 + np.flatnonzero(~np.isnan(rows[1:]).all(axis=1))
             count += len(places)
-            one = {"NLinear": self.direct[1]}
+            one = {"NLinear": self.direct[1]} if 1 in self.direct else {}
             one |= {name: (predictor, self.noise[name]) for name, predictor in self.predictors.items()}
             for name, (predictor, noise) in one.items():
                 history = histories(held, places, predictor.reach)
@@ -290,15 +306,15 @@ class Baselines:
         """
         from octavo.evaluation.forecast_scores import mean_density
 
-        found: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {"NLinear": {}}
-        for ahead in horizons:
+        found: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+        for ahead in horizons if set(horizons) <= set(self.direct) else ():
             predictor, noise = self.direct[ahead]
             random = np.random.default_rng([seed, ahead])
             before, expected = history[:, -1], predictor.expected(history)
             many = (paths, *expected.shape)
             drawn = noise.draw(np.broadcast_to(before, many), np.broadcast_to(expected, many), random)
             density = noise.log_density(before, expected, truth[:, ahead - 1])
-            found["NLinear"][ahead] = (drawn, density.sum(axis=-1))
+            found.setdefault("NLinear", {})[ahead] = (drawn, density.sum(axis=-1))
         for name, predictor in self.predictors.items():
             random, noise = np.random.default_rng([seed, 0]), self.noise[name]
             path = np.broadcast_to(

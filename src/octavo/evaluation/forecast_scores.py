@@ -70,23 +70,31 @@ def scores(
     """All scores of one horizon, as plain data.
 
     Args:
-        drawn, truth: (M, N, C) and (N, C); rows with a missing number are left out.
-        log_density: of each row, (N,).
+        drawn, truth: (M, N, C) and (N, C); of the truth at least one number is there. What is missing is not judged.
+        log_density: of each row's numbers that are there, (N,).
         scale: mean absolute step of each channel in the training split, (C,), for MASE (Hyndman and Koehler 2006).
+
+    Of rows as a whole (the energy score), and of channels without a number, None where there are none.
     """
-    whole = ~np.isnan(truth).any(axis=1)
-    drawn, truth, log_density = drawn[:, whole], truth[whole], log_density[whole]
+    seen = ~np.isnan(truth).all(axis=1)
+    drawn, truth, log_density = drawn[:, seen], truth[seen], log_density[seen]
+    there = ~np.isnan(truth)
+    whole = there.all(axis=1)
     middle = np.median(drawn, axis=0)
     each = crps(drawn, truth)
-    pit = ranks(drawn, truth, random)
+    pit = ranks(drawn, truth, random)[there]
     return {
         "nll": float(-log_density.mean()),
-        "crps": float(each.mean()),
-        "crps_by_channel": each.mean(axis=0).tolist(),
-        "energy": float(energy_score(drawn, truth).mean()),
-        "rmse": float(np.sqrt(((drawn.mean(axis=0) - truth) ** 2).mean())),
-        "mase": float((np.abs(middle - truth) / scale).mean()),
-        "coverage": {str(level): float(covered(drawn, truth, level).mean()) for level in LEVELS},
+        "crps": float(each[there].mean()),
+        "crps_by_channel": [_mean(of[known]) for of, known in zip(each.T, there.T, strict=True)],
+        "energy": _mean(energy_score(drawn[:, whole], truth[whole])),
+        "rmse": float(np.sqrt(((drawn.mean(axis=0) - truth) ** 2)[there].mean())),
+        "mase": float((np.abs(middle - truth) / scale)[there].mean()),
+        "coverage": {str(level): float(covered(drawn, truth, level)[there].mean()) for level in LEVELS},
         "pit": (np.histogram(pit, bins=10, range=(0, 1))[0] / pit.size).tolist(),
         "rows": len(truth),
     }
+
+
+def _mean(values: np.ndarray) -> float | None:
+    return float(values.mean()) if len(values) else None

@@ -42,8 +42,14 @@ def spread_of(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def differences(rows: np.ndarray) -> np.ndarray:
-    """From each row (N, D) to the next, (N − 1, D); NaN where either is not there."""
-    return np.diff(rows.astype(np.float64), axis=0)
+    """From each row (N, D) to the next, (N − 1, D); NaN where either is not there. Of a column that is never there
+    twice in a row, from each number to the next one that is."""
+    found = np.diff(rows.astype(np.float64), axis=0)
+    for column in np.flatnonzero(~np.isfinite(found).any(axis=0)):
+        held = rows[np.isfinite(rows[:, column]), column].astype(np.float64)
+        if len(held) > 1:
+            found[: len(held) - 1, column] = np.diff(held)
+    return found
 
 
 def fill(buffer: Tensor, values: np.ndarray) -> None:

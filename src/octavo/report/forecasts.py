@@ -102,17 +102,23 @@ def tables(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     result = []
     for place, horizon in enumerate(found["horizons"]):
         each = {name: rows[place] for name, rows in found["predictors"].items()}
+        form = {key: _form([row[key] for row in each.values()]) for key, _ in COLUMNS}
         rows = [
             {
                 "name": name,
                 "kind": "model" if name == OWN else "baseline",
-                "cells": [f"{row[key]:.3f}" for key, _ in COLUMNS]
+                "cells": ["—" if row[key] is None else format(row[key], form[key]) for key, _ in COLUMNS]
                 + [f"{100 * row['coverage'][level]:.0f} %" for level in ("50", "80", "95")],
             }
             for name, row in sorted(each.items(), key=lambda item: item[1]["crps"])
         ]
         result.append({"title": ahead(horizon, found.get("rate")), "rows": rows})
     return result
+
+
+def _form(column: Sequence[float | None]) -> str:
+    """How the numbers of a column are written: to three places, unless all are so small that these would be zeros."""
+    return ".3f" if max((abs(number) for number in column if number is not None), default=1) >= 0.1 else ".3g"
 
 
 def of_forecast(evaluation: Mapping[str, Any], wide: float, narrow: float) -> dict[str, Any]:

@@ -60,11 +60,12 @@ def forecast_facts(
         losses = simple.losses(held_out)
         facts["baselines"] = {name: {"loss": loss, "bits_per_byte": None} for name, loss in losses.items()}
     places = origins(split, objective.horizons, objective.origins)
-    if places:
+    why_not = unseen(split, places, objective.horizons, columns)
+    if why_not is None:
         facts["forecast"] = judged(model, simple, split, places, recipe, columns, console)
     else:
-        facts["why_no_forecast"] = too_short(split, objective.horizons)
-        console.say(facts["why_no_forecast"])
+        facts["why_no_forecast"] = why_not
+        console.say(why_not)
     source = found_corpus(recipe).build(report=lambda sentence: None)
     entropy = floor_of(source, held_out) if objective.score == "likelihood" else None
     return facts if entropy is None else {**facts, "source_entropy": entropy}
@@ -94,13 +95,24 @@ def origins(split: Split, horizons: Sequence[int], count: int) -> list[tuple[int
     return found
 
 
-def too_short(split: Split, horizons: Sequence[int]) -> str:
-    """Why no series of a split can be forecast, in a sentence."""
-    longest = max((end - begin for begin, end in series_in(split)), default=0)
-    return (
-        f"nothing is forecast: the longest held-out series has {longest:,} rows, and a horizon of {max(horizons):,} "
-        "needs as many after a beginning; shorter objective.horizons, or a longer series"
-    )
+def unseen(
+    split: Split, places: Sequence[tuple[int, int]], horizons: Sequence[int], columns: Columns
+) -> str | None:
+    """Why forecasts of a split cannot be judged, in a sentence; None if they can."""
+    if not places:
+        longest = max((end - begin for begin, end in series_in(split)), default=0)
+        return (
+            f"nothing is forecast: the longest held-out series has {longest:,} rows, and a horizon of "
+            f"{max(horizons):,} needs as many after a beginning; shorter objective.horizons, or a longer series"
+        )
+    rows, channels = np.asarray(split.tokens), len(columns.channels)
+    for horizon in horizons:
+        if np.isnan(rows[[at + horizon - 1 for _, at in places], :channels]).all():
+            return (
+                f"nothing is forecast: no number of a channel is known {horizon:,} rows after any of the "
+                f"{len(places):,} places; other objective.horizons, or more objective.origins"
+            )
+    return None
 
 
 def judged(
@@ -173,9 +185,8 @@ def example(history: np.ndarray, truth: np.ndarray, drawn: np.ndarray) -> dict[s
     """Quantiles and some paths of one forecast, for the page."""
 
     def rounded(values: np.ndarray) -> list[Any]:
-        plain = np.round(values, 6).astype(object)
-        plain[np.isnan(values)] = None
-        return plain.tolist()
+        plain = np.array([None if np.isnan(v) else float(f"{v:.7g}") for v in values.flat], object)
+        return plain.reshape(values.shape).tolist()
 
     return {
         "history": rounded(history[-SHOWN:]),

@@ -7,9 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel, TypeAdapter
 
-from octavo.config import Recipe, apply_override, check, load_recipe, parse_yaml, parts, stored_recipe
+from octavo.config import (
+    Recipe,
+    apply_override,
+    check,
+    load_recipe,
+    parse_yaml,
+    parts,
+    stored_recipe,
+    to_yaml,
+)
 from octavo.config.parts import ROOMS, PartOf
 from octavo.errors import ConfigError
 
@@ -23,6 +33,39 @@ def test_what_looks_like_a_date_is_text(text: str) -> None:
         assert "not valid YAML" in error.what
     else:
         assert tree == {"description": text}
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("010", "010"),  # not 8
+        ("1:30", "1:30"),  # not 90
+        ("1:30.5", "1:30.5"),
+        ("no", "no"),  # a language
+        ("on", "on"),
+        ("true", True),
+        ("False", False),
+        ("-7", -7),
+        ("1_000", 1000),
+        ("0x1f", 31),
+        ("1.5e3", 1500.0),
+        (".5", 0.5),
+        ("~", None),
+    ],
+)
+def test_plain_words_mean_what_they_do_in_yaml_1_2(text: str, data: object) -> None:
+    found = parse_yaml(text, "x")
+    assert found == data and type(found) is type(data)
+    assert yaml.safe_load(to_yaml({"key": data})) == parse_yaml(to_yaml({"key": data}), "x") == {"key": data}
+
+
+def test_switches_may_be_words_and_numbers_no_switches() -> None:
+    recipe = load_recipe("quick", ["seed=010", "training.compile=no", "sampling.prompt=yes"])
+    assert (recipe.seed, recipe.training.compile, recipe.sampling.prompt) == (10, False, "yes")
+    for override in ("training.steps=true", "model.counts={kind: kneser-ney, recent: true}"):
+        with pytest.raises(ConfigError) as caught:
+            load_recipe("quick", [override])
+        assert caught.value.problems[0].endswith(": true and false are no numbers")
 
 
 @pytest.mark.parametrize(

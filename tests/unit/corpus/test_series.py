@@ -218,3 +218,23 @@ def test_nobody_in_a_parquet_file_is_nobody(tmp_path: Path) -> None:
     )
     with pytest.raises(CorpusError, match="nobody stands in 'who'"):
         list(source(tmp_path / "a.parquet", person="who").series())
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "lost"),
+    [(4_500_000, 0.1, True), (1_700_000_000, 1, True), (4_500_000, 10, False), (0, 1e-30, False)],
+)
+def test_numbers_that_32_bits_cannot_tell_apart_are_refused(
+    tmp_path: Path, first: float, step: float, lost: bool
+) -> None:
+    content = "x\n" + "".join(f"{first + step * row!r}\n" for row in [0, 3, 2, 5, 4, 4])
+    if lost:
+        with pytest.raises(CorpusError, match=r"a\.csv: the numbers of 'x' change by .* 32 bits miss them"):
+            read(tmp_path / "a.csv", content)
+    else:
+        assert len(np.unique(read(tmp_path / "a.csv", content)[0].rows)) == 5
+
+
+def test_a_jump_in_time_may_be_of_any_length(tmp_path: Path) -> None:
+    parts = read(tmp_path / "a.csv", "t,x\n0,1\n1,2\n2,3\n3,4\n1e30,6\n2e30,7\n", time="t")
+    assert [series.rows.ravel().tolist() for series in parts] == [[1, 2, 3, 4], [6], [7]]

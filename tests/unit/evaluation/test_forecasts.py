@@ -72,12 +72,25 @@ def test_a_mean_of_densities_is_no_mean_of_logs() -> None:
     np.testing.assert_allclose(np.exp(mean_density(logs)), [0.4, 2e-300])
 
 
-def test_rows_with_a_missing_number_are_left_out() -> None:
+def test_what_is_missing_is_not_judged_and_what_stands_beside_it_is() -> None:
     drawn, truth = RANDOM.normal(size=(50, 4, 2)), RANDOM.normal(size=(4, 2))
-    truth[1, 0] = np.nan
+    truth[1, 0], truth[2] = np.nan, np.nan
+    found = scores(drawn, truth, np.array([1.0, 2.0, 0.0, 3.0]), np.ones(2), RANDOM)
+    assert found["rows"] == 3 and sum(found["pit"]) == pytest.approx(1) and found["nll"] == pytest.approx(-2)
+    assert found["mase"] == pytest.approx(np.nanmean(np.abs(np.median(drawn, axis=0) - truth)))
+    assert found["energy"] == pytest.approx(energy_score(drawn[:, [0, 3]], truth[[0, 3]]).mean())
+    one, other = found["crps_by_channel"]
+    assert one == pytest.approx(crps(drawn[:, [0, 3], 0], truth[[0, 3], 0]).mean())
+    assert found["crps"] == pytest.approx((2 * one + 3 * other) / 5)
+
+
+def test_rows_that_always_lack_a_channel_are_judged_by_the_others() -> None:
+    drawn, truth = RANDOM.normal(size=(50, 4, 2)), RANDOM.normal(size=(4, 2))
+    truth[:, 1] = np.nan
     found = scores(drawn, truth, np.zeros(4), np.ones(2), RANDOM)
-    assert found["rows"] == 3 and np.isfinite(found["crps"]) and sum(found["pit"]) == pytest.approx(1)
-    assert found["mase"] == pytest.approx(np.abs(np.median(drawn, axis=0) - truth)[[0, 2, 3]].mean())
+    alone = scores(drawn[:, :, :1], truth[:, :1], np.zeros(4), np.ones(1), RANDOM)
+    assert found["crps"] == alone["crps"] and found["coverage"] == alone["coverage"]
+    assert found["energy"] is None and found["crps_by_channel"] == [*alone["crps_by_channel"], None]
 
 
 def test_students_t_is_scipys() -> None:
@@ -146,3 +159,23 @@ def test_baselines_learn_from_the_training_split_alone_and_bear_gaps() -> None:
     expected = stats.norm.logpdf(truth[:, 3], history[:, -1], 2.0).sum(axis=1)  # four steps: spread 2
     np.testing.assert_allclose(density, expected, atol=0.5)
     assert drawn.std(axis=0) == pytest.approx(np.full((2, 2), 2.0), rel=0.15)
+
+
+def test_baselines_learn_channels_that_are_never_there_at_once() -> None:
+    walks = [np.random.default_rng(seed).normal(size=(45_000, 2)).cumsum(axis=0) for seed in (1, 2)]
+    for walk in walks:
+        walk[::2, 0], walk[1::2, 1] = np.nan, np.nan
+    simple = Baselines(walks[:1], context=8, horizons=[1, 2])
+    best = float(np.log(2 * np.pi * 2) + 1) / 2  # one of two normals of variance 2 in each row
+    losses = simple.losses([walks[1][:4000]])
+    assert {"NLinear", "AR(7)", "last value"} <= set(losses)
+    assert all(loss == pytest.approx(best, abs=0.2) for loss in losses.values())
+    assert simple.step == pytest.approx([2 / np.sqrt(np.pi)] * 2, rel=0.05)
+
+
+def test_a_baseline_without_a_pair_to_learn_from_is_none() -> None:
+    walks = [np.random.default_rng(seed).normal(size=(9, 1)).cumsum(axis=0) for seed in range(20)]
+    simple = Baselines(walks, context=4, horizons=[1, 30])
+    assert "NLinear" in simple.losses(walks)
+    found = simple.forecast(np.zeros((2, 4, 1)), np.zeros((2, 30, 1)), [1, 30], paths=10, seed=0)
+    assert "NLinear" not in found and set(found["last value"]) == {1, 30}

@@ -15,6 +15,7 @@ from octavo.synthesis.grammar import TOKEN
 from octavo.synthesis.vocabulary import MARKS
 from octavo.synthesis.vocabulary import vocabulary as own_vocabulary
 from octavo.synthesis.writing.calls import Reply
+from octavo.synthesis.writing.export import SEPARATOR
 from octavo.synthesis.writing.spec import Rules
 from octavo.synthesis.writing.store import Candidate
 
@@ -56,7 +57,7 @@ class Judge:
             return None, (
                 f"{why.reason[0].upper()}{why.reason[1:]}" + (f": {why.detail}." if why.detail else "."),
             )
-        text = text.strip()
+        text = text.strip().removesuffix(SEPARATOR).rstrip()
         if not text:
             return None, ("The reply is empty.",)
         repairs = []
@@ -81,6 +82,8 @@ class Judge:
     def problems(self, text: str) -> tuple[str, ...]:
         """What is wrong with a story as it stands."""
         rules = self.rules
+        if SEPARATOR in text:
+            return (f"There is {SEPARATOR} in it, which ends a story.",)
         if rules.checker == "pidgin":
             return check(text, vocabulary=self.words, words=rules.words).problems
         return check_plain(text, vocabulary=self.words, words=rules.words, ending=rules.ending).problems

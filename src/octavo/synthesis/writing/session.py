@@ -21,7 +21,7 @@ from octavo.synthesis.writing.page import write_page
 from octavo.synthesis.writing.progress import Progress
 from octavo.synthesis.writing.prompts import Prompt
 from octavo.synthesis.writing.spec import WritingSpec, check_spec, spec_yaml
-from octavo.synthesis.writing.store import Store, locked, spent_in, storage, write_aside
+from octavo.synthesis.writing.store import Store, locked, prompts_in, spent_in, storage, write_aside
 from octavo.synthesis.writing.writer import Writing
 
 STORE = "stories.sqlite"
@@ -182,7 +182,7 @@ class WritingJob:
 def compare_prompts(job: WritingJob, *, say: Say = lambda _: None, **run: Any) -> dict[str, Any]:
     """Have `job.stories` stories written with each prompt of the spec's `compare`, and put their figures side by side.
 
-    Each prompt has its own folder under `compare/`; the cap holds for all of them together.
+    Each prompt has its own folder under `compare/`, and a changed one another; the cap holds for all of them together.
     """
     if len(job.spec.compare) < 2:
         raise ConfigError(
@@ -191,14 +191,15 @@ def compare_prompts(job: WritingJob, *, say: Say = lambda _: None, **run: Any) -
     parts = []
     for name in job.spec.compare:
         spec = check_spec({**parse_yaml(spec_yaml(job.spec), "the spec"), "prompt": name})
-        folder = job.out / COMPARED / Path(name).name
-        part = WritingJob(spec, folder, stories=job.stories, max_usd=job.max_usd, max_hours=job.max_hours)
+        part = WritingJob(spec, job.out, stories=job.stories, max_usd=job.max_usd, max_hours=job.max_hours)
         part.hours = job.hours
+        part.out = _place_of(part.prompt, job.out / COMPARED, taken={other.out for other in parts})
         parts.append(part)
     rows = []
     for part in parts:
         if job.cap is not None:  # the cap is for all of them together
-            part.cap = max(0, job.cap - sum(spent_in(other.store) for other in parts if other is not part))
+            others = {path.parent for path in part.out.parent.glob(f"*/{STORE}")} - {part.out}
+            part.cap = max(0, job.cap - sum(spent_in(other / STORE) for other in others))
         say(f"the prompt {part.prompt.name}")
         result = part.run(say=say, **run)
         report = result["report"]
@@ -222,5 +223,12 @@ def compare_prompts(job: WritingJob, *, say: Say = lambda _: None, **run: Any) -
         )
         if result["ended"] == "stopped":
             break
-    spent = sum(spent_in(part.store) for part in parts) / PICO
+    spent = sum(spent_in(path) for path in (job.out / COMPARED).glob(f"*/{STORE}")) / PICO
     return {"stories_each": job.stories, "spent_usd": spent, "prompts": rows}
+
+
+def _place_of(prompt: Prompt, folder: Path, *, taken: set[Path]) -> Path:
+    """Where a prompt's stories are: by its name, unless those there are of another prompt."""
+    plain = folder / prompt.name
+    alone = plain not in taken and prompts_in(plain / STORE) <= {prompt.hash}
+    return plain if alone else folder / f"{prompt.name}-{prompt.hash[:8]}"

@@ -302,6 +302,14 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         yield con
 
 
+def prompts_in(path: Path) -> set[str]:
+    """Hashes of the prompts that a database's calls were made with; none where there is no database yet."""
+    if not path.is_file():
+        return set()
+    with reading(path) as con:
+        return {prompt_hash for (prompt_hash,) in con.execute("SELECT DISTINCT prompt_hash FROM calls")}
+
+
 def spent_in(path: Path) -> int:
     """Picodollars of all calls in a database; 0 where there is none yet."""
     if not path.is_file():

@@ -125,6 +125,20 @@ def test_another_language_has_its_own_end() -> None:
     )
 
 
+def test_no_story_holds_what_parts_stories() -> None:
+    rules = {
+        "checker": "plain",
+        "vocabulary": "free",
+        "words": [3, 50],
+        "cleaning": [],
+        "repair": [],
+        "ending": "",
+    }
+    story, _, problems = judged("The bird flies home.\n<|endoftext|>\nThe dog sits.", **rules)
+    assert story is None and "<|endoftext|>" in problems[0]
+    assert judged("The bird flies home.\n<|endoftext|>\n", **rules)[0] == "The bird flies home."
+
+
 def test_a_wrong_pattern_is_a_sentence() -> None:
     with pytest.raises(ConfigError, match=r"rules\.strip"):
         Judge(Rules(strip=("(",)), None)
