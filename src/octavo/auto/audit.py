@@ -9,13 +9,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from octavo.auto.promise import keep
-from octavo.config import override_key, override_words
+from octavo.config import Recipe, override_key, override_words
 from octavo.errors import OctavoError, StorageError
 from octavo.ground.console import Console
 from octavo.ground.records import Number, Record, parse_json
 from octavo.report.promised import audit
 from octavo.runs.run import Run
-from octavo.runs.tested import look
+from octavo.runs.tested import is_to_be_audited, look
 
 KNOWN = (
     *("corpus", "cleaning", "split", "validation", "test", "seed", "sampling", "logging", "evaluation"),
@@ -47,6 +47,13 @@ def own_settings(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
     return [key for key in keys if not any(f"{key}.".startswith(f"{known}.") for known in KNOWN)]
 
 
+def text_of(manifest: Mapping[str, Any], recipe: Recipe) -> list[str]:
+    """What tells a run's text from others: what it holds, and where it stands, for a diary grows."""
+    places = getattr(recipe.corpus, "paths", ())
+    held = manifest.get("data", {}).get("text")
+    return [*([f"text {held}"] if held else []), *(["paths " + "\n".join(places)] if places else [])]
+
+
 def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, Any] = ()) -> None:
     """Say what came out beside what was promised, and note it for the next promises.
 
@@ -59,18 +66,20 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
         found = parse_json(json.dumps(manifest.get("auto")), Auto)
     except ValueError:
         return
-    promised, minutes = found["promise"], run.config.training.minutes
-    if manifest.get("test_looks") or not run.config.test or minutes != promised["minutes"]:
+    promised = found["promise"]
+    if not is_to_be_audited(manifest, run.config):
         return
     try:
-        came_out = look(run, Console(quiet=True))["bits_per_byte"]
+        came_out = look(run, Console(quiet=True), run.dataset)["bits_per_byte"]
     except OctavoError as error:
         console.say(f"What was promised could not be compared with what came out: {error.what}")
+        console.say(f"  → octavo eval {run.path} --test    says what came out")
         return
     console.say(audit(**promised, came_out=came_out))
     if found.get("own") or own_settings(overrides):
         return
     try:
-        keep(law_bits=promised["law_bits"], law_error=promised["law_error"], came_out=came_out)
+        law = {"law_bits": promised["law_bits"], "law_error": promised["law_error"]}
+        keep(**law, came_out=came_out, of=text_of(manifest, run.config))
     except StorageError as error:
         console.say(f"What came of this promise could not be noted for the next ones: {error.what}")

@@ -16,7 +16,7 @@ from octavo.auto.pilot import LEAST, SLOWER, Pilot
 from octavo.config import Recipe, override_key, override_words
 from octavo.corpus.languages import spoken
 from octavo.dataset import Dataset
-from octavo.errors import MissingExtra
+from octavo.errors import InputError, MissingExtra
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.ground.console import Console
 from octavo.ground.meanwhile import Meanwhile
@@ -122,6 +122,7 @@ def survey(
     a run on this reading are counted, too, for there are cores to spare."""
     (read, dataset), *others = readings(text, overrides, console, seconds=seconds)
     recipe = _recipe(read.tokenizer, text, overrides)
+    refuse_too_short(dataset, recipe)
     count_ahead(dataset, recipe)
     drift = Meanwhile(lambda: with_drift(read, dataset))
     pilot = Pilot(dataset, read.tokenizer, tokens=BEGIN)
@@ -132,6 +133,25 @@ def survey(
         cached_baselines(dataset, recipe, Console(quiet=True))
     found = {each.tokenizer["kind"]: each.ngram for each, _ in others}
     return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
+
+
+def refuse_too_short(dataset: Dataset, recipe: Recipe) -> None:
+    """Raise InputError for a text in which no model of a recipe can learn, or nothing can be judged on the test
+    split."""
+    learned, own = len(dataset.train.tokens), recipe.model.context
+    context = own if own != SIZES[0].context else min(size.context for size in SIZES)
+    held_out = None if dataset.test is None else len(dataset.test.tokens)
+    if learned > context and (held_out is None or held_out >= 2):
+        return
+    what = (
+        f"{learned:,} tokens are left to learn from, and the smallest model reads {context:,} at once"
+        if learned <= context
+        else f"the test split has {held_out:,} of its tokens, and 2 are the least"
+    )
+    raise InputError(
+        f"The text is too short for --minutes: {what}.",
+        remedy="more text; or octavo train --text PATH, without minutes, with a shorter model.context",
+    )
 
 
 def with_pilot(facts: TextFacts, pilot: Pilot, most_seconds: float, console: Console) -> TextFacts:

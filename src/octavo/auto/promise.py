@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import NormalDist
+from statistics import NormalDist, median
 
 import numpy as np
 
@@ -21,7 +22,7 @@ PRIOR = [sign * NormalDist().inv_cdf(0.55 + each / 10) for each in range(5) for 
 """How far ten promises are off for which the law is right, in standard deviations: what it is worth beside a user's own
 when these calibrate the next."""
 NARROWEST = 0.5
-"""Of what the law says: many trainings of one text are all alike, and say little of the next."""
+"""Of what the law says."""
 KEPT = 200
 """The newest promises that count."""
 
@@ -55,9 +56,11 @@ class Promise:
 
 
 class Kept(Record):
-    """A promise that was audited, in standard deviations: (came out − promised) / error."""
+    """A promise that was audited, in standard deviations: (came out − promised) / error. `of`: hashes that tell its
+    text from others."""
 
     missed: Number
+    of: tuple[str, ...] = ()
 
 
 def promise(minutes: float, choice: Choice, earlier: Sequence[float] = ()) -> Promise:
@@ -86,23 +89,37 @@ def calibration(earlier: Sequence[float]) -> tuple[float, float]:
 
 
 def promises_file() -> Path:
-    """Where a user's audited promises stand: no text, no name, only how far each was off."""
+    """Where a user's audited promises stand: no text, no name, only how far each was off, and hashes of its text."""
     return default_cache() / "promises.jsonl"
 
 
 def earlier_promises() -> list[float]:
-    """How far the newest audited promises were off, in standard deviations."""
+    """How far the newest audited promises were off, in standard deviations: the median of each text, for many trainings
+    of one text are all alike, and say little of the next. Those of which the text is not known count as one's."""
     try:
         rows = read_rows(promises_file(), Kept)[-KEPT:]
     except OSError:
         return []
-    return [row["missed"] for row in rows]
+    texts: dict[str, str] = {}
+    missed: dict[str, list[float]] = {}
+    for row in rows:
+        marks = row.get("of") or [""]
+        text = next((texts[mark] for mark in marks if mark in texts), marks[0])
+        texts |= dict.fromkeys(marks, text)
+        missed.setdefault(text, []).append(row["missed"])
+    return [median(each) for each in missed.values()]
 
 
-def keep(*, law_bits: float, law_error: float, came_out: float) -> None:
-    """Note how far a promise was off, for the next ones. Raises StorageError."""
+def keep(*, law_bits: float, law_error: float, came_out: float, of: Sequence[str]) -> None:
+    """Note how far a promise was off, for the next ones; `of` tells its text from others: what it holds, and where it
+    stands. Raises StorageError."""
+    row = {"missed": round((came_out - law_bits) / law_error, 3), "of": [_mark(each) for each in of]}
     path = promises_file()
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"missed": round((came_out - law_bits) / law_error, 3)}) + "\n")
+            file.write(json.dumps(row) + "\n")
+
+
+def _mark(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -35,6 +35,7 @@ from octavo.model.counts import Counts
 from octavo.runs.clock import baselines_of, ending
 from octavo.runs.crew import OURS
 from octavo.runs.data import Paths
+from octavo.runs.folder import RunFolder, refuse_without_folder
 from octavo.runs.machines import Machine, find_machine
 from octavo.runs.plan import timed
 from octavo.runs.prediction import predictions
@@ -61,6 +62,8 @@ MOST_READING = 0.5
 UNTAUGHT = ("training.start_from", "training.adapters", "training.teachers", "objective", "batches")
 """Settings of a user's own with which no teacher is chosen. Nor is one for a GPU, where the steps of a model that is
 taught are not recorded, and take several times as long."""
+OURS_TO_SAY = ("training.steps", "training.epochs", "training.minutes")
+"""Settings that nobody else makes where minutes are given."""
 QUIET = Console(quiet=True)
 
 
@@ -178,6 +181,12 @@ def look_at(
     for one in minutes:
         refuse_minutes(one)
     own = own_settings(overrides)
+    for key in OURS_TO_SAY:
+        if key in own:
+            raise InputError(
+                f"--minutes says how long there is to train, and {key} says so too.",
+                remedy="leave one of them out; training.passes=3 is the most that a text may be seen",
+            )
     if named_by(overrides) is not None:
         raise InputError(
             "--minutes chooses a model of its own, and training.start_from brings one.",
@@ -279,7 +288,8 @@ def _chosen(
 ) -> Chosen:
     """What is best in so many minutes, of which `around` seconds are no training."""
     seconds = 60 * minutes - around
-    found = choices(facts, speeds, seconds, law, taught=taught)
+    filled = {size: each for size, each in speeds.items() if facts.train_tokens > size.context}
+    found = choices(facts, filled or speeds, seconds, law, taught=taught)
     if not found:
         least = around + 2 * least_seconds(facts, speeds)
         raise InputError(
@@ -311,6 +321,11 @@ def train_for(
     `octavo.train` raises, and InputError for minutes that cannot be planned.
     """
     console = console or Console(quiet=quiet)
+    refuse_without_folder(out, resume=False, overwrite=overwrite)
+    if out is not None and not overwrite:
+        RunFolder.refuse_taken(Path(out))
+    elif out is not None and Path(out).exists():
+        RunFolder.open(Path(out))
     with kept_pipes():
         (found,) = foretell(text, [minutes], overrides=overrides, console=console)
         for line in said(found):

@@ -72,7 +72,10 @@ def train_command(
 
         settings = [*with_more_minutes(out, minutes), *settings]
     if dry_run:
-        return _settings(recipe, text, settings)
+        from octavo.runs.folder import refuse_without_folder
+
+        refuse_without_folder(out, resume=resume, overwrite=False)
+        return _settings(recipe, text, settings, out if resume else None, console)
     return _train(recipe, text, settings, out, console, resume=resume, overwrite=overwrite)
 
 
@@ -98,12 +101,22 @@ def _train(
     return 0
 
 
-def _settings(recipe: str | None, text: list[str] | None, settings: list[str]) -> int:
-    from octavo.config import to_yaml
-    from octavo.runs.settings import default_recipe, resolve
+def _settings(
+    recipe: str | None, text: list[str] | None, settings: list[str], goes_on: Path | None, console: Console
+) -> int:
+    """Of a new run, or of one that goes on."""
+    from octavo.config import stored_recipe, to_yaml
+    from octavo.runs.folder import RunFolder
+    from octavo.runs.settings import continued, default_recipe, resolve
 
-    found = default_recipe(settings)[0] if recipe is None else recipe
-    show_text(to_yaml(resolve(found, text, settings)), end="")
+    if goes_on is None:
+        found = resolve(default_recipe(settings)[0] if recipe is None else recipe, text, settings)
+    else:
+        folder = RunFolder.open(goes_on)
+        earlier = stored_recipe(folder.config)
+        wanted = resolve(folder.config if recipe is None else recipe, text, settings, earlier=earlier)
+        found = continued(folder, wanted, console)
+    show_text(to_yaml(found), end="")
     return 0
 
 

@@ -103,11 +103,18 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
         "ngram": f"it learns from what stands before, but less than counting {order}-grams does",
     }
     above = next((name for name in knows if loss >= losses.get(name, float("inf"))), None)
+    if above is not None and facts.elsewhere:
+        said = (
+            f"On this text {knows[above]}: it is unlike what the model learned from, or little was learned."
+        )
+        return diagnostic(said, "bad", "look at the run's own evaluation: octavo eval RUN")
     if above is not None:
         cause, remedy, settings = _cause(facts, how, above)
         return diagnostic(f"Garbage here {cause}: {knows[above]}.", "bad", remedy, settings)
     if packers:
         need = f"{' and '.join(packers)} need{'s' if len(packers) == 1 else ''}"
+        if facts.elsewhere:
+            return diagnostic(f"Below every n-gram, yet {need} fewer bits for this text.", "note")
         said = f"Not a bug, but little learned: below every n-gram, yet {need} fewer bits for the validation text."
         return diagnostic(said, "note", "more text, a longer context and longer training", facts.longer)
     beaten = "every n-gram" + (" and gzip" if "gzip" in bits else "")
@@ -123,7 +130,10 @@ def among_its_own(facts: Facts, loss: float, losses: Mapping[str, float]) -> Dia
         return Diagnostic("baselines", f"It is below {_listed(better)}.", evidence, "good")
     below = f"below {_listed(better)}, but " if better else ""
     said = f"It is {below}not below {_listed(worse)}."
-    return Diagnostic("baselines", said, evidence, "note" if better else "bad", "train longer", facts.longer)
+    severity: Severity = "note" if better else "bad"
+    if facts.elsewhere:
+        return Diagnostic("baselines", said, evidence, severity)
+    return Diagnostic("baselines", said, evidence, severity, "train longer", facts.longer)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -59,6 +59,8 @@ class Facts:
     """What evaluation.json holds (losses, baselines, positions, ends, memorization, diversity)."""
     diverged: str | None = None
     """Why the run diverged, as a sentence."""
+    elsewhere: bool = False
+    """Whether it was evaluated on another text than its own, which may be of another kind."""
 
     @cached_property
     def unit(self) -> Unit:

@@ -21,6 +21,9 @@ FALL = 0.005
 APART = 0.2
 """The share by which a training loss must end above its lowest to be called diverged."""
 
+NOTHING = 0.01
+"""Nats of a token, or of a row of numbers, that are no matter: of what is all but known a loss may double."""
+
 RUN_DOWN = 0.2
 """The share of its peak below which a learning rate flattens a curve by itself."""
 
@@ -49,7 +52,7 @@ def diverged(facts: Facts) -> Diagnostic | None:
     if len(curve) < 5 or facts.train_end is None:
         return None
     lowest, end = float(curve.losses.min()), facts.train_end
-    if end - lowest <= max(APART * lowest, 2 * SURE * facts.training.noise):
+    if end - lowest <= max(APART * lowest, 2 * SURE * facts.training.noise, NOTHING):
         return None
     at = int(curve.steps[curve.best])
     said = (
@@ -71,7 +74,7 @@ def turned(facts: Facts) -> Diagnostic | None:
     end = float(sorted(curve.losses[-min(3, after) :])[min(3, after) // 2])
     # Few evaluations tell little about their own noise.
     noise = curve.noise if len(curve) >= 8 else max(curve.noise, 0.0075 * loss)
-    if end - loss <= max(SURE * noise, RISE * loss):
+    if end - loss <= max(SURE * noise, RISE * loss, NOTHING):
         return None
     reach = 0.05 * curve.steps[-1]
     at_best, at_end = (training.level(at, reach) if len(training) else None for at in (step, curve.steps[-1]))
@@ -88,7 +91,8 @@ def turned(facts: Facts) -> Diagnostic | None:
         f"and it ended {end - loss:.4f} higher"
     )
     if at_best is not None and at_end is not None:
-        said += f" while the training loss fell from {at_best:.3f} to {at_end:.3f}"
+        went = "fell" if at_end < at_best else "rose"
+        said += f" while the training loss {went} from {at_best:.3f} to {at_end:.3f}"
     evidence = {
         "best_step": int(step),
         "best_loss": loss,

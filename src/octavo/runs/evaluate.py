@@ -97,7 +97,7 @@ def evaluate_run(
     facts["baselines"] |= as_it_started(run.started, split, recipe, run.tokenizer, runtime)
     tokens = len(learned_on.tokens) if learned_on else 0
     found = with_diagnostics(
-        facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run)
+        facts, recipe, run.tokenizer.vocab_size, train_tokens=tokens, steps=last_step(run), elsewhere=True
     )
     return with_next_step(found, run)
 
@@ -122,7 +122,9 @@ def evaluate_series(
     assert isinstance(run.model, GPT), "no other model predicts rows of numbers"
     facts |= forecast_facts(run.model, learned_on, split, recipe, columns, console)
     tokens = len(learned_on.train.tokens)
-    found = with_diagnostics(facts, recipe, columns.vocab_size, train_tokens=tokens, steps=last_step(run))
+    found = with_diagnostics(
+        facts, recipe, columns.vocab_size, train_tokens=tokens, steps=last_step(run), elsewhere=True
+    )
     return with_next_step(found, run)
 
 
@@ -288,9 +290,10 @@ def with_diagnostics(
     train_tokens: int,
     steps: int,
     rows: Sequence[Mapping[str, Any]] = (),
+    elsewhere: bool = False,
 ) -> dict[str, Any]:
-    """The evaluation with its diagnostics, as plain data."""
-    facts = Facts(recipe, steps, vocab_size, train_tokens, rows=rows, evaluation=found)
+    """The evaluation with its diagnostics, as plain data; `elsewhere`: on another text than the run's."""
+    facts = Facts(recipe, steps, vocab_size, train_tokens, rows=rows, evaluation=found, elsewhere=elsewhere)
     return {**found, "diagnostics": [diagnostic.as_dict() for diagnostic in diagnose(facts)]}
 
 

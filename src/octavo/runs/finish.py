@@ -24,6 +24,7 @@ from octavo.runs.next_step import next_lines, next_step
 from octavo.runs.progress import Progress, progress_of
 from octavo.runs.run import Run
 from octavo.runs.samples import write_samples
+from octavo.runs.tested import is_to_be_audited
 from octavo.runs.written import wishes_before
 from octavo.training.objective import TEXT, Unit
 from octavo.training.runtime import Runtime
@@ -64,7 +65,7 @@ def finish(
     for text in texts:
         console.say(f"it writes:\n{text}\n")
     tell(result, console)
-    if run.config.test:
+    if run.config.test and not is_to_be_audited(folder.made_by() or {}, run.config):
         console.say(
             f"the result, on the split that was kept out of everything: octavo eval {folder.path} --test"
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo import __version__
-from octavo.errors import CheckpointError, RunFolderError
+from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.evaluation.stored import Manifest, Row
 from octavo.ground.files import storage_errors
 from octavo.ground.locking import take
@@ -30,6 +30,17 @@ def free_name(name: str, under: Path = Path("runs")) -> Path:
     while path.exists():
         path, number = under / f"{name}-{number}", number + 1
     return path
+
+
+def refuse_without_folder(out: str | Path | None, *, resume: bool, overwrite: bool) -> None:
+    """Raise InputError where the folder is not named that a run resumes in or replaces."""
+    if (resume or overwrite) and out is None:
+        wanted = "--resume needs the folder of the run."
+        if overwrite:
+            wanted = "--overwrite needs the folder of the run that it replaces."
+        raise InputError(wanted, remedy="add --out DIR")
+    if resume and overwrite:
+        raise InputError("--resume continues a run and --overwrite replaces it: give one of them.")
 
 
 class RunFolder:
@@ -57,6 +68,15 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """A new run folder; raises RunFolderError where something stands already."""
+        cls.refuse_taken(path)
+        folder = cls(path)
+        with storage_errors(path):
+            folder.made.folder(path)
+        return folder
+
+    @classmethod
+    def refuse_taken(cls, path: Path) -> None:
+        """Raise RunFolderError where something stands already."""
         with storage_errors(path):
             refuse_no_folder(path, "a run")
         if path.is_dir() and any(not entry.name.startswith(".") for entry in path.iterdir()):
@@ -66,10 +86,6 @@ class RunFolder:
             if is_run:
                 remedy = f"resume it with --resume, replace it with --overwrite, or {remedy}"
             raise RunFolderError(f"{path} {what}.", remedy=remedy)
-        folder = cls(path)
-        with storage_errors(path):
-            folder.made.folder(path)
-        return folder
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:

@@ -31,6 +31,7 @@ from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder
 
 if TYPE_CHECKING:
     from octavo.corpus.validators.base import Validator
+    from octavo.dataset import Dataset
     from octavo.ground.console import Console
     from octavo.report.figure import Plot
 
@@ -43,17 +44,25 @@ class Run:
     """A trained model with everything that belongs to it, from a run folder or from one checkpoint folder."""
 
     def __init__(
-        self, *, checkpoint: CheckpointFolder, folder: RunFolder | None, notices: Sequence[str] = ()
+        self,
+        *,
+        checkpoint: CheckpointFolder,
+        folder: RunFolder | None,
+        notices: Sequence[str] = (),
+        dataset: Dataset | None = None,
     ) -> None:
         self.checkpoint = Checkpoint(checkpoint.folder)
         self.folder = folder
         self.notices = list(notices)
         self.network_only = False  # see `network`
+        self.dataset = dataset
         self.config: Recipe = stored_recipe(checkpoint.folder / "config.yaml")
 
     @classmethod
-    def open(cls, path: str | Path, *, checkpoint: str = "best") -> Run:
+    def open(cls, path: str | Path, *, checkpoint: str = "best", dataset: Dataset | None = None) -> Run:
         """The run in `path` (a run folder, or a checkpoint folder) at `checkpoint`: best, last, or a step.
+
+        `dataset` is its text, where that is at hand.
 
         A damaged checkpoint is never used: the newest whole one takes its place, said by a warning and in
         `notices`. Raises RunFolderError, or CheckpointError if none is whole.
@@ -74,7 +83,7 @@ class Run:
         notices = [f"damaged: {complaint} Using {found.folder.name} instead." for complaint in complaints]
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
-        return cls(checkpoint=found, folder=folder, notices=notices)
+        return cls(checkpoint=found, folder=folder, notices=notices, dataset=dataset)
 
     def network(self) -> Run:
         """The same run without the counts beside its network, which learned alone; itself, where there are none. The

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import torch
 
 from octavo.config import Recipe
-from octavo.dataset import Split
+from octavo.dataset import Dataset, Split
 from octavo.errors import CorpusError, InputError, MissingExtra, OctavoError
 from octavo.evaluation.stored import Evaluation
 from octavo.generation.translator import Translator
@@ -28,9 +29,19 @@ KEPT = ("loss", "perplexity", "bits_per_byte", "unit", "tokens", "bytes", "step"
 """What the manifest keeps of a look."""
 
 
-def look(run: Evaluable, console: Console) -> dict[str, Any]:
+def is_to_be_audited(manifest: Mapping[str, Any], recipe: Recipe) -> bool:
+    """Whether what was promised of a run is to be compared with its test split by who made the promise: it has one,
+    nobody has looked at it, and the run got the minutes that it was promised for."""
+    promised: Any = manifest
+    for name in ("auto", "promise", "minutes"):
+        promised = promised.get(name) if isinstance(promised, dict) else None
+    looked = bool(manifest.get("test_looks"))
+    return promised is not None and promised == recipe.training.minutes and bool(recipe.test) and not looked
+
+
+def look(run: Evaluable, console: Console, dataset: Dataset | None = None) -> dict[str, Any]:
     """Evaluate a run's model on its test split, next to the baselines. The manifest keeps the figures of every look in
-    `test_looks`; without them written there, nothing is said.
+    `test_looks`; without them written there, nothing is said. `dataset`: the run's, if it is at hand.
 
     Raises InputError for a checkpoint alone or a run without a test split, CorpusError if the text is another one now,
     RunFolderError while another process writes the run. The run's page, if there is one, is written anew.
@@ -47,7 +58,7 @@ def look(run: Evaluable, console: Console) -> dict[str, Any]:
     recipe = whole_split(run.config)
     with run.folder.lock():
         manifest = run.folder.made_by() or {}
-        dataset = build_dataset(recipe, console, run.tokenizer)
+        dataset = dataset or build_dataset(recipe, console, run.tokenizer)
         check_same_tokens(dataset.tokenizer, run.tokenizer)
         split = dataset.test
         if split is None or manifest.get("data", {}).get("text") != dataset.manifest["text"]:

@@ -33,7 +33,7 @@ from octavo.runs.data import (
 )
 from octavo.runs.evaluate import whole_split
 from octavo.runs.finish import finish, finish_diverged
-from octavo.runs.folder import RunFolder, free_name
+from octavo.runs.folder import RunFolder, free_name, refuse_without_folder
 from octavo.runs.hooks import Hook
 from octavo.runs.replacing import in_place_of
 from octavo.runs.resuming import followed, keep_rows, source_of
@@ -108,17 +108,6 @@ def train(
                     if world.first and not resume and not folder.manifest.is_file():
                         folder.made.take_back()
                     raise
-
-
-def refuse_without_folder(out: str | Path | None, *, resume: bool, overwrite: bool) -> None:
-    """Raise InputError where the folder is not named that a run resumes in or replaces."""
-    if (resume or overwrite) and out is None:
-        wanted = "--resume needs the folder of the run."
-        if overwrite:
-            wanted = "--overwrite needs the folder of the run that it replaces."
-        raise InputError(wanted, remedy="add --out DIR")
-    if resume and overwrite:
-        raise InputError("--resume continues a run and --overwrite replaces it: give one of them.")
 
 
 def begin_with(
@@ -197,7 +186,7 @@ def train_in(
     run_to_the_end(session, goes_on=source is not None)
     with world.in_turn():
         report_on(session)
-    return Run.open(folder.path)
+    return Run.open(folder.path, dataset=dataset)
 
 
 def announce(

@@ -39,33 +39,38 @@ def over_training(
     contrasts: Sequence[Contrast],
     *,
     shown: Measure,
+    judge: str = "last",
 ) -> list[OverTraining | None]:
-    """Each change's curve of what is `shown`, given its verdict's contrast; None where fewer than two evaluations are
-    shared."""
+    """Each change's curve of what is `shown`, given its verdict's contrast, which is of the last weights or the best
+    ones (`judge`); None where fewer than two evaluations are shared."""
     everybody = [_Curves.of(runs, shown) for runs in (baseline, *changes)]
     pairs = zip(everybody[1:], contrasts, strict=True)
-    return [_one(everybody, change, like, shown.unit) for change, like in pairs]
+    return [_one(everybody, change, like, shown.unit, judge) for change, like in pairs]
 
 
 class _Curves(NamedTuple):
-    """The evaluations of a variant's runs: seeds (n,), and values (n,) by step."""
+    """The evaluations of a variant's runs: seeds (n,), values (n,) by step, and the steps (n,) that were judged."""
 
     seeds: tuple[int, ...]
     values: dict[int, np.ndarray]
+    judged: tuple[int, ...]
 
     @classmethod
     def of(cls, runs: Sequence[RunResult], shown: Measure) -> _Curves:
         found = [dict(zip(run.curve.steps, shown.curve(run), strict=True)) for run in runs]
         shared = set.intersection(*map(set, found)) - {0} if found else set()
         values = {step: np.array([one[step] for one in found]) for step in sorted(shared)}
-        return cls(tuple(run.seed for run in runs), values)
+        judged = tuple(run.step for run in runs if run.step is not None)
+        return cls(tuple(run.seed for run in runs), values, judged)
 
     def arm(self, step: int, since: int | None = None) -> Arm:
         """At a step, or what it has gained since another."""
         return Arm(self.values[step] - (0.0 if since is None else self.values[since]), seeds=self.seeds)
 
 
-def _one(everybody: Sequence[_Curves], change: _Curves, like: Contrast, unit: str) -> OverTraining | None:
+def _one(
+    everybody: Sequence[_Curves], change: _Curves, like: Contrast, unit: str, judge: str
+) -> OverTraining | None:
     baseline = everybody[0]
     steps = [step for step in change.values if step in baseline.values]
     if len(steps) < 2:
@@ -82,6 +87,10 @@ def _one(everybody: Sequence[_Curves], change: _Curves, like: Contrast, unit: st
     level = [float(baseline.values[step].mean()) for step in steps]
     trend, words = _trend(steps, bands, half, band(steps[-1], half), unit)
     at = f"judged at step {steps[-1]:,}, where the baseline has {level[-1]:.3f} {unit}"
+    if judge == "best":
+        first, last = min(baseline.judged + change.judged), max(baseline.judged + change.judged)
+        best = f"{first:,} to {last:,}" if first != last else f"{first:,}"
+        at = f"judged at each run's best step ({best}); at step {steps[-1]:,} the baseline has {level[-1]:.3f} {unit}"
     difference, low, high = (tuple(column) for column in zip(*bands, strict=True))
     return OverTraining(tuple(steps), tuple(level), difference, low, high, trend, f"{at}; {words}")
 

@@ -4,6 +4,7 @@ study.yaml      the study with everything that it takes to repeat it
 runs/<slug>/seed-<n>/   run folders
 results.json    every figure but timings: the same however often the study was stopped
 timings.json    seconds and tokens a second
+looks.json      with how many seeds it was judged, each time that it had grown
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ from octavo.runs.data import Paths, build_dataset
 from octavo.runs.folder import RunFolder
 from octavo.runs.start import ready_tokenizer
 from octavo.studies.before import first_jobs, standing
+from octavo.studies.careful import note_look
 from octavo.studies.job import Job, outcome_of, settled
+from octavo.studies.origins import Origins
 from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
 from octavo.studies.resolve import load_study
 from octavo.studies.results import StudyResults, collect, is_study, study_of, write_results, write_study
@@ -89,6 +91,8 @@ def run_resolved(
             performer.perform(open_jobs, console, lambda job, outcome: None)
         results = collect(folder)
         write_results(results)
+        if not results.to_come:
+            note_look(folder, len(planned.seeds))
     return results
 
 
@@ -195,18 +199,21 @@ def refuse_other_runs(planned: Study, known: Study | None, jobs: list[Job], fold
 
 
 def refuse_other_settings(jobs: list[Job], folder: Path, problems: Iterable[str] = ()) -> None:
-    """Raise ConfigError for `problems`, and for runs that stand in the folder with other settings."""
-    problems = list(problems)
+    """Raise ConfigError for `problems`, and for runs that stand in the folder with other settings, or that came from
+    what is another one now."""
+    problems, origins = list(problems), Origins()
     for job in jobs:
-        config = RunFolder(Path(job.folder)).config
-        if not config.is_file():
+        made = RunFolder(Path(job.folder))
+        if not made.config.is_file():
             continue
         try:
-            stored = flatten(stored_recipe(config))
+            recipe = stored_recipe(made.config)
+            came_from = list(origins.changed(made, recipe))
         except OctavoError as error:
             problems.append(f"{job.change}, seed {job.seed}: {error.what}")
             continue
-        wanted = flatten(check(job.recipe))
+        problems += [f"{job.change}, seed {job.seed} was run with {one}" for one in came_from]
+        stored, wanted = flatten(recipe), flatten(check(job.recipe))
         keys = sorted(
             key
             for key in stored.keys() | wanted.keys()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from octavo.studies import careful
 from octavo.studies.arms import arm, failure, finished, stopped, text_key, too_many
 from octavo.studies.controls import nothing_learned
 from octavo.studies.expectation import Verdict, held
@@ -134,9 +135,8 @@ def analyse_study(results: StudyResults) -> Analysis:
         if baseline.count > 1 or any(arm.steady for arm in arms):
             noise, contrasts = compare(baseline, arms)
             runs = [good[change.name] for change in compared]
-            curves = over_training(
-                good[BASELINE], runs, contrasts, shown=on_the_way(study.metric, study.unit)
-            )
+            shown = on_the_way(study.metric, study.unit)
+            curves = over_training(good[BASELINE], runs, contrasts, shown=shown, judge=study.judge)
     scale = Scale(measure(study.metric, study.unit), _decimals(noise.sd if noise else None, study.metric))
     names = [change.name for change in compared]
     found = dict(zip(names, zip(contrasts, curves, strict=True), strict=False))
@@ -344,7 +344,7 @@ def _notes(
     failures: Sequence[tuple[RunResult, str]],
 ) -> list[str]:
     """What the verdicts are based on, and where to be careful."""
-    notes = []
+    notes = careful.notes(careful.looks_at(results.folder), results.study.sources)
     if noise is None:
         notes.append("There is no verdict yet: the baseline and one more seed must have finished.")
     else:

@@ -56,6 +56,7 @@ class Ended:
         self.config: Recipe = load_recipe(tree)
         self.folder = self
         self.manifest = manifest
+        self.path, self.dataset = Path("runs/bard"), None
 
     def made_by(self) -> dict[str, Any] | None:
         return self.manifest
@@ -65,7 +66,12 @@ class Ended:
 def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     found: list[Any] = []
-    monkeypatch.setattr(audit, "look", lambda run, console: found.append(run) or {"bits_per_byte": 2.3})
+
+    def look(run: Any, console: Console, dataset: None) -> dict[str, float]:
+        found.append(run)
+        return {"bits_per_byte": 2.3}
+
+    monkeypatch.setattr(audit, "look", look)
     return found
 
 
@@ -120,7 +126,8 @@ def test_a_look_that_fails_is_said_and_spoils_nothing(
         raise CorpusError("The run's text has changed.")
 
     monkeypatch.setattr(audit, "look", changed)
-    (said,) = after(Ended({"auto": {"promise": PROMISE}}))
+    said, how = after(Ended({"auto": {"promise": PROMISE}}))
+    assert "octavo eval runs/bard --test" in how
     assert said.endswith("could not be compared with what came out: The run's text has changed.")
     assert earlier_promises() == []
 

@@ -25,8 +25,10 @@ from unit.auto.test_choose import FACTS, SPEEDS
 BEST = choices(FACTS, SPEEDS, 60, made_up())[0]
 
 
-def note(missed: float) -> None:
-    keep(law_bits=BEST.bits, law_error=BEST.error, came_out=BEST.bits + missed * BEST.error)
+def note(missed: float, *of: str) -> None:
+    """Of a text of its own, where none is named."""
+    of = of or (f"text {missed}",)
+    keep(law_bits=BEST.bits, law_error=BEST.error, came_out=BEST.bits + missed * BEST.error, of=of)
 
 
 def test_the_interval_holds_eighty_of_a_hundred() -> None:
@@ -75,8 +77,22 @@ def test_what_came_out_is_kept_and_read(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_newest_promises_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     promises_file().parent.mkdir(parents=True)
-    promises_file().write_text("".join(f'{{"missed": {number}}}\n' for number in range(KEPT + 5)))
+    rows = (f'{{"missed": {number}, "of": ["{number}"]}}\n' for number in range(KEPT + 5))
+    promises_file().write_text("".join(rows))
     assert earlier_promises() == list(range(5, KEPT + 5))
+
+
+def test_many_trainings_of_one_text_count_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    for number in range(20):  # a diary that grows
+        note(-0.3 - 0.01 * number, f"text {number}", "paths diary.txt")
+    note(-0.1, "text 7", "paths copy.txt")
+    note(2, "text of another")
+    assert earlier_promises() == [pytest.approx(-0.39), 2.0]
+    assert calibration(earlier_promises())[1] > 0.95
+    assert "diary" not in promises_file().read_text()
+    promises_file().write_text('{"missed": 1}\n{"missed": 3}\n{"missed": 5}\n')
+    assert earlier_promises() == [3], "of texts that are not known"
 
 
 def test_one_text_like_no_other_does_not_spoil_all_promises(

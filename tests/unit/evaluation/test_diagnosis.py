@@ -227,6 +227,38 @@ def test_of_random_letters_there_is_nothing_to_learn(loss: float, course: str) -
     assert "nothing to learn" not in {one.kind for one in far}, "it learned what n-grams do not see"
 
 
+@pytest.mark.parametrize("loss", [9.9, 3.0, 2.6, 2.2])
+def test_another_text_is_not_blamed_on_the_training(loss: float) -> None:
+    baselines = {
+        name: {"loss": level, "bits_per_byte": level}
+        for name, level in {"uniform": 4.0, "unigram": 2.9, "bigram": 2.5, "ngram": 2.3, "gzip": 1.0}.items()
+    }
+    evaluation = {"val_loss": loss, "bits_per_byte": loss, "baselines": baselines}
+    (found,) = diagnose(Facts(PLAIN, 100, 65, 1000, evaluation=evaluation, elsewhere=True))
+    assert not found.settings and "bug" not in found.sentence + found.remedy
+    assert found.sentence.startswith(
+        "On this text it" if loss > 2.3 else "Below every n-gram, yet gzip needs"
+    )
+
+
+def test_what_is_all_but_known_neither_diverges_nor_is_over_fitted() -> None:
+    steps = np.arange(1, 101) * 10
+    losses = np.maximum(5.0 * 0.8 ** np.arange(100), 2e-6)
+    losses[60:] = np.linspace(2e-6, 1e-4, 40)
+    found = kinds(facts(rows("train", steps, losses) + rows("validation", steps[::5], 10 * losses[::5])))
+    assert not {"diverged", "unsteady", "over-fit"} & set(found)
+
+
+def test_a_training_loss_that_rose_a_little_is_not_said_to_have_fallen() -> None:
+    steps = np.arange(1, 41) * 10
+    valid = np.concatenate([np.linspace(4, 1, 20), np.linspace(1, 2, 20)])
+    noisy = 0.02 * np.random.default_rng(0).standard_normal(40)
+    for slope, word in ((0.05, "rose"), (-0.5, "fell")):
+        level = np.concatenate([np.linspace(4, 0.5, 20), 0.5 + np.linspace(0, slope, 20)]) + noisy
+        found = kinds(facts(rows("train", steps, level) + rows("validation", steps, valid)))
+        assert f"the training loss {word} from" in found["over-fit"].sentence
+
+
 def test_garbage_of_an_over_fitted_model_is_not_called_too_little_training() -> None:
     known = {"val_loss": 2.0, "bits_per_byte": 2.9, "baselines": BASELINES}
     first, *evidence = diagnose(facts(over_fitting(), evaluation=known))

@@ -26,11 +26,15 @@ def runs(name: str, shape: np.ndarray, count: int, noise: float, seed: int) -> l
     return found
 
 
-def judged(*shapes: np.ndarray, metric: str = "bits_per_byte") -> list[OverTraining | None]:
+def judged(
+    *shapes: np.ndarray, metric: str = "bits_per_byte", judge: str = "last", steps: tuple[int, ...] = (400,)
+) -> list[OverTraining | None]:
     baseline = runs("baseline", np.zeros(5), 7, 0.004, 1)
     changes = [runs(f"c{at}", shape, 5, 0.004, at + 2) for at, shape in enumerate(shapes)]
     arms = [Arm(np.array([run.metric for run in one], float)) for one in (baseline, *changes)]
-    return over_training(baseline, changes, compare(arms[0], arms[1:])[1], shown=measure(metric))
+    baseline = [dataclasses.replace(run, step=steps[at % len(steps)]) for at, run in enumerate(baseline)]
+    contrasts = compare(arms[0], arms[1:])[1]
+    return over_training(baseline, changes, contrasts, shown=measure(metric), judge=judge)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,16 @@ def test_the_last_band_is_the_verdicts_interval() -> None:
         assert found is not None
         last = found.difference[-1], found.low[-1], found.high[-1]
         assert last == pytest.approx((contrast.difference, contrast.low, contrast.high))
+
+
+def test_where_the_best_weights_are_judged_their_steps_are_named() -> None:
+    """The curve's end is not what the verdict is about."""
+    (found,) = judged(np.full(5, 0.1), judge="best", steps=(100, 200))
+    assert found is not None and found.sentence.startswith(
+        "judged at each run's best step (100 to 200); at step 400 the baseline has 2.4"
+    )
+    (found,) = judged(np.full(5, 0.1), judge="best", steps=(100,))
+    assert found is not None and "best step (100); at step 400" in found.sentence
 
 
 def test_losses_where_the_study_is_in_nats_and_none_without_two_evaluations() -> None:
