@@ -76,7 +76,10 @@ def test_prompts_become_a_table_that_is_kept_and_reported(octavo: Octavo, run: P
     again = json.loads(
         octavo("generate", run, "--prompts", prompts, "--samples", 2, "--tokens", 9, "--json").out
     )
-    assert again["prompts"] == kept["prompts"]
+    assert again["prompts"] == kept["prompts"] and again["name"] == "two"
+    other = octavo("generate", run, "--prompts", prompts, "--tokens", 9, "--temperature", 0.5, "--json")
+    assert json.loads(other.out)["name"] == "two-2"
+    assert json.loads((run / "prompts" / "two.json").read_text()) == kept, "another table has another name"
 
 
 def test_bfloat16_is_asked_for_and_near(octavo: Octavo, run: Path) -> None:

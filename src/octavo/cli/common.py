@@ -31,7 +31,7 @@ RecipeName = Annotated[
     ),
 ]
 Overrides = Annotated[
-    str, Parameter(help="Settings on top of the recipe: key=value, such as training.steps=500.")
+    str, Parameter(help="Settings on top of the recipe: key=value, such as training.batch=8.")
 ]
 Json = Annotated[bool, Parameter(help="Print one JSON document instead of text.", negative="")]
 Force = Annotated[bool, Parameter(help="Write over a file that exists.", negative="")]
@@ -63,6 +63,8 @@ def split_overrides(
     if text is None:
         return None, list(overrides)
     settings = [word for word in text if "=" in word and not exists(word)]
+    if any(word.partition("=")[0] == "corpus.paths" for word in (*settings, *overrides)):
+        raise InputError("--text and corpus.paths both say what to read.", remedy="leave one of them out")
     keys, others = ({word.partition("=")[0] for word in words} for words in (settings, overrides))
     if twice := sorted(keys & others):
         raise InputError(

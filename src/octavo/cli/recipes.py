@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from octavo.cli.common import Json, print_json, show, show_text
+from octavo.errors import InputError
 
 
 def recipes_command(
@@ -30,11 +31,15 @@ def recipes_command(
     """
     from octavo.config import ANY_TEXT, parse_yaml, recipe_names, recipe_text
 
+    if schema and name is not None:
+        raise InputError("--schema is of all recipes, and a name of one.", remedy="leave one of them out")
     if schema:
         from octavo.config import Recipe
         from octavo.config.described import SchemaWithSentences
 
         print_json(Recipe.model_json_schema(schema_generator=SchemaWithSentences))
+    elif name is not None and json:
+        print_json(parse_yaml(recipe_text(name), name))
     elif name is not None:
         show_text(recipe_text(name), end="")
     else:

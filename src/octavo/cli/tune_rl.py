@@ -69,7 +69,7 @@ def _tree(
     base: str | None, overrides: tuple[str, ...], *, reward: str | None, prompts: Path | None, recipe: str
 ) -> dict[str, Any]:
     """The recipe as plain data, with what was asked for on top."""
-    from octavo.config import apply_override, apply_value
+    from octavo.config import apply_overrides, apply_value
     from octavo.tuning.recipe import tuning_tree
     from octavo.tuning.rewards.named import named_reward
 
@@ -83,6 +83,5 @@ def _tree(
         apply_value(tree, "objective.reward", config.model_dump(mode="json"))
     if prompts is not None:
         apply_value(tree, "objective.prompts", str(prompts))
-    for override in overrides:
-        apply_override(tree, override)
+    apply_overrides(tree, overrides)
     return tree

@@ -58,7 +58,14 @@ def show_prompts(
     saved = save_prompts(run, path.stem, written, about)
     if json:
         rows = [{"prompt": one.prompt, "samples": one.as_dicts()} for one in written]
-        print_json({"name": path.stem, "file": saved and str(saved), **about, "prompts": rows})
+        print_json(
+            {
+                "name": saved.stem if saved else path.stem,
+                "file": saved and str(saved),
+                **about,
+                "prompts": rows,
+            }
+        )
     else:
         print_prompts(written)
         if saved:

@@ -4,27 +4,28 @@ from octavo.config.load import (
     ANY_TEXT,
     DEFAULT_RECIPE,
     all_keys,
-    apply_override,
-    apply_value,
     check,
-    cleaning_names,
-    cleaning_steps,
     default_said,
     flatten,
     load_recipe,
-    override_key,
-    override_words,
-    recipe_names,
-    recipe_text,
     recipe_tree,
     stored_recipe,
     stored_tree,
     to_yaml,
 )
+from octavo.config.overrides import (
+    apply_override,
+    apply_overrides,
+    apply_value,
+    apply_values,
+    override_key,
+    override_words,
+)
 from octavo.config.own import load_parts
 from octavo.config.parts import PartConfig, PartOf, Strict, parts, register
 from octavo.config.plain import file_text, parse_yaml
 from octavo.config.schema import Recipe, SamplingConfig
+from octavo.config.shipped import cleaning_names, cleaning_steps, recipe_names, recipe_text
 
 __all__ = [
     "ANY_TEXT",
@@ -36,7 +37,9 @@ __all__ = [
     "Strict",
     "all_keys",
     "apply_override",
+    "apply_overrides",
     "apply_value",
+    "apply_values",
     "check",
     "cleaning_names",
     "cleaning_steps",

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import reprlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from copy import copy
-from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from octavo.config.overrides import apply_overrides, part_at
 from octavo.config.own import how_to_load
 from octavo.config.parts import PartOf, parts
 from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain, truths_as_numbers
 from octavo.config.schema import Recipe
+from octavo.config.shipped import cleaning_steps, recipe_names, recipe_text
 from octavo.errors import CheckpointError, ConfigError
 from octavo.ground.files import is_file, is_folder
 from octavo.ground.records import read_record
@@ -29,8 +28,6 @@ ANY_TEXT = {"quick": "seconds", "minute": "a minute", "ten-minutes": "ten minute
 """The recipes that are made for any text, and how long each takes on a laptop."""
 
 DEFAULT_RECIPE = "minute"
-
-RECIPES, CLEANING = "octavo.recipes", "octavo.recipes.cleaning"  # packages
 
 
 def stored_tree(path: Path) -> dict[str, Any]:
@@ -61,44 +58,10 @@ def _parts_that_lack(config: Path) -> str | None:
     return None
 
 
-def recipe_names() -> list[str]:
-    """The shipped recipes, in alphabetical order."""
-    return shipped_names(RECIPES)
-
-
 def default_said() -> str:
     """A sentence on the recipe that is used if none is named, and on the others."""
     others = ", ".join(f"{name} for {long}" for name, long in ANY_TEXT.items() if name != DEFAULT_RECIPE)
     return f"recipe: {DEFAULT_RECIPE}, made for any text, {ANY_TEXT[DEFAULT_RECIPE]} on a laptop (or take {others})"
-
-
-def cleaning_names() -> list[str]:
-    """The shipped lists of cleaning steps, in alphabetical order."""
-    return shipped_names(CLEANING)
-
-
-def cleaning_steps(name: str | Path) -> list[Any]:
-    """The steps, as plain data, of a shipped list, or those of the key `cleaning` in a YAML file.
-
-    Raises ConfigError when there is neither.
-    """
-    names = cleaning_names()
-    if str(name) in names:
-        entry = resources.files(CLEANING).joinpath(f"{name}.yaml")
-        text = entry.read_text(encoding="utf-8")
-    elif is_file(name):
-        text = recipe_text(Path(name))
-    else:
-        raise ConfigError(
-            f"There is no list of cleaning steps '{name}': neither a file nor one of {', '.join(names)}."
-        )
-    tree = parse_yaml(text, str(name))
-    steps = tree.get("cleaning") if isinstance(tree, dict) else None
-    if isinstance(steps, str) and steps != str(name) and steps in names:
-        return cleaning_steps(steps)
-    if not isinstance(steps, list):
-        raise ConfigError(f"{name} has no list of steps under the key 'cleaning'.")
-    return steps
 
 
 def _lists_named(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -113,50 +76,13 @@ def _lists_named(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return full, []
 
 
-def shipped_text(what: str, name: str | Path, package: str, *, listed_by: str) -> str:
-    """The YAML of a shipped recipe or study, or of a file.
-
-    Args:
-        what: "recipe" or "study".
-        name: the shipped one's name, or a file's path.
-        package: where the shipped ones lie.
-        listed_by: the command that lists them.
-
-    Raises:
-        ConfigError: there is neither; it names what comes near.
-    """
-    names = shipped_names(package)
-    if str(name) in names:
-        return resources.files(package).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    if is_file(name):
-        return file_text(Path(name))
-    near = difflib.get_close_matches(str(name), names, n=1)
-    raise ConfigError(
-        f"There is no {what} '{name}': neither a shipped one nor a file."
-        + (f" Did you mean '{near[0]}'?" if near else ""),
-        remedy=f"{listed_by}    lists the shipped ones",
-    )
-
-
-def shipped_names(package: str) -> list[str]:
-    """The YAML files of a package, in alphabetical order."""
-    entries = resources.files(package).iterdir()
-    return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".yaml"))
-
-
-def recipe_text(recipe: str | Path) -> str:
-    """The YAML of a shipped recipe, or of a recipe file. Raises ConfigError when there is neither."""
-    return shipped_text("recipe", recipe, RECIPES, listed_by="octavo recipes")
-
-
 def load_recipe(recipe: str | Path | Mapping[str, Any], overrides: Iterable[str] = ()) -> Recipe:
     """A checked recipe from a shipped name, a file or plain data, with `key=value` overrides on top.
 
     Raises ConfigError with every problem at once.
     """
     tree = recipe_tree(recipe)
-    for override in overrides:
-        apply_override(tree, override)
+    apply_overrides(tree, overrides)
     return check(tree)
 
 
@@ -186,58 +112,6 @@ def recipe_tree(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 
 def _train_on(text: str | Path) -> str:
     return f"octavo train --text {shlex.quote(str(text))}    trains on it"
-
-
-def override_words(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
-    """Overrides as `key=value` words; a mapping has dotted keys."""
-    if isinstance(overrides, Mapping):
-        return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
-    return list(overrides)
-
-
-def override_key(word: str) -> str:
-    """The dotted key of a `key=value` word."""
-    return word.partition("=")[0].strip()
-
-
-def apply_override(tree: dict[str, Any], override: str) -> None:
-    """Set one `a.b.c=value` in plain data, in place. Naming another kind of a part drops the old kind's options."""
-    key, equals, text = override.partition("=")
-    path = key.strip().split(".")
-    if not equals or not all(path):
-        raise ConfigError(
-            f"'{override}' is not an override; an override reads key=value.",
-            remedy="for example training.steps=500",
-        )
-    value = parse_yaml(text, f"The value of '{key}'")
-    if isinstance(value, dict) and not text.lstrip().startswith("{"):
-        value = text  # a word with a colon, such as the prompt ROMEO:, is no mapping
-    apply_value(tree, key.strip(), value)
-
-
-def apply_value(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set the dotted `key` to a value in plain data, in place; see `apply_override`."""
-    path = key.split(".")
-    node: Any = tree
-    for number, name in enumerate(path[:-1]):
-        place: Any = _index(node, name, key) if isinstance(node, list) else name
-        child: Any = node[place] if isinstance(node, list) else node.get(name)
-        if isinstance(child, str):
-            named_list = path[: number + 1] == ["cleaning"]
-            child = cleaning_steps(child) if named_list else {"kind": child}  # else a part in short form
-        node[place] = copy(child) if isinstance(child, (dict, list)) else {}
-        node = node[place]
-    if path[-1] == "kind" and isinstance(node, dict):
-        part = _part_at(path[:-1])
-        if part and node.get("kind", part.default) != value:
-            node.clear()
-    node[_index(node, path[-1], key) if isinstance(node, list) else path[-1]] = value
-
-
-def _index(items: list[Any], name: str, key: str) -> int:
-    if name.isdecimal() and int(name) < len(items):
-        return int(name)
-    raise ConfigError(f"{key}: '{name}' is no place in a list of {len(items)}; places are counted from 0.")
 
 
 def check(tree: Mapping[str, Any]) -> Recipe:
@@ -354,7 +228,7 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
     key = ".".join(path) or "the config"
     if kind == "extra_forbidden":
         _, holder = _place(location[:-1])
-        siblings, part = list((holder or Recipe).model_fields), _part_at(path[:-1])
+        siblings, part = list((holder or Recipe).model_fields), part_at(path[:-1])
         owners = (
             [name for name, other in parts(part.room).items() if path[-1] in other.model_fields]
             if part
@@ -371,7 +245,7 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
         hint = f"did you mean {' or '.join(named)}?" if named else f"there are: {', '.join(siblings)}"
         return f"{key} is not an option; {hint}"
     if kind in ("union_tag_invalid", "union_tag_not_found", "model_attributes_type"):
-        part = _part_at(path)
+        part = part_at(path)
         names = list(parts(part.room)) if part else []
         wrong = given.get("kind") if isinstance(given, dict) else given
         near = difflib.get_close_matches(str(wrong), names, n=1)
@@ -382,18 +256,3 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
     if kind == "value_error":
         return f"{key}: {message}" if path else message
     return f"{key}: {message[0].lower() + message[1:]}, not {reprlib.repr(given)}"
-
-
-def _part_at(path: list[str]) -> PartOf | None:
-    """Which parts fit at a key path, if parts do."""
-    inside: list[Any] = [Recipe]
-    field: Any = None
-    for name in path:
-        if name.isdigit() and field:  # one of a list
-            continue
-        field = next(
-            (kind.model_fields[name] for kind in inside if name in getattr(kind, "model_fields", {})), None
-        )
-        part = PartOf.of(field) if field else None
-        inside = [*parts(part.room).values()] if part else [field.annotation] if field else []
-    return PartOf.of(field) if field else None

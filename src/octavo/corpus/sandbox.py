@@ -63,7 +63,7 @@ class _Child:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "octavo.corpus.sandbox_child"],
+            [sys.executable, "-P", "-m", "octavo.corpus.sandbox_child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -6,6 +6,8 @@ The interface: https://languagetool.org/http-api/ (`POST /v2/check`).
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +17,8 @@ from octavo.errors import InputError, OctavoError
 
 CHECK = "/v2/check"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 60.0
+LARGEST = 32 * 2**20
+"""Bytes of an answer at most."""
 
 
 class LanguageTool:
@@ -52,9 +56,20 @@ class LanguageTool:
 
         remedy = "See that the server runs, and that the address is the one that it prints when it starts."
         timeout = httpx2.Timeout(self.seconds, connect=CONNECT_SECONDS)
+        end = time.monotonic() + CONNECT_SECONDS + self.seconds
         try:
-            with httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client:
-                answer = client.post(self.address, data={"text": text, "language": self.language})
+            asked = {"text": text, "language": self.language}
+            with (
+                httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client,
+                client.stream("POST", self.address, data=asked) as answer,
+            ):
+                content = bytearray()
+                for piece in answer.iter_bytes():
+                    content += piece
+                    if time.monotonic() > end:
+                        raise httpx2.ReadTimeout("it answers piece by piece")
+                    if len(content) > LARGEST:
+                        raise nonsense(self.address, f"it answers with more than {LARGEST // 2**20} MiB")
         except httpx2.TimeoutException as error:
             raise OctavoError(
                 f"The LanguageTool server at {self.address} gave no answer in time "
@@ -67,15 +82,15 @@ class LanguageTool:
                 remedy=remedy,
             ) from error
         if answer.status_code != 200:
-            said = " ".join(answer.text.split())[:200]
+            said = " ".join(content.decode("utf-8", "replace").split())[:200]
             raise OctavoError(
                 f"The LanguageTool server at {self.address} refused with status {answer.status_code}"
                 + (f": {said}" if said else "."),
                 remedy="Shorten the text, or correct the language or the address.",
             )
         try:
-            matches = answer.json()["matches"]
-        except (ValueError, KeyError, TypeError) as error:
+            matches = json.loads(content)["matches"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise nonsense(self.address, "it is not JSON with 'matches'") from error
         if not isinstance(matches, list):
             raise nonsense(self.address, "'matches' is no list")
@@ -99,13 +114,22 @@ class _Reader:
         try:
             name = str(match["rule"]["id"])
             message = str(match.get("message") or match["rule"].get("description") or "")
-            values = [str(replacement["value"]) for replacement in match.get("replacements") or []]
+            values = [replacement["value"] for replacement in match.get("replacements") or []]
+            name, message, *values = map(_whole, (name, message, *values))
             start, end = (self.place[unit] for unit in (match["offset"], match["offset"] + match["length"]))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise nonsense(self.address, f"a match does not fit the text: {str(match)[:120]}") from error
         if end < start:
             raise nonsense(self.address, f"a match ends before it begins: {str(match)[:120]}")
         return Change(start, end, self.text[start:end], values[0] if values else None, name, message)
+
+
+def _whole(text: Any) -> str:
+    """A text of whole characters. Raises TypeError or ValueError for anything else."""
+    if not isinstance(text, str):
+        raise TypeError("no text")
+    text.encode("utf-8")
+    return text
 
 
 def nonsense(address: str, why: str) -> OctavoError:

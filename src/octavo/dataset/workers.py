@@ -70,7 +70,7 @@ class _Worker:
         self._dtype = dtype
         self._asked = False
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "octavo.dataset.worker_child", str(path), str(tokenizer)],
+            [sys.executable, "-P", "-m", "octavo.dataset.worker_child", str(path), str(tokenizer)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

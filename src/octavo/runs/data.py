@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from octavo.config import PartConfig, Recipe, apply_override, override_words, parts
+from octavo.config import PartConfig, Recipe, apply_overrides, parts
 from octavo.corpus import Source
 from octavo.corpus.catalogue import NAMED
 from octavo.corpus.cleaning import Cleaned, StepConfig
@@ -75,8 +75,7 @@ def fill(tree: dict[str, Any], text: Paths | None, overrides: Iterable[str] | Ma
     files."""
     if text is not None:
         tree["corpus"] = corpus_of(tree.get("corpus"), absolute(text))
-    for override in override_words(overrides):
-        apply_override(tree, override)
+    apply_overrides(tree, overrides)
     if text is not None and lacks_paths(tree["corpus"]):
         tree["corpus"] = corpus_of(tree["corpus"], absolute(text))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,8 @@ def last_whole_word(text: str) -> int:
 
 
 def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: dict[str, Any]) -> Path | None:
-    """Write prompts/NAME.json and prompts/NAME.md into the run folder, and write its report again if it has one.
+    """Write prompts/NAME.json and prompts/NAME.md into the run folder, and write its report again if it has one. A
+    table of other prompts, or made in another way, keeps that name; this one is then NAME-2.
 
     Returns the Markdown's path; None for a checkpoint that stands alone. Raises StorageError.
     """
@@ -129,11 +131,33 @@ def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: d
     rows = [{"prompt": one.prompt, "samples": one.as_dicts()} for one in written]
     with storage_errors(folder):
         folder.mkdir(exist_ok=True)
+        name = _free_name(folder, name, rows, about)
         document = json.dumps({"name": name, **about, "prompts": rows}, indent=1, ensure_ascii=False)
         replace_text(folder / f"{name}.json", document + "\n")
         replace_text(folder / f"{name}.md", markdown(name, written, about))
         refresh_report(run)
     return folder / f"{name}.md"
+
+
+def _free_name(folder: Path, name: str, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
+    """The name, or the first one with a number behind it, that no table has but an earlier one of these prompts made in
+    the same way."""
+
+    def asked(found: Mapping[str, Any]) -> Any:
+        how = {key: value for key, value in found.items() if key not in ("name", "prompts")}
+        return [how, [[row["prompt"], len(row["samples"])] for row in found["prompts"]]]
+
+    wanted = json.loads(json.dumps(asked({**about, "prompts": rows})))
+    for number in itertools.count(1):
+        free = name if number == 1 else f"{name}-{number}"
+        try:
+            if asked(json.loads((folder / f"{free}.json").read_text(encoding="utf-8"))) == wanted:
+                return free
+        except FileNotFoundError:
+            return free
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue  # not what this function wrote
+    raise AssertionError
 
 
 def refresh_report(run: Run) -> None:

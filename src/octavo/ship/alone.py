@@ -54,13 +54,23 @@ class Vocabulary:
         self.unknown = self.ids.get(model.get("unk_token") or "")
         self.tokens = {id: token for token, id in self.ids.items()}
         self.by_bytes = model["type"] == "BPE"
-        if whole["normalizer"] or (model["type"], decoder) not in (
-            ("WordLevel", "Fuse"),
-            ("BPE", "ByteLevel"),
-        ):
-            raise ValueError(f"{path} has a form that the package tokenizers reads; give ids, or use that.")
         self.whole_words = bool(model.get("ignore_merges"))
+        known = (model["type"], decoder) in (("WordLevel", "Fuse"), ("BPE", "ByteLevel"))
+        if whole["normalizer"] or not known or not self._cuts(whole["pre_tokenizer"] or {}, model):
+            raise ValueError(f"{path} has a form that the package tokenizers reads; give ids, or use that.")
         self.ranks = {tuple(pair): rank for rank, pair in enumerate(model.get("merges") or ())}
+
+    def _cuts(self, way: dict[str, Any], model: dict[str, Any]) -> bool:
+        """Whether a text is cut in a way that is known here: at every character, into bytes, or as GPT-2 does."""
+        *before, last = way.get("pretokenizers") or [way]
+        if not self.by_bytes:
+            return not before and last.get("pattern") == {"Regex": r"[\s\S]"}
+        if last.get("type") != "ByteLevel" or last.get("add_prefix_space"):
+            return False
+        if self.whole_words:
+            single = all(str(one.get("pattern", {}).get("Regex"))[:1] == "[" for one in before)
+            return single and len(before) < 2 and not last.get("use_regex", True) and not model["merges"]
+        return not before and last.get("use_regex", True)
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text. Raises ValueError for a character that the vocabulary lacks."""
@@ -147,6 +157,7 @@ def main() -> None:
     """Write a text."""
     parser = argparse.ArgumentParser(description="Write a text with the model in this folder.")
     parser.add_argument("--prompt", default="", help="the text to go on from")
+    parser.add_argument("--chat", action="store_true", help="the prompt is a question, and is answered")
     parser.add_argument("--tokens", type=int, default=200, help="how many tokens")
     parser.add_argument(
         "--temperature", type=float, default=0.0, help="0 takes the likeliest token each time"
@@ -156,11 +167,15 @@ def main() -> None:
     folder = Path(__file__).parent
     model, told = load(folder)
     vocabulary = Vocabulary(folder / "tokenizer.json")
-    start = [] if told["start"] is None else [told["start"]]
-    ids = (start + vocabulary.encode(asked.prompt)) or [0]
+    start, turn = [] if told["start"] is None else [told["start"]], told["turn"]
+    if asked.chat and turn is None:
+        parser.error("this model has learned no conversation")
+    ids = vocabulary.encode(asked.prompt)
+    ids = [turn["user"], *ids, turn["end"], turn["assistant"]] if asked.chat else (start + ids) or [0]
     found = generate(model, ids, asked.tokens, temperature=asked.temperature, seed=asked.seed)
-    ends = [place for place, id in enumerate(found) if id == told["end"]]
-    sys.stdout.write(asked.prompt + vocabulary.decode(found[: ends[0]] if ends else found) + "\n")
+    ends = [place for place, id in enumerate(found) if id in told["ends"]]
+    before = "" if asked.chat else asked.prompt
+    sys.stdout.write(before + vocabulary.decode(found[: ends[0]] if ends else found) + "\n")
 
 
 if __name__ == "__main__":

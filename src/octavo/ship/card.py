@@ -14,6 +14,7 @@ from octavo.runs.run import Run
 from octavo.ship.reference import Reference
 from octavo.ship.targets.base import Parcel, Target
 from octavo.ship.tokenizer_json import shown_end
+from octavo.tokenizers.chat import has_chat
 
 
 def card(target: Target, parcel: Parcel, run: Run, kept: Reference, certificate: dict[str, Any]) -> str:
@@ -62,7 +63,7 @@ def _about(parcel: Parcel, run: Run) -> str:
     return (
         f"A language model of {run.parameters:,} parameters: {_plain(run.config.model.shape)}. It reads "
         f"{shape.context:,} tokens at once; its tokenizer is of kind {parcel.tokenizer.kind} with "
-        f"{shape.vocab_size:,} tokens. It is a base model: it goes on from a text, and follows no instructions. "
+        f"{shape.vocab_size:,} tokens. {_kind(parcel)} "
         f"Trained with Octavo for {run.step:,} steps."
         + (
             " In its run it is mixed with counts of the training text, which stayed behind: what the run says of its "
@@ -71,6 +72,12 @@ def _about(parcel: Parcel, run: Run) -> str:
             else ""
         )
     )
+
+
+def _kind(parcel: Parcel) -> str:
+    if has_chat(parcel.tokenizer):
+        return "It is tuned on conversations: it reads what a user says, and answers."
+    return "It is a base model: it goes on from a text, and follows no instructions."
 
 
 def _proven(certificate: dict[str, Any]) -> str:

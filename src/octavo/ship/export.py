@@ -99,16 +99,16 @@ def export(
     places = {each.name: out if len(wanted) == 1 else out / each.name for each in wanted}
     refuse_no_folder(out, "an export")
     for place in (out, *places.values()):
-        for taken in (place, place.with_name(place.name + NOT_PROVEN)):
+        beside = [place.with_name(place.name + NOT_PROVEN)] if place.name else []  # "." and "/" have no name
+        for taken in (place, *beside):
             if taken.exists() or taken.is_symlink():
                 raise InputError(f"{taken} exists already.", remedy="choose another --out")
     weights = weights_of(run.model, run.config.model)
     for each in wanted:
         each.needs()
         each.refuse(weights.shape, run.tokenizer, dtype)
-    parcel = Parcel(
-        weights.to(torch.float64), run.tokenizer, dtype, shown(run.path.name), run.config.sampling.temperature
-    )
+    name = shown(run.path.name)
+    parcel = Parcel(weights.to(torch.float64), run.tokenizer, dtype, name, run.config.sampling)
     report("asking the run what it says")
     kept = _reference(run, text)
     about = _about(run, named=bool(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,19 @@ def code() -> dict[str, str]:
 
 
 def write_folder(
-    weights: Weights, folder: Path, *, dtype: torch.dtype, start: int | None, end: int | None
+    weights: Weights,
+    folder: Path,
+    *,
+    dtype: torch.dtype,
+    start: int | None,
+    end: int | None,
+    ends: Iterable[int] = (),
+    turn: Mapping[str, int] | None = None,
 ) -> None:
-    """Put all but the tokenizer into a folder. Raises OSError."""
+    """Put all but the tokenizer into a folder; `ends` are the ids that end a text or an answer, `turn` those of a
+    conversation's roles and of a turn's end. Raises OSError."""
     told = {"format": FORMAT, "shape": weights.shape.as_dict(), "start": start, "end": end}
+    told |= {"ends": sorted({*ends, *(() if end is None else (end,))}), "turn": turn}
     (folder / SETTINGS).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from octavo.errors import InputError
@@ -181,6 +182,13 @@ def weights_of(architecture: Architecture, shape: Shape, theirs: Mapping[str, Te
     except (RuntimeError, ValueError, IndexError) as error:
         raise InputError(f"{path}: the weights do not fit the settings ({_line(error)}).") from error
     tied = {f"{name.theirs}.weight" for name in architecture.names if name.ours == ("head",) and shape.tied}
+    tables = [f"{name.theirs}.weight" for name in architecture.names if name.ours == ("embedding",)]
+    for name in tied & whole.keys():
+        if not all(torch.equal(whole[name], whole[table]) for table in tables if table in whole):
+            raise InputError(
+                f"{path} ties its head to the embedding (tie_word_embeddings), and holds another head: {name}.",
+                remedy="tie_word_embeddings: false in its config.json, if the head is meant",
+            )
     strange = sorted(whole.keys() - architecture.reads(shape) - tied)
     if strange:
         raise InputError(f"{path} holds the tensor '{strange[0]}', which its settings have no place for.")

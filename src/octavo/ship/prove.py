@@ -80,7 +80,7 @@ def compared(opened: Any, strings: list[dict[str, Any]]) -> dict[str, Any]:
 def measured(name: str, folder: Path) -> dict[str, Any]:
     """`measure` in a fresh process, so that nothing of the export's making helps. Raises OctavoError where it fails."""
     done = subprocess.run(
-        [sys.executable, "-m", "octavo.ship.prove", name, str(folder)],
+        [sys.executable, "-P", "-m", "octavo.ship.prove", name, str(folder)],
         stdin=subprocess.DEVNULL,  # a library may ask whether to run what lies in the folder
         capture_output=True,
         text=True,

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octavo.config import Recipe, apply_value, check, recipe_names, recipe_tree
+from octavo.config import Recipe, apply_value, apply_values, check, recipe_names, recipe_tree
 from octavo.errors import ConfigError, InputError
 from octavo.runs.data import corpus_of, lacks_paths
 from octavo.runs.start import with_model_of, with_start
@@ -46,8 +46,7 @@ def read_before(
             tree = tree_of(one.recipe, beside)
             if text is not None and lacks_paths(tree.get("corpus") or "files"):
                 tree["corpus"] = corpus_of(tree.get("corpus"), list(text))
-            for key, value in one.set.items():
-                apply_value(tree, key, copy.deepcopy(value))
+            apply_values(tree, one.set)
             tree = started(tree, known_by_name(found))
             made = Before(one.name, tree, check(tree))
         except ConfigError as error:

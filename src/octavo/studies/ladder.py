@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from octavo.config import apply_value, check, flatten, override_words
+from octavo.config import apply_values, check, flatten, override_words
 from octavo.errors import ConfigError, InputError
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
@@ -159,8 +159,7 @@ def rates_of(study: Study, variant: Change, rate: float) -> dict[str, float]:
 
 def _with(tree: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     tree = copy.deepcopy(dict(tree))
-    for key, value in settings.items():
-        apply_value(tree, key, copy.deepcopy(value))
+    apply_values(tree, settings)
     return tree
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import octavo
-from octavo.config import Recipe, apply_value, check, flatten
+from octavo.config import Recipe, apply_values, check, flatten
 from octavo.errors import ConfigError, InputError
 from octavo.runs.data import Paths, absolute, corpus_of
 from octavo.studies.before import known_by_name, placed, read_before, started, tree_of
@@ -145,10 +145,10 @@ def baseline_tree(
         return {}
     if text is not None:
         put_text(tree, text)
-    for key, value in file.set.items():
+    for key in file.set:
         if key in OWNED:
             problems.append(f"set.{key}: the study gives every run its {key}; see seeds")
-        apply_value(tree, key, copy.deepcopy(value))
+    apply_values(tree, file.set)
     try:
         return started(tree, known_by_name(before))
     except InputError as error:
@@ -188,8 +188,7 @@ def grid_changes(grid: Mapping[str, list[Any]], baseline: Recipe) -> list[Change
         name = ", ".join(f"{key}={_shown(value)}" for key, value in zip(shown, values, strict=True))
         hypothesis = f"With {name} the result differs from the baseline's."
         tree = baseline.model_dump(mode="json")
-        for key, value in settings.items():
-            apply_value(tree, key, copy.deepcopy(value))
+        apply_values(tree, settings)
         try:
             if flatten(check(tree)) == flatten(baseline):
                 continue
@@ -211,8 +210,7 @@ def variant_tree(study: Study, change: Change, seed: int | None = None) -> dict[
     tree = copy.deepcopy(dict(study.recipe))
     if change.text is not None:
         put_text(tree, change.text)
-    for key, value in change.settings.items():
-        apply_value(tree, key, copy.deepcopy(value))
+    apply_values(tree, change.settings)
     if seed is not None:
         tree = placed(tree, study, seed)
     return started(tree, known_by_name(study.before))

@@ -49,7 +49,7 @@ class Worker:
         self.kind: dict[str, Any] = {"threads": threads, "cores": cores, "log": log, "news": news}
         with log.open("ab") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "octavo.studies.worker"],
+                [sys.executable, "-P", "-m", "octavo.studies.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

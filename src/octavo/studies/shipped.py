@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from octavo.config.load import shipped_names, shipped_text
+from octavo.config.shipped import shipped_names, shipped_text
 
 
 def study_names() -> list[str]:

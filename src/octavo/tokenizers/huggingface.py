@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
@@ -26,6 +27,7 @@ from octavo.tokenizers.base import (
     StreamDecoder,
     Tokenizer,
     TokenizerConfig,
+    UnknownTextError,
     printable,
     utf8,
 )
@@ -115,8 +117,28 @@ class HuggingFaceTokenizer(Tokenizer):
     def _ids(self, text: str) -> Iterator[np.ndarray]:
         pieces = whole_words([text], _PIECE) if self.cuts_at_words else iter([text])
         while batch := list(islice(pieces, _BATCH)):
-            for encoding in self._encoder.encode_batch_fast(batch, add_special_tokens=False):
+            try:
+                found = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
+            except Exception as error:  # the library's own has no other name
+                raise self._unreadable("".join(batch), error) from error
+            for encoding in found:
                 yield np.array(encoding.ids, np.int32)
+
+    def _unreadable(self, text: str, error: Exception) -> TokenizerError:
+        """Why a text has no ids: mostly, the vocabulary lacks a character and has no token for unknown ones."""
+
+        def lacks(character: str) -> bool:
+            try:
+                self._encoder.encode(character, add_special_tokens=False)
+            except Exception:
+                return True
+            return False
+
+        counts = Counter(text)
+        missing = {character: count for character, count in counts.items() if lacks(character)}
+        if 0 < len(missing) < len(counts):
+            return UnknownTextError(missing, "characters")
+        return TokenizerError(f"This tokenizer cannot read the text: {error}.")
 
     def _apart(self, text: str) -> np.ndarray:
         """Ids of a text whose special names the vocabulary takes for their tokens: cut after their first character."""

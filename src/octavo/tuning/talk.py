@@ -58,7 +58,7 @@ class Talk:
         ids = self._fitting(question)
         settings = dict(self.sampling)
         wanted = settings.pop("tokens", None) or self.run.config.sampling.tokens
-        seed = self.seed + len(self.messages)  # else the same question has the same answer
+        seed = (self.seed + len(self.messages)) % 2**64  # else the same question has the same answer
         most = min(wanted, self.run.model.context - len(ids))
         written = self.run.write_each([TextRequest(ids, seed)], tokens=most, **settings)
         sample, piece = next(written)

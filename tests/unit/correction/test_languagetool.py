@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from octavo.correction import LanguageTool
+from octavo.correction import LanguageTool, languagetool
 from octavo.errors import InputError, OctavoError
 
 
@@ -58,23 +58,33 @@ def body(*matches: Any) -> bytes:
 
 @contextmanager
 def server(
-    content: bytes, status: int = 200, location: str = "", wait: threading.Event | None = None
+    content: bytes,
+    status: int = 200,
+    location: str = "",
+    wait: threading.Event | None = None,
+    each: float = 0.0,
 ) -> Iterator[Any]:
-    """A server that always answers the same; `.asked` lists (path, form) of what it was sent."""
+    """A server that always answers the same; `.asked` lists (path, form) of what it was sent. It waits for an event
+    before it answers, or takes so many seconds for `each` byte until then."""
     asked: list[tuple[str, dict[str, list[str]]]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
             asked.append((self.path, parse_qs(sent, keep_blank_values=True)))
-            if wait is not None:
+            if wait is not None and not each:
                 wait.wait(20)
             self.send_response(status)
             if location:
                 self.send_header("Location", location)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            for byte in content if each else ():
+                self.wfile.write(bytes([byte]))
+                if wait is not None and wait.wait(each):
+                    return
+            if not each:
+                self.wfile.write(content)
 
         def log_message(self, format: str, *arguments: Any) -> None:
             pass
@@ -152,7 +162,11 @@ def test_white_space_alone_is_not_sent() -> None:
         body({**match(0, 2), "replacements": [{}]}),
         body({**match(0, 2), "rule": "X"}),
         b"\xff\xfe",
+        b"[" * 200_000,
+        body({**match(0, 2), "replacements": [{"value": None}]}),
+        body(match(0, 2, "\ud800")),
     ],
+    ids=range(20),
 )
 def test_nonsense_is_said(content: bytes) -> None:
     with (
@@ -175,6 +189,21 @@ def test_a_refusal_is_said_with_the_servers_words(status: int, said: bytes) -> N
     with server(said, status) as running, pytest.raises(OctavoError, match=f"status {status}") as caught:
         LanguageTool(running.address).correct("text")
     assert said.decode() in str(caught.value)
+
+
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(languagetool, "CONNECT_SECONDS", 0.3)
+    release = threading.Event()
+    with server(body(), wait=release, each=0.05) as slow:
+        with pytest.raises(OctavoError, match="no answer in time"):
+            LanguageTool(slow.address, seconds=0.2).correct("text")
+        release.set()
+
+
+def test_an_answer_without_end_is_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(languagetool, "LARGEST", 1 << 20)
+    with server(b" " * (3 << 20)) as running, pytest.raises(OctavoError, match="with more than 1 MiB"):
+        LanguageTool(running.address).correct("text")
 
 
 def test_the_text_goes_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,22 @@ from typing import Any
 import pytest
 import torch
 
+from octavo.config.parts import parts
 from octavo.errors import InputError
 from octavo.generation.cached import CachedDecoder
 from octavo.runs.run import Run
+from octavo.ship import alone
+from octavo.ship.alone import Vocabulary
 from octavo.ship.back import config_of, tensors_of
 from octavo.ship.folder import code, read_folder, write_folder
 from octavo.ship.imported import import_model
 from octavo.ship.onnx import sayable
+from octavo.ship.targets import targets
+from octavo.ship.targets.base import Parcel
+from octavo.ship.tokenizer_json import LEVEL, split_at, tokenizer_json
 from octavo.ship.weights import weights_of
+from octavo.tokenizers import build_tokenizer
+from octavo.tokenizers.chat import CHAT_TOKENS
 from unit.ship.shapes import OPTIONS, T, V, model_of
 
 ALONE = """
@@ -116,3 +124,63 @@ def test_a_folder_of_ours_becomes_a_run(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(told))
     with pytest.raises(InputError, match="layers"):
         import_model(tmp_path, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pre_tokenizer": None},
+        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "use_regex": True}},
+        {
+            "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [split_at("[a-z]+"), LEVEL | {"use_regex": False}],
+            }
+        },
+        {"ignore_merges": True},
+    ],
+    ids=["none", "a space before", "words of its own", "words that are tokens"],
+)
+def test_a_form_that_it_would_read_in_another_way_is_left_to_the_library(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    """Llama 3's tokenizer, say, has GPT-2's letters and cuts words otherwise."""
+    config = parts("tokenizer")["bpe"].model_validate({"size": 270})
+    whole = tokenizer_json(
+        build_tokenizer(config, lambda: iter(["the cat sat on the mat. " * 20]), documents=True)
+    )
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps(whole))
+    assert Vocabulary(file).encode("the cat")
+    for key, value in change.items():
+        (whole["model"] if key in whole["model"] else whole)[key] = value
+    file.write_text(json.dumps(whole))
+    with pytest.raises(ValueError, match="the package tokenizers reads"):
+        Vocabulary(file)
+
+
+def test_a_model_of_conversations_answers_and_stops_at_the_end_of_a_turn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, config = model_of("plain")
+    config_of_bytes = parts("tokenizer")["byte"].model_validate({"special": CHAT_TOKENS})
+    tokenizer = build_tokenizer(config_of_bytes, lambda: iter(()), documents=True)
+    parcel = Parcel(weights_of(model, config), tokenizer, "float32", "x")
+    targets()["torch"].write(parcel, tmp_path)
+    turn = {"user": "<|user|>", "assistant": "<|assistant|>", "end": "<|end|>"}
+    ids = {part: tokenizer.special[name] for part, name in turn.items()}
+    told = json.loads((tmp_path / "model.json").read_text())
+    assert told["turn"] == ids and told["ends"] == sorted(tokenizer.ends)
+    asked: list[list[int]] = []
+
+    def write(_: Any, given: list[int], count: int, **how: Any) -> list[int]:
+        asked.append(given)
+        return [*b"yes", ids["end"], *b"more"]
+
+    monkeypatch.setattr(alone, "generate", write)
+    monkeypatch.setattr(alone, "__file__", str(tmp_path / "generate.py"))
+    for words, said in ((["--chat"], "yes\n"), ([], "whoyes\n")):
+        monkeypatch.setattr(sys, "argv", ["generate.py", "--prompt", "who", *words])
+        alone.main()
+        assert capsys.readouterr().out == said
+    assert asked == [[ids["user"], *b"who", ids["end"], ids["assistant"]], [tokenizer.start, *b"who"]]

@@ -12,10 +12,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from octavo.config import SamplingConfig
 from octavo.errors import InputError
 from octavo.ship import prove
 from octavo.ship.targets import targets
-from octavo.ship.targets.hf import OpenedFolder, save_sharded
+from octavo.ship.targets.hf import OpenedFolder, answer_of, prompt_of, sampling_of, save_sharded
 from unit.ship.made import parcel_of, proven
 
 pytest.importorskip("transformers")
@@ -32,6 +33,30 @@ def test_the_main_case(tmp_path: Path, dtype: str) -> None:
     assert seen["strings"]["taken_still"] == 0
     (tensor, *_) = load_file(tmp_path / "out" / "model.safetensors").values()
     assert tensor.dtype == getattr(torch, dtype)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}),
+        (
+            {"temperature": 0, "top_k": 5, "repetition_penalty": 1.2},
+            {"do_sample": False, "repetition_penalty": 1.2},
+        ),
+        (
+            {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
+            {"do_sample": True, "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.1},
+        ),
+    ],
+)
+def test_it_samples_as_the_run_does(given: dict[str, Any], found: dict[str, Any]) -> None:
+    assert sampling_of(SamplingConfig.model_validate(given)) == found
+
+
+def test_what_a_card_asks_for_fits_into_the_context() -> None:
+    parcel, _ = parcel_of("shakespeare-char-modern", "model.layers=1", "model.context=16")
+    prompt = prompt_of(parcel)
+    assert len(parcel.tokenizer.encode(prompt)) + answer_of(parcel, prompt) == 16
 
 
 PLAIN = "positions=rotary norm=rms head_bias=false output_bias=false"

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from octavo.errors import InputError, OctavoError
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
+from octavo.runs.run import Run
 from octavo.ship import imported
 from octavo.ship.back import config_of, tensors_of
 from octavo.ship.imported import import_model
@@ -177,6 +178,21 @@ def test_weights_in_eight_bits_are_refused(tmp_path: Path, llama: Path) -> None:
     save_file(tensors, folder / "model.safetensors")
     with pytest.raises(InputError, match="int8"):
         import_model(folder, tmp_path / "new")
+
+
+def test_a_tied_head_that_is_another_one_is_refused(tmp_path: Path) -> None:
+    """transformers takes the head for its own then, whatever the settings say."""
+    folder = folders.saved("llama", tmp_path / "model")
+    edited(tie_word_embeddings=True)(folder)
+    with pytest.raises(InputError, match="holds another head: lm_head"):
+        import_model(folder, tmp_path / "new")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    ids = folders.tokens()
+    import_model(folder, tmp_path / "new")
+    found = Run.open(tmp_path / "new").model(ids)
+    assert (found - folders.opened(folder)(ids).logits).abs().max() < 1e-4
 
 
 @pytest.mark.parametrize("there", ["run", "file", "empty folder", "dead link"])

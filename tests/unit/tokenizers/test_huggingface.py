@@ -15,6 +15,7 @@ from octavo.corpus.sources import FilesSource
 from octavo.dataset import prepare, prepare_text
 from octavo.errors import TokenizerError
 from octavo.tokenizers import encode_pieces, load_tokenizer
+from octavo.tokenizers.base import UnknownTextError
 from octavo.tokenizers.huggingface import HuggingFace, HuggingFaceTokenizer, read_huggingface
 
 library = pytest.importorskip("tokenizers")
@@ -206,3 +207,18 @@ def test_a_long_text_is_not_cut_where_that_changes_ids(
     whole = TEXT * 40
     split = prepare_text(source(tmp_path / "long.txt", whole), tokenizer, cache=tmp_path / "cache")
     assert np.array_equal(split.tokens, tokenizer.encode(whole))
+
+
+def test_a_character_that_has_no_token_is_named() -> None:
+    """The library's own error has no name but Exception."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    library = Tokenizer(models.WordLevel({"a": 0, "b": 1, " ": 2}))
+    library.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    found = HuggingFaceTokenizer(library.to_str())
+    assert found.encode("ab a").tolist() == [0, 1, 2, 0]
+    with pytest.raises(UnknownTextError, match="lacks 2 characters") as caught:
+        found.encode("a日本 日")
+    assert caught.value.counts == {"日": 2, "本": 1}
+    with pytest.raises(TokenizerError, match="cannot read the text"):
+        found.encode("日本")

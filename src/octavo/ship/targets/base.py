@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from octavo.config import SamplingConfig
 from octavo.errors import InputError, MissingExtra
 from octavo.ship.solver import Solution, because
 from octavo.ship.weights import Shape, Weights
@@ -61,7 +62,12 @@ class Parcel:
     tokenizer: Tokenizer
     dtype: str
     name: str
-    temperature: float = 1.0
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+
+    @property
+    def temperature(self) -> float:
+        """Of the run's sampling."""
+        return self.sampling.temperature
 
 
 class Opened(ABC):

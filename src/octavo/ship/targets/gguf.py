@@ -15,10 +15,12 @@ from torch import Tensor
 from octavo.ship.architectures import architectures
 from octavo.ship.solver import solve
 from octavo.ship.targets.base import Opened, Parcel, Said, Target, in_words
-from octavo.ship.targets.hf import prompt_of
+from octavo.ship.targets.hf import answer_of, prompt_of
 from octavo.ship.tokenizer_gguf import said, vocabulary
 from octavo.ship.weights import Shape
 from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.base import CHAT_END
+from octavo.tokenizers.chat import JINJA, OPENINGS, has_chat
 
 FILE, MODELFILE = "model.gguf", "Modelfile"
 
@@ -66,14 +68,24 @@ class GGUF(Target):
         prompt, context = prompt_of(parcel), parcel.weights.shape.context
         if self.tokenizer(parcel.tokenizer.kind, parcel.tokenizer).how == "no_vocab":
             return IDS.format(context=context)
-        return HOW.format(prompt=repr(prompt), context=context)
+        how, count = HOW_CHAT if has_chat(parcel.tokenizer) else HOW, answer_of(parcel, prompt)
+        return how.format(prompt=repr(prompt), context=context, count=count)
 
 
 HOW = """```python
 from llama_cpp import Llama
 
 model = Llama("model.gguf", n_ctx={context}, verbose=False)
-print(model({prompt}, max_tokens=40)["choices"][0]["text"])
+print(model({prompt}, max_tokens={count})["choices"][0]["text"])
+```
+
+With Ollama: `ollama create mine -f Modelfile`, then `ollama run mine`."""
+HOW_CHAT = """```python
+from llama_cpp import Llama
+
+model = Llama("model.gguf", n_ctx={context}, verbose=False)
+messages = [{{"role": "user", "content": {prompt}}}]
+print(model.create_chat_completion(messages, max_tokens={count})["choices"][0]["message"]["content"])
 ```
 
 With Ollama: `ollama create mine -f Modelfile`, then `ollama run mine`."""
@@ -135,27 +147,53 @@ def _write_tokenizer(writer: Any, tokenizer: Tokenizer) -> None:
         writer.add_eos_token_id(tokenizer.end)
     if found.unknown is not None:
         writer.add_unk_token_id(found.unknown)
+    if has_chat(tokenizer):
+        writer.add_chat_template(JINJA)
+        writer.add_eot_token_id(tokenizer.special[CHAT_END])
     writer.add_add_bos_token(False)
     writer.add_add_eos_token(False)
     writer.add_add_space_prefix(False)
 
 
 def modelfile(parcel: Parcel) -> str:
-    """Ollama's settings of a model that goes on from a text."""
-    lines = [
-        f"FROM ./{FILE}",
-        'TEMPLATE "{{ .Prompt }}"',
-        f"PARAMETER num_ctx {parcel.weights.shape.context}",
-    ]
-    lines.append(f"PARAMETER temperature {parcel.temperature:g}")
-    end = parcel.tokenizer.end
-    if end is None:  # nothing else would stop it
-        lines.append(f"PARAMETER num_predict {parcel.weights.shape.context}")
-    else:
-        text = parcel.tokenizer.token_text(end)
-        mark = '"' * (3 if '"' in text else 1)
-        lines.append(f"PARAMETER stop {mark}{text}{mark}")
-    return "\n".join(lines) + "\n"
+    """Ollama's settings of a model that goes on from a text, or answers. What the run does not use is switched off, for
+    Ollama has defaults of its own."""
+    context, how, tokenizer = parcel.weights.shape.context, parcel.sampling, parcel.tokenizer
+    template = OLLAMA_CHAT if has_chat(tokenizer) else "{{ .Prompt }}"
+    numbers = {
+        "num_ctx": context,
+        "temperature": how.temperature,
+        "top_k": how.top_k or 0,
+        "top_p": 1.0 if how.top_p is None else how.top_p,
+        "min_p": how.min_p or 0.0,
+        "repeat_penalty": how.repetition_penalty,
+    }
+    if not tokenizer.ends:  # nothing else would stop it
+        numbers["num_predict"] = context
+    stops = [tokenizer.token_text(end) for end in sorted(tokenizer.ends)]
+    return "\n".join(
+        [
+            f"FROM ./{FILE}",
+            f'TEMPLATE "{template}"',
+            *(f"PARAMETER {name} {number:g}" for name, number in numbers.items()),
+            *(f"PARAMETER stop {quoted(text)}" for text in stops),
+            "",
+        ]
+    )
+
+
+OLLAMA_CHAT = (
+    "{{ if .System }}" + OPENINGS["system"] + "{{ .System }}" + CHAT_END + "{{ end }}"
+    "{{ if .Prompt }}" + OPENINGS["user"] + "{{ .Prompt }}" + CHAT_END + "{{ end }}"
+    + OPENINGS["assistant"] + "{{ .Response }}" + CHAT_END
+)  # fmt: skip
+"""The template of conversations in Ollama's words."""
+
+
+def quoted(text: str) -> str:
+    """As a Modelfile has it."""
+    mark = '"' * (3 if '"' in text else 1)
+    return f"{mark}{text}{mark}"
 
 
 def _as_in_the_file(options: Any) -> Any:

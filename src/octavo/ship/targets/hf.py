@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from octavo.config import SamplingConfig
 from octavo.errors import InputError
 from octavo.ship.architectures import architectures
 from octavo.ship.solver import solve
@@ -20,7 +21,7 @@ from octavo.ship.targets.base import Opened, Parcel, Said, Target, in_words
 from octavo.ship.tokenizer_json import KINDS, named, tokenizer_json, why_near
 from octavo.ship.weights import Shape
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.chat import JINJA, has_chat
+from octavo.tokenizers.chat import JINJA, OPENINGS, has_chat
 
 SHARD = 2 * 2**30
 """Bytes of one file of weights at most; a larger tensor has a file of its own."""
@@ -57,15 +58,14 @@ class HuggingFace(Target):
             "use_cache": True,
         }
         _json(folder / "config.json", config)
-        sampling = {"do_sample": parcel.temperature > 0, "max_length": found.shape.context}
-        if parcel.temperature > 0:
-            sampling |= {"temperature": parcel.temperature, "top_k": 0, "top_p": 1.0}
+        sampling = {"max_length": found.shape.context, **sampling_of(parcel.sampling)}
         ends = {"eos_token_id": sorted(tokenizer.ends)} if has_chat(tokenizer) else {}
         _json(folder / "generation_config.json", {**ids, **ends, **sampling})
         write_tokenizer(tokenizer, folder, context=found.shape.context)
 
     def how_to_run(self, parcel: Parcel) -> str:
-        return HOW.format(prompt=repr(prompt_of(parcel)))
+        prompt, how = prompt_of(parcel), HOW_CHAT if has_chat(parcel.tokenizer) else HOW
+        return how.format(prompt=repr(prompt), count=answer_of(parcel, prompt))
 
     def reopen(self, folder: Path) -> Opened:
         return OpenedFolder(folder)
@@ -77,8 +77,39 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 model = AutoModelForCausalLM.from_pretrained(".")
 tokenizer = AutoTokenizer.from_pretrained(".")
 ids = tokenizer({prompt}, return_tensors="pt", add_special_tokens=False)
-print(tokenizer.decode(model.generate(**ids, max_new_tokens=40)[0]))
+print(tokenizer.decode(model.generate(**ids, max_new_tokens={count})[0]))
 ```"""
+HOW_CHAT = """```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained(".")
+tokenizer = AutoTokenizer.from_pretrained(".")
+messages = [{{"role": "user", "content": {prompt}}}]
+ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+answer = model.generate(**ids, max_new_tokens={count})[0, ids["input_ids"].shape[1] :]
+print(tokenizer.decode(answer, skip_special_tokens=True))
+```
+
+The roles' marks (`<|user|>` and so on) are tokens of their own to that library, also where somebody writes them into a
+message: `split_special_tokens=True` reads them as text."""
+
+
+def sampling_of(sampling: SamplingConfig) -> dict[str, Any]:
+    """How the run chooses tokens, in the words of `generation_config.json`."""
+    found: dict[str, Any] = {"do_sample": sampling.temperature > 0}
+    if sampling.repetition_penalty != 1:
+        found["repetition_penalty"] = sampling.repetition_penalty
+    if sampling.temperature > 0:
+        found |= {"temperature": sampling.temperature, "top_k": sampling.top_k or 0}
+        found |= {"top_p": 1.0 if sampling.top_p is None else sampling.top_p}
+        found |= {} if sampling.min_p is None else {"min_p": sampling.min_p}
+    return found
+
+
+def answer_of(parcel: Parcel, prompt: str) -> int:
+    """How many tokens of an answer to a prompt a card asks for: what fits into the context, at most 40."""
+    asked = len(parcel.tokenizer.encode(prompt)) + (len(OPENINGS) if has_chat(parcel.tokenizer) else 0)
+    return max(1, min(40, parcel.weights.shape.context - asked))
 
 
 def prompt_of(parcel: Parcel) -> str:

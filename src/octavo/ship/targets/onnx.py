@@ -75,6 +75,7 @@ class Onnx(Target):
 TOKENIZER = """from tokenizers import Tokenizer
 
 tokenizer = Tokenizer.from_file("tokenizer.json")
+tokenizer.encode_special_tokens = True  # text that reads like a special token is text
 """
 HOW = """```python
 import numpy

@@ -23,6 +23,8 @@ from octavo.ship.targets.onnx import (
 )
 from octavo.ship.weights import Shape
 from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.base import CHAT_END
+from octavo.tokenizers.chat import OPENINGS, has_chat
 
 ITSELF = ("char", "byte", "bpe", "gpt2")
 """Tokenizers that the code beside the weights reads by itself."""
@@ -43,14 +45,20 @@ class TorchOnly(Target):
         return as_in_hugging_face(kind, made)
 
     def write(self, parcel: Parcel, folder: Path) -> None:
-        tokenizer = parcel.tokenizer
-        ends = {"start": tokenizer.start, "end": tokenizer.end}
-        write_folder(sayable(parcel.weights), folder, dtype=getattr(torch, parcel.dtype), **ends)
+        tokenizer, dtype = parcel.tokenizer, getattr(torch, parcel.dtype)
+        roles = {"user": OPENINGS["user"], "assistant": OPENINGS["assistant"], "end": CHAT_END}
+        turn = (
+            {role: tokenizer.special[name] for role, name in roles.items()} if has_chat(tokenizer) else None
+        )
+        ends = {"start": tokenizer.start, "end": tokenizer.end, "ends": tokenizer.ends, "turn": turn}
+        write_folder(sayable(parcel.weights), folder, dtype=dtype, **ends)
         write_tokenizer_if_any(parcel, folder)
 
     def how_to_run(self, parcel: Parcel) -> str:
         if parcel.tokenizer.kind not in ITSELF:
             return HOW_IDS
+        if has_chat(parcel.tokenizer):
+            return HOW_CHAT
         return HOW.format(prompt=repr(prompt_of(parcel)))
 
     def reopen(self, folder: Path) -> Opened:
@@ -69,6 +77,8 @@ print(vocabulary.decode(ids + generate(model, ids, 40)))
 ```
 
 Or `python generate.py --prompt TEXT`. Nothing but torch and safetensors is needed."""
+HOW_CHAT = """`python generate.py --chat --prompt QUESTION` answers; without `--chat` a text is gone on from. Nothing
+but torch and safetensors is needed."""
 HOW_IDS = """```python
 from pathlib import Path
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from octavo.config.load import apply_override, cleaning_steps, parse_yaml
+from octavo.config import apply_overrides, cleaning_steps, parse_yaml
 from octavo.config.parts import PartConfig, PartOf, Strict
 from octavo.errors import ConfigError
 
@@ -140,8 +140,7 @@ def load_spec(spec: str | Path, overrides: Iterable[str] = ()) -> WritingSpec:
         raise ConfigError(f"Spec '{spec}' holds no keys; a spec is a mapping such as 'name: mine'.")
     if base is not None:
         _from_folder(tree, base)
-    for override in overrides:
-        apply_override(tree, override)
+    apply_overrides(tree, overrides)
     return check_spec(tree)
 
 
