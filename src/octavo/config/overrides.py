@@ -70,7 +70,7 @@ def _value(text: str, name: str) -> Any:
         if first == "'" and text.rstrip().endswith("'"):
             raise
         return text.strip(" ")
-    words = isinstance(value, str | dict) and first != "'"
+    words = isinstance(value, (str, dict)) and first != "'"
     return text.strip(" ") if words or first == "#" else value
 
 

@@ -113,6 +113,6 @@ def truths_as_numbers(data: Any, made: Any, place: str = "") -> Iterator[str]:
         for name, value in data.items():
             inner = made.get(name) if isinstance(made, Mapping) else getattr(made, str(name), None)
             yield from truths_as_numbers(value, inner, f"{place}.{name}" if place else str(name))
-    elif isinstance(data, list | tuple) and isinstance(made, list | tuple):
+    elif isinstance(data, (list, tuple)) and isinstance(made, (list, tuple)):
         for number, (value, inner) in enumerate(zip(data, made, strict=False)):
             yield from truths_as_numbers(value, inner, f"{place}.{number}")

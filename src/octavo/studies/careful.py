@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from octavo.errors import CheckpointError
 from octavo.ground.files import replace_text
-from octavo.ground.records import Count, read_record
+from octavo.ground.records import Count, parse_json
 from octavo.studies.sources import same_figures
 
 LOOKS = "looks.json"
@@ -17,8 +16,8 @@ LOOKS = "looks.json"
 def looks_at(folder: Path) -> tuple[int, ...]:
     """With how many seeds a study was judged, in that order."""
     try:
-        return tuple(read_record(folder / LOOKS, list[Count], of="the study"))
-    except CheckpointError:  # it was never judged whole, or by an earlier Octavo
+        return tuple(parse_json((folder / LOOKS).read_bytes(), list[Count]))
+    except (OSError, ValueError):  # it was never judged whole, or by an earlier Octavo
         return ()
 
 
