@@ -118,13 +118,13 @@ class Moody(Reward):
     def of(self, prompt: str, text: str) -> float:
         if text == "raise":
             raise ZeroDivisionError
-        return {"nan": math.nan, "inf": math.inf}.get(text, 2.0)
+        return {"nan": math.nan, "inf": math.inf, "huge": -1e308}.get(text, 2.0)
 
 
 def test_one_that_fails_in_one_of_a_thousand_stops_nothing_and_is_counted() -> None:
-    judged = judge(Moody(), [("", "fine")] * 997 + [("", "raise"), ("", "nan"), ("", "inf")])
-    assert int(judged.known.sum()) == 997 and set(judged.rewards[judged.known]) == {2.0}
-    assert sum(judged.failed.values()) == 3
+    judged = judge(Moody(), [("", "fine")] * 996 + [("", each) for each in ("raise", "nan", "inf", "huge")])
+    assert int(judged.known.sum()) == 996 and set(judged.rewards[judged.known]) == {2.0}
+    assert sum(judged.failed.values()) == 4 and judged.failed["gave -1e+308"] == 1
     assert any("ZeroDivisionError" in why and "line" in why for why in judged.failed)
     assert judged.failed["gave nan"] == judged.failed["gave inf"] == 1
 

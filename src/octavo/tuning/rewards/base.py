@@ -57,6 +57,10 @@ class RewardHolder(Strict):
     reward: Annotated[PartConfig, PartOf("reward")]
 
 
+LARGEST = 1e100
+"""Of a reward: larger ones cannot be squared and added."""
+
+
 @dataclass(frozen=True)
 class Judged:
     """Rewards (n,), NaN where there is none; why those are missing, with how many each."""
@@ -71,7 +75,8 @@ class Judged:
 
 
 def judge(reward: Reward, texts: Sequence[tuple[str, str]]) -> Judged:
-    """The rewards of texts, each with its prompt before it. One that fails, or gives no finite number, has none.
+    """The rewards of texts, each with its prompt before it. One that fails, or gives no finite number or one beyond
+    `LARGEST`, has none.
 
     Raises InputError when not one of the texts has a reward.
     """
@@ -81,7 +86,7 @@ def judge(reward: Reward, texts: Sequence[tuple[str, str]]) -> Judged:
     for number, (prompt, text) in enumerate(texts):
         try:
             value = float(reward.of(prompt, text))
-            wrong = None if math.isfinite(value) else f"gave {value}"
+            wrong = None if abs(value) <= LARGEST else f"gave {value:g}"
         except Exception as error:  # a function of the user's may raise anything
             value, wrong = math.nan, _told(error)
         if wrong is None:
