@@ -24,7 +24,7 @@ LONGEST_GAP = 10_000
 MOST_TURNS = 3
 """Times that a person may come back, in the mean, for less than two rows."""
 
-LOST = 0.05
+LOST = 0.25
 """What a number may change by when it becomes one of 32 bits, as a share of its channel's mean step."""
 
 _DESCRIBED = 100  # files that a manifest lists
