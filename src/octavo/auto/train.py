@@ -26,7 +26,7 @@ from octavo.auto.facts import TextFacts, piloted_in, survey, with_pilot
 from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
 from octavo.auto.promise import Promise, earlier_promises, promise
-from octavo.config import check
+from octavo.config import apply_overrides, check
 from octavo.corpus.files import kept_pipes
 from octavo.errors import InputError
 from octavo.ground.console import Console, ReadingTooLong
@@ -62,8 +62,8 @@ MOST_READING = 0.5
 UNTAUGHT = ("training.start_from", "training.adapters", "training.teachers", "objective", "batches")
 """Settings of a user's own with which no teacher is chosen. Nor is one for a GPU, where the steps of a model that is
 taught are not recorded, and take several times as long."""
-OURS_TO_SAY = ("training.steps", "training.epochs", "training.minutes")
-"""Settings that nobody else makes where minutes are given."""
+OURS_TO_SAY = ("steps", "epochs", "minutes")
+"""Settings of training that nobody else makes where minutes are given."""
 QUIET = Console(quiet=True)
 
 
@@ -181,10 +181,12 @@ def look_at(
     for one in minutes:
         refuse_minutes(one)
     own = own_settings(overrides)
-    for key in OURS_TO_SAY:
-        if key in own:
+    given: dict[str, Any] = {}
+    apply_overrides(given, overrides)
+    for name in OURS_TO_SAY:
+        if isinstance(given.get("training"), dict) and given["training"].get(name) is not None:
             raise InputError(
-                f"--minutes says how long there is to train, and {key} says so too.",
+                f"--minutes says how long there is to train, and training.{name} says so too.",
                 remedy="leave one of them out; training.passes=3 is the most that a text may be seen",
             )
     if named_by(overrides) is not None:

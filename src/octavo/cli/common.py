@@ -63,8 +63,6 @@ def split_overrides(
     if text is None:
         return None, list(overrides)
     settings = [word for word in text if "=" in word and not exists(word)]
-    if any(word.partition("=")[0] == "corpus.paths" for word in (*settings, *overrides)):
-        raise InputError("--text and corpus.paths both say what to read.", remedy="leave one of them out")
     keys, others = ({word.partition("=")[0] for word in words} for words in (settings, overrides))
     if twice := sorted(keys & others):
         raise InputError(

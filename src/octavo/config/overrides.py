@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 from copy import copy, deepcopy
 from typing import Any
 
+import yaml
+
 from octavo.config.parts import PartOf, parts
 from octavo.config.plain import parse_yaml
 from octavo.config.schema import Recipe
 from octavo.config.shipped import cleaning_steps
 from octavo.errors import ConfigError
+
+CLOSED_BY = {"[": "]", "{": "}", '"': '"', "'": "'"}
 
 
 def override_words(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
@@ -21,11 +25,12 @@ def override_words(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
     return sorted(overrides, key=lambda word: _depth(override_key(word)))
 
 
-def _depth(key: str) -> int:
-    """Of what a dotted key sets: a part's kind stands for all of it. In this order (a stable one) no setting takes away
-    what another has set."""
+def _depth(key: str) -> tuple[int, bool]:
+    """Of what a dotted key sets: a part's kind stands for all of it, and comes first. In this order (a stable one) no
+    setting silently takes away what another has set."""
     path = key.split(".")
-    return len(path) - (path[-1] == "kind")
+    kind = path[-1] == "kind"
+    return len(path) - kind, not kind
 
 
 def override_key(word: str) -> str:
@@ -55,22 +60,23 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
             f"'{override}' is not an override; an override reads key=value.",
             remedy="for example training.steps=500",
         )
-    apply_value(tree, key.strip(), _value(text, f"The value of '{key}'"))
+    apply_value(tree, key.strip(), override_value(text, f"The value of '{key}'"))
 
 
-def _value(text: str, name: str) -> Any:
+def override_value(text: str, name: str) -> Any:
     """What stands behind the equals sign: YAML, unless it is plain words. Those may have in them what YAML takes for a
-    comment (#1), a mapping (ROMEO:) or the beginning of a quotation ('Tis)."""
-    first = text.lstrip()[:1]
-    if first and first in '[{"':
-        return parse_yaml(text, name)
+    comment (#1), a mapping (ROMEO:), or the beginning of a quotation ('Tis) or a list ([Chorus] hello)."""
+    inside = text.strip()
+    first, last = inside[:1], inside[-1:]
     try:
         value = parse_yaml(text, name)
-    except ConfigError:
-        if first == "'" and text.rstrip().endswith("'"):
+    except ConfigError as error:
+        if not isinstance(error.__cause__, yaml.YAMLError) or (
+            first in CLOSED_BY and last == CLOSED_BY[first]
+        ):
             raise
         return text.strip(" ")
-    words = isinstance(value, (str, dict)) and first != "'"
+    words = isinstance(value, (str, dict)) and first not in CLOSED_BY
     return text.strip(" ") if words or first == "#" else value
 
 

@@ -29,11 +29,13 @@ class OwnParts:
     Attributes:
         sha256: of what was run.
         parts: what it registers, as "room.kind".
+        neighbours: whether it imports what stands in its folder, which Python looked into.
     """
 
     path: str
     sha256: str
     parts: tuple[str, ...]
+    neighbours: bool = False
 
 
 _loaded: dict[str, OwnParts] = {}
@@ -71,7 +73,7 @@ def load_parts(path: str | Path) -> OwnParts:
     known = _loaded.get(place)
     if known is not None and known.sha256 == digest:
         return known
-    before = registered()
+    before, modules = registered(), set(sys.modules)
     name = f"octavo_own_{hashlib.sha256(place.encode()).hexdigest()[:12]}"
     loader = _Read(place, content)
     spec = importlib.util.spec_from_loader(name, loader, origin=place)
@@ -103,7 +105,10 @@ def load_parts(path: str | Path) -> OwnParts:
             raise
         what = f"{path} cannot be loaded: {_where(error, place)}{_said(error)}."
         raise ConfigError(what, remedy="CONTRIBUTING.md shows a file of parts") from error
-    _loaded[place] = OwnParts(place, digest, tuple(sorted(added)))
+    folder = Path(place).parent
+    files = (getattr(sys.modules[each], "__file__", None) for each in set(sys.modules) - modules - {name})
+    neighbours = any(file and folder in Path(file).absolute().parents for file in files)
+    _loaded[place] = OwnParts(place, digest, tuple(sorted(added)), neighbours)
     TOLD[VARIABLE] = json.dumps([asdict(own) for own in _loaded.values()])
     return _loaded[place]
 
@@ -116,6 +121,10 @@ def loaded_parts() -> list[OwnParts]:
 def load_told_parts() -> None:
     """In a child process of ours: load what its parent has loaded. Raises ConfigError if that has changed since."""
     for told in json.loads(os.environ.get(VARIABLE) or "[]"):
+        if told.get(
+            "neighbours"
+        ):  # behind all else, so that none of them stands in for a module of that name
+            sys.path.append(str(Path(told["path"]).parent))
         if load_parts(told["path"]).sha256 != told["sha256"]:
             raise ConfigError(f"{told['path']} has changed since it was loaded.")
 

@@ -23,14 +23,15 @@ _PLAIN = {
     f"{_TAG}bool": re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"),
     f"{_TAG}int": re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)\Z"),
     f"{_TAG}float": re.compile(
-        r"(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
+        r"(?:(?:[-+]?[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
     ),
 }
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice, instead of silently taking the last. As in YAML 1.2 (core schema) a
-    number is no octal (010) and no time (1:30), a truth is true or false (`no` is a language), and there are no dates.
+    """Safe YAML that refuses a key given twice, instead of silently taking the last. It takes less for other things
+    than words than PyYAML does, and never more, for that writes our files: 010 is no octal and 1:30 no number of
+    seconds, only true and false are truths (`no` is a language), and there are no dates.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class has it

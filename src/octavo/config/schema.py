@@ -117,7 +117,7 @@ class TrainingConfig(Strict):
     @model_validator(mode="after")
     def _one_length(self) -> TrainingConfig:
         if self.steps is not None and self.epochs is not None:
-            raise ValueError("give steps or epochs, not both; epochs=null takes a recipe's away")
+            raise ValueError("give steps or epochs, not both; training.epochs=null takes a recipe's away")
         if self.minutes is not None and self.epochs is not None:
             raise ValueError(
                 "give minutes or epochs, not both; with minutes, passes says how many there are at most"

@@ -25,7 +25,7 @@ MOST_TURNS = 3
 """Times that a person may come back, in the mean, for less than two rows."""
 
 LOST = 0.25
-"""What a number may change by when it becomes one of 32 bits, as a share of its channel's mean step."""
+"""What a number may change by when it becomes one of 32 bits, as a share of its column's mean step that is one."""
 
 _DESCRIBED = 100  # files that a manifest lists
 
@@ -127,12 +127,13 @@ class TableSeries(SeriesSource):
                 yield from self._even(table, Series(name, person, rows[begin:end]), begin)
 
     def _in_32_bits(self, table: Table, rows: np.ndarray) -> np.ndarray:
-        """Rows as float32. CorpusError where a channel's steps are lost in them."""
+        """Rows as float32. CorpusError where a column's steps are lost in them."""
         found = rows.astype(np.float32)
-        for place, name in enumerate(self.channels):
+        for place, name in enumerate((*self.channels, *self.covariates)):
             held = rows[:, place][~np.isnan(rows[:, place])]
             lost = np.abs(held.astype(np.float32) - held).max(initial=0.0)
-            step = np.abs(np.diff(held)).mean() if len(held) > 1 else 0.0
+            steps = np.abs(np.diff(held))
+            step = steps[steps > 0].mean() if steps.any() else 0.0
             if step and lost > LOST * step:
                 raise CorpusError(
                     f"{table.path}: the numbers of {name!r} change by {step:.3g} from one to the next, and are so "

@@ -75,16 +75,11 @@ class Noise:
             missed = (came - expected[:, channel])[known]
             if len(missed):
                 found = fit_t(missed[:: max(1, len(missed) // MOST_FITTED)], float(least[channel]))
-            else:  # there are zeros only, or nothing
-                found = (FREEDOMS[0], float(least[channel]) if has_zeros else math.nan)
+            else:  # there are zeros only, or nothing, and then it is as wide as a usual step
+                found = (FREEDOMS[0], float(least[channel]) * (1 if has_zeros else 1 / FLOOR))
             freedom.append(found[0])
             spread.append(found[1])
         return cls(np.array(freedom), np.array(spread), zero)
-
-    @property
-    def found(self) -> bool:
-        """Whether there was something to fit it to, in every channel."""
-        return bool(np.isfinite(self.spread).all())
 
     def log_density(self, before: np.ndarray, expected: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """Of each number of rows (…, C); 0 where one is missing."""
@@ -249,12 +244,12 @@ class Baselines:
             found[f"seasonal ({period})"] = SeasonalNaive(period)
         found[f"AR({order - 1})"] = self._linear(order, own=False)
         noise = {name: self._noise(predictor, 1) for name, predictor in found.items()}
-        self.noise = {name: fitted for name, fitted in noise.items() if fitted.found}
+        self.noise = {name: fitted for name, fitted in noise.items() if fitted is not None}
         self.predictors = {name: found[name] for name in self.noise}
         self.direct: dict[int, tuple[Predictor, Noise]] = {}
         for ahead in dict.fromkeys((1, *horizons)):
             predictor = self._linear(min(context, 64), own=True, ahead=ahead)
-            if (fitted := self._noise(predictor, ahead)).found:
+            if (fitted := self._noise(predictor, ahead)) is not None:
                 self.direct[ahead] = (predictor, fitted)
 
     def _pairs(self, reach: int, ahead: int) -> tuple[np.ndarray, np.ndarray]:
@@ -273,8 +268,11 @@ class Baselines:
     def _linear(self, reach: int, *, own: bool, ahead: int = 1) -> Linear:
         return Linear(*self._pairs(reach, ahead), reach=reach, own=own)
 
-    def _noise(self, predictor: Predictor, ahead: int) -> Noise:
+    def _noise(self, predictor: Predictor, ahead: int) -> Noise | None:
+        """What it misses; None where there is no pair to learn that from."""
         history, truth = self._pairs(predictor.reach, ahead)
+        if np.isnan(truth).all():
+            return None
         return Noise.fit(history[:, -1], predictor.expected(history), truth, FLOOR * self.step)
 
     def losses(self, series: Sequence[np.ndarray]) -> Mapping[str, float]:

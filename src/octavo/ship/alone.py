@@ -56,7 +56,7 @@ class Vocabulary:
         self.by_bytes = model["type"] == "BPE"
         self.whole_words = bool(model.get("ignore_merges"))
         known = (model["type"], decoder) in (("WordLevel", "Fuse"), ("BPE", "ByteLevel"))
-        if whole["normalizer"] or not known or not self._cuts(whole["pre_tokenizer"] or {}, model):
+        if whole["normalizer"] or not known or not self._cuts(whole.get("pre_tokenizer") or {}, model):
             raise ValueError(f"{path} has a form that the package tokenizers reads; give ids, or use that.")
         self.ranks = {tuple(pair): rank for rank, pair in enumerate(model.get("merges") or ())}
 
@@ -69,7 +69,7 @@ class Vocabulary:
             return False
         if self.whole_words:
             single = all(str(one.get("pattern", {}).get("Regex"))[:1] == "[" for one in before)
-            return single and len(before) < 2 and not last.get("use_regex", True) and not model["merges"]
+            return single and len(before) < 2 and not last.get("use_regex", True) and not model.get("merges")
         return not before and last.get("use_regex", True)
 
     def encode(self, text: str) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from octavo.config import Recipe
+from octavo.config import Recipe, flatten
 from octavo.config.own import changed_parts
 from octavo.errors import OctavoError
 from octavo.ground.files import file_hash
@@ -25,7 +25,13 @@ class Origins:
     def changed(self, folder: RunFolder, recipe: Recipe) -> Iterator[str]:
         """What is another one now, in words; nothing of a run that has not begun."""
         manifest = folder.made_by() or {}
-        for path in changed_parts(manifest.get("parts", ())):
+        used = {value for key, value in flatten(recipe).items() if key.endswith("kind")}
+        mine = [
+            own
+            for own in manifest.get("parts", ())
+            if used & {name.partition(".")[2] for name in own.get("parts", ())} or not own.get("parts")
+        ]
+        for path in changed_parts(mine):
             yield f"{path} as it was before"
         start, named = manifest.get("start_from"), recipe.training.start_from
         if start and named is not None and self._start(named) not in (None, start["sha256"]):

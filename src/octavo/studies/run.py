@@ -16,7 +16,7 @@ from octavo.runs.data import Paths, build_dataset
 from octavo.runs.folder import RunFolder
 from octavo.runs.start import ready_tokenizer
 from octavo.studies.before import first_jobs, standing
-from octavo.studies.careful import note_look
+from octavo.studies.careful import looks_at, note_look
 from octavo.studies.job import Job, outcome_of, settled
 from octavo.studies.origins import Origins
 from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
@@ -73,6 +73,8 @@ def run_resolved(
         code = known.sources if known is not None else ()
         if open_jobs:
             code = tuple(dict.fromkeys((*code, code_sha256())))
+        if known is not None and not looks_at(folder) and not collect(folder).to_come:
+            note_look(folder, len(known.seeds))  # by an earlier Octavo, which did not count them
         planned = dataclasses.replace(planned, sources=code)
         write_study(planned, folder)
         if open_jobs:
@@ -226,5 +228,5 @@ def refuse_other_settings(jobs: list[Job], folder: Path, problems: Iterable[str]
         raise ConfigError(
             f"{folder} holds runs of another study:",
             problems=problems[:10],
-            remedy="choose another --out, or take the study's own settings",
+            remedy="choose another --out, or bring back what the study began with",
         )

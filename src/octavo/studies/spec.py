@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from octavo.config import Recipe, Strict, parse_yaml
+from octavo.config import Recipe, Strict, override_words, parse_yaml
+from octavo.config.overrides import override_value
 from octavo.config.parts import MOST
 from octavo.errors import ConfigError
 from octavo.studies.expectation import Expected
@@ -262,7 +263,7 @@ def read_study_file(
     tree = parse_yaml(study_text(study), f"Study '{study}'") if isinstance(study, str | Path) else dict(study)
     if not isinstance(tree, dict):
         raise ConfigError(f"Study '{study}' holds no keys; a study is a mapping such as 'baseline: RECIPE'.")
-    for override in overrides:
+    for override in override_words(overrides):
         apply_study_override(tree, override)
     try:
         file = StudyFile.model_validate(tree)
@@ -306,7 +307,7 @@ def apply_study_override(tree: dict[str, Any], override: str) -> None:
         raise ConfigError(f"'{override}' is not an override; an override reads key=value.", remedy="seeds=5")
     if first not in StudyFile.model_fields:
         raise ConfigError(_unknown(key.strip(), first, list(StudyFile.model_fields)))
-    value = parse_yaml(text, f"The value of '{key}'")
+    value = override_value(text, f"The value of '{key}'")
     if not rest:
         tree[first] = value
     elif first == "budget":

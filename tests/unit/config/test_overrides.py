@@ -72,7 +72,11 @@ def test_in_any_order_no_override_takes_another_away(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["Chapter #1 begins", "#1", "12:30", "'Tis", "no", "& x", "> y", "A: b\n\nC:", "it's 'x'"]
+    "words",
+    [
+        *("Chapter #1 begins", "#1", "12:30", "'Tis", "no", "& x", "> y", "A: b\n\nC:", "it's 'x'"),
+        *('"Hi" she said', "[Chorus] hello", "{x} y"),
+    ],
 )
 def test_plain_words_stay_as_they_are_typed(words: str) -> None:
     assert load_recipe({}, [f"sampling.prompt={words}"]).sampling.prompt == words
@@ -121,3 +125,13 @@ def test_an_override_below_a_value() -> None:
     assert "model.layers: input should be a valid integer" in complaint(
         {"model": {"layers": 2}}, "model.layers.x=3"
     )
+
+
+def test_a_whole_part_beside_its_kind_is_an_error_in_either_order() -> None:
+    whole, kind = "tokenizer={size: 300}", "tokenizer.kind=bpe"
+    assert "tokenizer.size is no option" in complaint({}, whole, kind)
+    assert complaint({}, whole, kind) == complaint({}, kind, whole)
+
+
+def test_a_number_beyond_all_is_refused_as_one() -> None:
+    assert "2^53" in complaint({}, "training.threads=99999999999999999999")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -143,6 +145,25 @@ def test_children_load_what_their_parent_has_loaded_and_nothing_else(
     write(path, times=5)
     with pytest.raises(ConfigError, match="has changed since it was loaded"):
         load_told_parts()
+
+
+def test_children_find_the_neighbours_that_their_parent_found(tmp_path: Path) -> None:
+    """Python looks into the folder that it is called in for the parent, and not for a child."""
+    (tmp_path / "own_helper_of_parts.py").write_text("TIMES = 1\n")
+    content = "from own_helper_of_parts import TIMES\n" + PART.format(times=1)
+    (tmp_path / "mine.py").write_text(content, encoding="utf-8")
+    code = (
+        "from octavo.config.own import load_parts\nfrom octavo.ground.processes import TOLD\n"
+        "load_parts('mine.py')\nprint(TOLD['OCTAVO_PARTS'])"
+    )
+    parent = [sys.executable, "-c", code]
+    found = subprocess.run(
+        parent, cwd=tmp_path, env=plain_environment(), capture_output=True, text=True, check=True
+    )
+    assert json.loads(found.stdout)[0]["neighbours"]
+    child = [sys.executable, "-P", "-c", "from octavo.config.own import load_told_parts as f; f()"]
+    subprocess.run(child, cwd=tmp_path, env=plain_environment(OCTAVO_PARTS=found.stdout), check=True)
+    assert not load_parts(write(tmp_path / "alone.py")).neighbours
 
 
 def test_a_run_says_which_files_it_needs(tmp_path: Path) -> None:

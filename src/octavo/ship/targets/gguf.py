@@ -175,7 +175,7 @@ def modelfile(parcel: Parcel) -> str:
         [
             f"FROM ./{FILE}",
             f'TEMPLATE "{template}"',
-            *(f"PARAMETER {name} {number:g}" for name, number in numbers.items()),
+            *(f"PARAMETER {name} {_figure(number)}" for name, number in numbers.items()),
             *(f"PARAMETER stop {quoted(text)}" for text in stops),
             "",
         ]
@@ -188,6 +188,10 @@ OLLAMA_CHAT = (
     + OPENINGS["assistant"] + "{{ .Response }}" + CHAT_END
 )  # fmt: skip
 """The template of conversations in Ollama's words."""
+
+
+def _figure(number: float) -> str:
+    return f"{number}" if isinstance(number, int) else f"{number:g}"
 
 
 def quoted(text: str) -> str:
