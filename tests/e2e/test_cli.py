@@ -279,6 +279,21 @@ def test_settings_may_follow_the_texts(octavo: Octavo) -> None:
     assert again.out == shown.out
 
 
+def test_a_dry_run_of_a_resume_shows_the_run_that_would_go_on(octavo: Octavo, tmp_path: Path) -> None:
+    assert train(octavo, tmp_path / "run").code == 0
+    shown = octavo("train", "--out", tmp_path / "run", "--resume", "training.steps=99", "--dry-run")
+    assert shown.code == 0, shown.err
+    found = yaml.safe_load(shown.out)
+    kept = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text(encoding="utf-8"))
+    assert found.pop("training") == kept.pop("training") | {"steps": 99} and found == kept
+    refused(octavo("train", "--resume", "--dry-run"), "--resume needs the folder of the run")
+
+
+def test_text_and_paths_together_are_refused(octavo: Octavo) -> None:
+    for word in ("corpus.paths=[text.txt]", "corpus={kind: files, paths: [text.txt]}"):
+        refused(octavo("train", "quick", "--text", "text.txt", word, "--dry-run"), "both say what to read")
+
+
 def test_a_dry_run_writes_nothing(octavo: Octavo, tmp_path: Path) -> None:
     assert train(octavo, tmp_path / "run", "--dry-run").code == 0
     assert not (tmp_path / "run").exists()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from octavo.auto import audit
-from octavo.auto.audit import audited, own_settings
+from octavo.auto.audit import audited, own_settings, text_of
 from octavo.auto.promise import earlier_promises
 from octavo.config import Recipe, load_recipe
 from octavo.errors import CorpusError
@@ -87,6 +87,14 @@ def test_what_came_out_is_said_and_noted(looks: list[Any]) -> None:
     assert earlier_promises() == [pytest.approx(2.0)], (
         "in deviations of the law, not of the calibrated promise"
     )
+
+
+def test_standard_input_is_no_place_that_tells_texts_apart() -> None:
+    manifest = {"data": {"text": "abc"}}
+    piped = load_recipe({"corpus": {"kind": "files", "paths": ["-"]}})
+    named = load_recipe({"corpus": {"kind": "files", "paths": ["/a.txt", "-"]}})
+    assert text_of(manifest, piped) == ["text abc"]
+    assert text_of(manifest, named) == ["text abc", "paths /a.txt"] and text_of({}, piped) == []
 
 
 def test_settings_of_ones_own_teach_the_next_promises_nothing(looks: list[Any]) -> None:

@@ -16,7 +16,7 @@ from octavo.auto import train as by_minutes
 from octavo.auto.facts import TextFacts
 from octavo.auto.train import AGAIN, foretell, measured_times, reading_within
 from octavo.config import Recipe
-from octavo.errors import InputError
+from octavo.errors import CorpusError, InputError, RunFolderError
 from octavo.ground.console import Console
 from octavo.runs.clock import baselines_of, ending
 from unit.auto.laws import FACTS
@@ -110,6 +110,31 @@ def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
 def test_a_model_that_is_brought_along_is_refused_before_anything_is_read() -> None:
     with pytest.raises(InputError, match="a model of its own"):
         foretell(["nowhere.txt"], [1.0], overrides=["training.start_from=runs/base"])
+
+
+@pytest.mark.parametrize("override", ["training.steps=5", "training={epochs: 2}", "training.minutes=3"])
+def test_who_says_how_long_to_train_beside_minutes_is_refused(override: str) -> None:
+    with pytest.raises(InputError, match=r"says how long there is to train, and training\.\w+ says so too"):
+        foretell("nowhere.txt", [1], overrides=[override])
+    with pytest.raises(CorpusError):  # which it was about to read
+        foretell("nowhere.txt", [1], overrides=["training.steps=null"])
+
+
+def test_a_folder_that_is_taken_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(RunFolderError):
+            by_minutes.train_for(1, "nowhere.txt", tmp_path, overwrite=overwrite, quiet=True)
+
+
+@pytest.mark.parametrize(("length", "why"), [(60, "54 tokens are left to learn from"), (0, "empty")])
+def test_a_text_that_no_model_can_read_gets_no_promise(
+    length: int, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "short.txt").write_text("thirty bytes of text, no more\n"[:30] * (length // 30))
+    with pytest.raises(InputError, match=why):
+        foretell(tmp_path / "short.txt", [1])
 
 
 def test_the_training_has_what_all_else_leaves_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

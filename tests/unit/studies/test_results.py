@@ -11,6 +11,7 @@ import pytest
 
 from octavo.errors import ConfigError, InputError
 from octavo.ground.console import Console
+from octavo.studies.careful import looks_at
 from octavo.studies.results import RESULTS, StudyResults, collect, study_of, tokens_at, write_results
 from octavo.studies.run import run_study
 from unit.studies.conftest import study_tree
@@ -56,6 +57,8 @@ def test_a_study_is_read_from_its_folder_alone(whole: Whole, tmp_path: Path) -> 
 def test_changes_and_seeds_may_be_added(whole: Whole, text: Path, tmp_path: Path) -> None:
     results, _ = whole
     shutil.copytree(results.folder, tmp_path / "copy", symlinks=True)
+    assert looks_at(tmp_path / "copy") == (2,)
+    (tmp_path / "copy" / "looks.json").unlink()  # as an earlier version left it
     more = run_study(
         study_tree(seeds=3, noise=0), text, tmp_path / "copy", jobs=1, console=Console(quiet=True)
     )
@@ -63,6 +66,7 @@ def test_changes_and_seeds_may_be_added(whole: Whole, text: Path, tmp_path: Path
         (slug, seed) for slug in ("baseline", "two-layers") for seed in (5, 6, 7)
     ]
     assert more.runs[:2] == results.runs[:2]
+    assert looks_at(tmp_path / "copy") == (2, 3)
 
 
 def test_runs_of_another_study_are_not_mixed_in(whole: Whole, text: Path) -> None:
