@@ -63,12 +63,20 @@ def split_overrides(
     if text is None:
         return None, list(overrides)
     settings = [word for word in text if "=" in word and not exists(word)]
+    if any(_names_paths(word) for word in (*settings, *overrides)):
+        raise InputError("--text and corpus.paths both say what to read.", remedy="leave one of them out")
     keys, others = ({word.partition("=")[0] for word in words} for words in (settings, overrides))
     if twice := sorted(keys & others):
         raise InputError(
             f"{twice[0]} is given twice, behind --text and in another place.", remedy="give each setting once"
         )
     return [word for word in text if word not in settings], [*settings, *overrides]
+
+
+def _names_paths(word: str) -> bool:
+    """Whether a `key=value` word says what files a corpus is of."""
+    key, _, value = word.partition("=")
+    return key.strip() == "corpus.paths" or (key.strip() == "corpus" and "paths" in value)
 
 
 def show(text: str = "") -> None:

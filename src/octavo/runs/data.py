@@ -75,10 +75,6 @@ def fill(tree: dict[str, Any], text: Paths | None, overrides: Iterable[str] | Ma
     files."""
     if text is not None:
         tree["corpus"] = corpus_of(tree.get("corpus"), absolute(text))
-    own: dict[str, Any] = {}
-    apply_overrides(own, overrides)
-    if text is not None and isinstance(own.get("corpus"), dict) and own["corpus"].get("paths"):
-        raise ConfigError("The text and corpus.paths both say what to read.", remedy="leave one of them out")
     apply_overrides(tree, overrides)
     if text is not None and lacks_paths(tree["corpus"]):
         tree["corpus"] = corpus_of(tree["corpus"], absolute(text))

@@ -7,7 +7,6 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ def run_manifest(
     return {
         "octavo": octavo.__version__,
         "code": code_identity(),
-        **({"parts": [asdict(own) for own in loaded_parts()]} if loaded_parts() else {}),
+        **({"parts": [own.described() for own in loaded_parts()]} if loaded_parts() else {}),
         "config_sha256": hashlib.sha256(to_yaml(recipe).encode()).hexdigest(),
         "seed": recipe.seed,
         "data": dict(dataset.manifest),
