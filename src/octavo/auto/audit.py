@@ -48,10 +48,9 @@ def own_settings(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
 
 
 def text_of(manifest: Mapping[str, Any], recipe: Recipe) -> list[str]:
-    """What tells a run's text from others: what it holds, and where it stands, for a diary grows."""
-    places = [
-        path for path in getattr(recipe.corpus, "paths", ()) if path != "-"
-    ]  # where any text comes from
+    """What tells a run's text from others: what it holds, and where it stands, for a diary grows. Standard input is no
+    such place: any text may come from there."""
+    places = [path for path in getattr(recipe.corpus, "paths", ()) if path != "-"]
     held = manifest.get("data", {}).get("text")
     return [*([f"text {held}"] if held else []), *(["paths " + "\n".join(places)] if places else [])]
 

@@ -125,9 +125,8 @@ def loaded_parts() -> list[OwnParts]:
 def load_told_parts() -> None:
     """In a child process of ours: load what its parent has loaded. Raises ConfigError if that has changed since."""
     for told in json.loads(os.environ.get(VARIABLE) or "[]"):
-        if told.get(
-            "neighbours"
-        ):  # behind all else, so that none of them stands in for a module of that name
+        if told.get("neighbours"):
+            # Behind all else, so that none of them stands in for another module of its name.
             sys.path.append(str(Path(told["path"]).parent))
         if load_parts(told["path"]).sha256 != told["sha256"]:
             raise ConfigError(f"{told['path']} has changed since it was loaded.")

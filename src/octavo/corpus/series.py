@@ -130,8 +130,9 @@ class TableSeries(SeriesSource):
         """Rows as float32. CorpusError where a column's steps are lost in them."""
         found = rows.astype(np.float32)
         for place, name in enumerate((*self.channels, *self.covariates)):
-            held = rows[:, place][~np.isnan(rows[:, place])]
-            lost = np.abs(held.astype(np.float32) - held).max(initial=0.0)
+            known = ~np.isnan(rows[:, place])
+            held = rows[known, place]
+            lost = np.abs(found[known, place] - held).max(initial=0.0)
             steps = np.abs(np.diff(held))
             step = steps[steps > 0].mean() if steps.any() else 0.0
             if step and lost > LOST * step:

@@ -64,11 +64,6 @@ class Parcel:
     name: str
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
 
-    @property
-    def temperature(self) -> float:
-        """Of the run's sampling."""
-        return self.sampling.temperature
-
 
 class Opened(ABC):
     """An exported folder, opened by the target's own library."""
