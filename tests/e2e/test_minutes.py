@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 from pathlib import Path
 
@@ -165,7 +166,8 @@ def test_a_promise_is_kept_account_of_also_after_a_stop(octavo: Octavo, tmp_path
     assert done.code == 0, done.err
     assert "on the test split" in done.err
     kept = [json.loads(line) for line in (octavo.cache / "promises.jsonl").read_text().splitlines()]
-    assert len(kept) == 1 and set(kept[0]) == {"missed"}
+    assert len(kept) == 1 and set(kept[0]) == {"missed", "of"}
+    assert all(re.fullmatch("[0-9a-f]{16}", mark) for mark in kept[0]["of"]), "neither text nor path"
 
 
 def test_what_comes_through_a_pipe_is_read_once_and_found_again(octavo: Octavo, tmp_path: Path) -> None:
