@@ -10,17 +10,19 @@ import ipaddress
 import socket
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from octavo.errors import CorpusError
+from octavo.ground.meanwhile import Meanwhile
 
 if TYPE_CHECKING:
-    from httpx2 import Client, Response
+    from httpx2 import Client, Request, Response
 
 REDIRECTS = 5
+HEAD_SECONDS = 90.0
 _SCHEMES = ("http", "https")
 _AUTHORIZATION = "Authorization"
 
@@ -111,9 +113,10 @@ def answered(
                 f"No key is sent to {urlsplit(address).netloc}: without encryption others could read it on its way.",
                 remedy="Use https://, or take the key (such as HF_TOKEN) out of the environment.",
             )
-        with client.stream(
+        request = client.build_request(
             "GET", there.url, headers={**sent, **there.headers}, extensions=dict(there.extensions)
-        ) as response:
+        )
+        with closing(_begun(client, request)) as response:
             if response.status_code not in (301, 302, 303, 307, 308):
                 yield response
                 return
@@ -122,6 +125,19 @@ def answered(
             raise AddressError(f"{address} redirects to an address without encryption; that is not followed.")
         address = onward
     raise AddressError(f"{first} redirects more than {REDIRECTS} times.")
+
+
+def _begun(client: Client, request: Request) -> Response:
+    """An answer of which the body is still to be read. Raises httpx2.HTTPError, also where its head is not whole in
+    time: httpx2 alone counts from byte to byte."""
+    import httpx2
+
+    try:
+        return Meanwhile(lambda: client.send(request, stream=True)).result(HEAD_SECONDS)
+    except TimeoutError:
+        raise httpx2.ReadTimeout(
+            f"no whole head of an answer in {HEAD_SECONDS:g} s", request=request
+        ) from None
 
 
 def _onward(address: str, location: str) -> str:

@@ -7,13 +7,14 @@ The interface: https://languagetool.org/http-api/ (`POST /v2/check`).
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from octavo.correction.edits import Change, Correction, corrected
 from octavo.errors import InputError, OctavoError
+from octavo.ground.meanwhile import Meanwhile
 
 CHECK = "/v2/check"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 60.0
@@ -55,22 +56,9 @@ class LanguageTool:
         import httpx2
 
         remedy = "See that the server runs, and that the address is the one that it prints when it starts."
-        timeout = httpx2.Timeout(self.seconds, connect=CONNECT_SECONDS)
-        end = time.monotonic() + CONNECT_SECONDS + self.seconds
-        try:
-            asked = {"text": text, "language": self.language}
-            with (
-                httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client,
-                client.stream("POST", self.address, data=asked) as answer,
-            ):
-                content = bytearray()
-                for piece in answer.iter_bytes():
-                    content += piece
-                    if time.monotonic() > end:
-                        raise httpx2.ReadTimeout("it answers piece by piece")
-                    if len(content) > LARGEST:
-                        raise nonsense(self.address, f"it answers with more than {LARGEST // 2**20} MiB")
-        except httpx2.TimeoutException as error:
+        try:  # httpx2 counts from byte to byte, and a server may send them one by one
+            status, content = Meanwhile(partial(self._asked, text)).result(CONNECT_SECONDS + self.seconds)
+        except (httpx2.TimeoutException, TimeoutError) as error:
             raise OctavoError(
                 f"The LanguageTool server at {self.address} gave no answer in time "
                 f"({CONNECT_SECONDS:g} s to connect, {self.seconds:g} s to answer).",
@@ -81,10 +69,10 @@ class LanguageTool:
                 f"The LanguageTool server at {self.address} cannot be reached: {error or type(error).__name__}.",
                 remedy=remedy,
             ) from error
-        if answer.status_code != 200:
+        if status != 200:
             said = " ".join(content.decode("utf-8", "replace").split())[:200]
             raise OctavoError(
-                f"The LanguageTool server at {self.address} refused with status {answer.status_code}"
+                f"The LanguageTool server at {self.address} refused with status {status}"
                 + (f": {said}" if said else "."),
                 remedy="Shorten the text, or correct the language or the address.",
             )
@@ -95,6 +83,23 @@ class LanguageTool:
         if not isinstance(matches, list):
             raise nonsense(self.address, "'matches' is no list")
         return matches
+
+    def _asked(self, text: str) -> tuple[int, bytes]:
+        """The status of the answer, and what it holds."""
+        import httpx2
+
+        timeout = httpx2.Timeout(self.seconds, connect=CONNECT_SECONDS)
+        asked = {"text": text, "language": self.language}
+        with (
+            httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client,
+            client.stream("POST", self.address, data=asked) as answer,
+        ):
+            content = bytearray()
+            for piece in answer.iter_bytes():
+                content += piece
+                if len(content) > LARGEST:
+                    raise nonsense(self.address, f"it answers with more than {LARGEST // 2**20} MiB")
+            return answer.status_code, bytes(content)
 
 
 class _Reader:

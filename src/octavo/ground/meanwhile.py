@@ -24,6 +24,7 @@ class Meanwhile(Generic[T]):
         except BaseException as error:
             self._future.set_exception(error)
 
-    def result(self) -> T:
-        """What the call returns, once it does; raises what it raises."""
-        return self._future.result()
+    def result(self, seconds: float | None = None) -> T:
+        """What the call returns, once it does; raises what it raises, and TimeoutError if it takes longer than
+        `seconds`. Its thread then goes on, for nothing can end it."""
+        return self._future.result(seconds)

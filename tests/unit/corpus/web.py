@@ -26,6 +26,8 @@ class Server:
                 outer.asked.append((self.path, self.headers.get("Range", "")))
                 outer._answer(self, len(outer.asked))
 
+            do_POST = do_GET
+
             def log_message(self, *_: object) -> None:
                 pass
 
@@ -73,6 +75,17 @@ def send(
     request.end_headers()
     request.wfile.write(body[:cut])
     request.close_connection = True
+
+
+def drip_head(request: BaseHTTPRequestHandler, released: threading.Event) -> None:
+    """The head of an answer that does not end, byte by byte, until released or left."""
+    request.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    request.close_connection = True
+    try:
+        while not released.wait(0.02):
+            request.wfile.write(b"x")
+    except OSError:  # the client has gone
+        pass
 
 
 def redirect(request: BaseHTTPRequestHandler, to: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from octavo.correction import LanguageTool, languagetool
 from octavo.errors import InputError, OctavoError
+from unit.corpus.web import drip_head, serving
 
 
 def match(offset: int, length: int, *values: str, rule: str = "MORFOLOGIK_RULE_EN_US") -> dict[str, Any]:
@@ -198,6 +199,15 @@ def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest
         with pytest.raises(OctavoError, match="no answer in time"):
             LanguageTool(slow.address, seconds=0.2).correct("text")
         release.set()
+
+
+def test_a_head_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(languagetool, "CONNECT_SECONDS", 0.3)
+    released = threading.Event()
+    with serving(lambda request, _: drip_head(request, released)) as slow:
+        with pytest.raises(OctavoError, match="no answer in time"):
+            LanguageTool(slow.base, seconds=0.2).correct("text")
+        released.set()
 
 
 def test_an_answer_without_end_is_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:

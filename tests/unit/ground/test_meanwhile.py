@@ -36,6 +36,15 @@ def test_an_error_is_raised_where_the_result_is_asked_for() -> None:
             found.result()
 
 
+def test_nobody_waits_longer_than_was_said() -> None:
+    go_on = threading.Event()
+    found = Meanwhile(lambda: go_on.wait(60))
+    with pytest.raises(TimeoutError):
+        found.result(0.01)
+    go_on.set()
+    assert found.result(60)
+
+
 def test_the_call_knows_the_context_of_who_began_it() -> None:
     place: ContextVar[str] = ContextVar("place", default="here")
     token = place.set("there")
