@@ -23,6 +23,7 @@ _VALUES = (
     "vocabulary",
     "max_usd",
     "accept_change",
+    "minutes",
 )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from octavo.auto.audit import audited, own_settings
 from octavo.auto.choose import (
     STEPS_MEASURED,
     Choice,
@@ -25,20 +24,22 @@ from octavo.auto.choose import (
 from octavo.auto.facts import TextFacts, piloted_in, survey, with_pilot
 from octavo.auto.family import SIZES, Size, recipe_of
 from octavo.auto.law import Law, shipped_law
-from octavo.auto.promise import Promise, earlier_promises, promise
-from octavo.config import apply_overrides, check
+from octavo.auto.promise import Promise, promise
+from octavo.config import apply_overrides, check, override_words
 from octavo.corpus.files import kept_pipes
 from octavo.errors import InputError
 from octavo.ground.console import Console, ReadingTooLong
 from octavo.ground.shown import duration, in_minutes
 from octavo.model.counts import Counts
-from octavo.runs.clock import baselines_of, ending
+from octavo.runs.audit import own_settings
+from octavo.runs.clock import baselines_of, ending, with_more_minutes
 from octavo.runs.crew import OURS
 from octavo.runs.data import Paths
 from octavo.runs.folder import RunFolder, refuse_without_folder
 from octavo.runs.machines import Machine, find_machine
 from octavo.runs.plan import timed
 from octavo.runs.prediction import predictions
+from octavo.runs.promises import earlier_promises
 from octavo.runs.run import Run
 from octavo.runs.start import named_by
 from octavo.runs.train import train
@@ -178,6 +179,8 @@ def look_at(
 ) -> Looked:
     """What there is to know of a text before minutes of a machine are planned. Raises InputError for minutes that
     cannot be planned or that bring a model of their own, and what reading the text raises."""
+    if text is None:
+        raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
     for one in minutes:
         refuse_minutes(one)
     own = own_settings(overrides)
@@ -308,10 +311,11 @@ def _chosen(
 
 def train_for(
     minutes: float,
-    text: Paths,
+    text: Paths | None = None,
     out: str | Path | None = None,
     *,
     overrides: Iterable[str] | Mapping[str, Any] = (),
+    resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
     console: Console | None = None,
@@ -319,20 +323,25 @@ def train_for(
     """Train the best model of a text that so many minutes on this machine allow; returns the finished run.
 
     What was chosen is the run's recipe; why, and what was promised, stand in its manifest and on its page, next to what
-    came out on the test split, which nothing was chosen on. `overrides` are settings of your own on top. Raises what
-    `octavo.train` raises, and InputError for minutes that cannot be planned.
+    came out on the test split, which nothing was chosen on. `overrides` are settings of your own on top. With `resume`,
+    the run in `out` gets so many minutes more. Raises what `octavo.train` raises, and InputError for minutes that
+    cannot be planned.
     """
     console = console or Console(quiet=quiet)
-    refuse_without_folder(out, resume=False, overwrite=overwrite)
-    if out is not None and not overwrite:
-        RunFolder.refuse_taken(Path(out))
-    elif out is not None and Path(out).exists():
-        RunFolder.open(Path(out))
+    refuse_without_folder(out, resume=resume, overwrite=overwrite)
+    place = None if out is None else Path(out)
+    if resume:
+        more = [*with_more_minutes(place, minutes), *override_words(overrides)]
+        return train(None, text, place, overrides=more, resume=True, overwrite=overwrite, console=console)
+    if place is not None and not overwrite:
+        RunFolder.refuse_taken(place)
+    elif place is not None and place.exists():
+        RunFolder.open(place)
     with kept_pipes():
         (found,) = foretell(text, [minutes], overrides=overrides, console=console)
         for line in said(found):
             console.say(line)
-        run = train(
+        return train(
             found.recipe(),
             text,
             out,
@@ -341,8 +350,6 @@ def train_for(
             console=console,
             told={"recipe": "minutes", "auto": found.as_plain()},
         )
-        audited(run, console)
-    return run
 
 
 def said(found: Chosen) -> list[str]:

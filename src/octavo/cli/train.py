@@ -89,14 +89,11 @@ def _train(
     resume: bool,
     overwrite: bool,
 ) -> int:
-    from octavo.auto.audit import audited
     from octavo.runs.train import train
     from octavo.training.world import is_first
 
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, console=console)
     if is_first():
-        if resume:
-            audited(run, console, settings)
         show_text(f"report: {run.report}")
     return 0
 

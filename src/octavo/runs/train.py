@@ -19,6 +19,7 @@ from octavo.errors import CorpusError, DivergedError, InputError, MissingExtra
 from octavo.ground.console import Console
 from octavo.model.kind import LanguageModel, trained
 from octavo.runs.advice import idle_options
+from octavo.runs.audit import audited
 from octavo.runs.baselines import cached_baselines, seconds_counted
 from octavo.runs.begin import begin, fresh_model, note_down
 from octavo.runs.clock import baselines_of, ending
@@ -71,7 +72,8 @@ def train(
     takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
     free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
     `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
-    the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`). `told` is for the manifest.
+    the way. What was promised of a run (see `octavo.train_for`) is compared with what came out. `hooks` is work of your
+    own to do every so many steps (see `octavo.Hook`). `told` is for the manifest.
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
     with launched() as world:
@@ -102,12 +104,15 @@ def train(
                 folder = RunFolder.create(folder.path)
             with folder.lock() if world.first else nullcontext():
                 try:
-                    return train_in(folder, resolved, console, world, hooks, told=told)
+                    run = train_in(folder, resolved, console, world, hooks, told=told)
                 except (InputError, MissingExtra):
                     # Where nothing began, the mended command can use the name.
                     if world.first and not resume and not folder.manifest.is_file():
                         folder.made.take_back()
                     raise
+    if world.first:
+        audited(run, console, overrides)
+    return run
 
 
 def begin_with(

@@ -1,34 +1,18 @@
-"""Promises: how wide they are, how earlier ones calibrate them, and what is kept."""
+"""Promises: how wide they are, and how earlier ones calibrate them."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from octavo.auto.choose import choices
-from octavo.auto.promise import (
-    KEPT,
-    LIKELY,
-    NARROWEST,
-    calibration,
-    earlier_promises,
-    keep,
-    promise,
-    promises_file,
-)
+from octavo.auto.promise import LIKELY, NARROWEST, calibration, promise
 from unit.auto.laws import made_up
 from unit.auto.test_choose import FACTS, SPEEDS
 
 BEST = choices(FACTS, SPEEDS, 60, made_up())[0]
-
-
-def note(missed: float, *of: str) -> None:
-    """Of a text of its own, where none is named."""
-    of = of or (f"text {missed}",)
-    keep(law_bits=BEST.bits, law_error=BEST.error, came_out=BEST.bits + missed * BEST.error, of=of)
 
 
 def test_the_interval_holds_eighty_of_a_hundred() -> None:
@@ -63,44 +47,7 @@ def test_calibrated_promises_hold_eighty_of_a_hundred() -> None:
     assert sum(abs(each - shift) <= LIKELY * scale for each in new) / 4000 == pytest.approx(0.8, abs=0.04)
 
 
-def test_what_came_out_is_kept_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    assert earlier_promises() == []
-    note(2)
-    note(0)
-    assert earlier_promises() == [2.0, 0.0]
-    with promises_file().open("a") as file:
-        file.write('{"missed": "much"}\n{"missed": NaN}\n{"mis')
-    assert earlier_promises() == [2.0, 0.0], "a damaged line is passed over"
-
-
-def test_the_newest_promises_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    promises_file().parent.mkdir(parents=True)
-    rows = (f'{{"missed": {number}, "of": ["{number}"]}}\n' for number in range(KEPT + 5))
-    promises_file().write_text("".join(rows))
-    assert earlier_promises() == list(range(5, KEPT + 5))
-
-
-def test_many_trainings_of_one_text_count_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    for number in range(20):  # a diary that grows
-        note(-0.3 - 0.01 * number, f"text {number}", "paths diary.txt")
-    note(-0.1, "text 7", "paths copy.txt")
-    note(2, "text of another")
-    assert earlier_promises() == [pytest.approx(-0.39), 2.0]
-    assert calibration(earlier_promises())[1] > 0.95
-    assert "diary" not in promises_file().read_text()
-    promises_file().write_text('{"missed": 1}\n{"missed": 3}\n{"missed": 5}\n')
-    assert earlier_promises() == [3], "of texts that are not known"
-
-
-def test_one_text_like_no_other_does_not_spoil_all_promises(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    note(1000)
-    shift, scale = calibration(earlier_promises())
+def test_one_text_like_no_other_does_not_spoil_all_promises() -> None:
+    shift, scale = calibration([1000])
     assert 0 < shift < 0.2 and scale < 1.5
-    note(-1000)
-    assert calibration(earlier_promises())[0] == pytest.approx(0, abs=1e-9)
+    assert calibration([1000, -1000])[0] == pytest.approx(0, abs=1e-9)

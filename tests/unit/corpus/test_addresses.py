@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import threading
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from octavo.corpus.addresses import AddressError, check_address, in_clear_text
+from octavo.corpus import addresses
+from octavo.corpus.addresses import AddressError, answered, check_address, in_clear_text
+from unit.corpus.web import drip_head, serving
 
 
 @pytest.fixture(autouse=True)
@@ -110,3 +114,18 @@ def test_what_others_can_read() -> None:
     )
     here = ("http://localhost:11434/v1", "http://127.0.0.1/", "http://[::1]:8000/", "https://api.example/v1")
     assert all(map(in_clear_text, there)) and not any(map(in_clear_text, here))
+
+
+def test_a_head_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "HEAD_SECONDS", 0.2)
+    released = threading.Event()
+    with (
+        serving(lambda request, _: drip_head(request, released)) as slow,
+        httpx2.Client(timeout=30) as client,
+    ):
+        with (
+            pytest.raises(httpx2.ReadTimeout, match="no whole head"),
+            answered(client, slow.base, {}, allow_private=True),
+        ):
+            raise AssertionError("there is no answer")
+        released.set()

@@ -20,7 +20,7 @@ from octavo.corpus.downloads import Fetched, fetch, fetch_entry
 from octavo.corpus.mirrors import Mirrors, settings_path, user_mirrors
 from octavo.corpus.sources import FilesSource
 from octavo.errors import ConfigError, CorpusError, StorageError
-from unit.corpus.web import drip_head, redirect, send, serving
+from unit.corpus.web import redirect, send, serving
 
 TEXT = b"".join(b"line %d of the text\n" % number for number in range(20_000))
 SHA256 = hashlib.sha256(TEXT).hexdigest()
@@ -181,21 +181,6 @@ def test_a_busy_server_is_asked_again(tmp_path: Path) -> None:
     with serving(answer) as server:
         get = Fetcher(tmp_path, f"{server.base}/text")
         assert get().new and len(get.waited) == 2
-
-
-def test_a_head_that_comes_byte_by_byte_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(addresses, "HEAD_SECONDS", 0.2)
-    released = threading.Event()
-    with (
-        serving(lambda request, _: drip_head(request, released)) as slow,
-        serving(lambda request, _: send(request, TEXT)) as good,
-    ):
-        fetcher = Fetcher(tmp_path, good.base)
-        assert fetcher(slow.base).sha256 == SHA256
-        released.set()
-    assert any("no whole head" in sentence for sentence in fetcher.said)
 
 
 def test_a_server_that_has_no_such_part(tmp_path: Path) -> None:

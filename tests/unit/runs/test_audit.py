@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from octavo.auto import audit
-from octavo.auto.audit import audited, own_settings, text_of
-from octavo.auto.promise import earlier_promises
+import octavo
 from octavo.config import Recipe, load_recipe
 from octavo.errors import CorpusError
 from octavo.ground.console import Console
+from octavo.runs import audit
+from octavo.runs.audit import audited, own_settings, text_of
+from octavo.runs.promises import earlier_promises
+from unit.runs.small import RECIPE
 
 PROMISE = {"minutes": 5.0, "bits": 2.2, "within": 0.05, "law_bits": 2.1, "law_error": 0.1}
 
@@ -148,3 +150,30 @@ def test_a_promise_that_cannot_be_noted_spoils_nothing(
     monkeypatch.setenv("OCTAVO_CACHE", str(blocked / "cache"))
     said = after(Ended({"auto": {"promise": PROMISE, "own": []}}))
     assert len(said) == 2 and "could not be noted" in said[1]
+
+
+def test_who_trains_in_python_is_told_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("a fox and a dog. " * 60 + "the hen sat on a mat. " * 20)
+    minutes = 0.1
+    recipe = RECIPE | {"training": RECIPE["training"] | {"steps": None, "minutes": minutes}, "test": 0.1}
+    told = {"auto": {"promise": PROMISE | {"minutes": minutes}}}
+    out = tmp_path / "run"
+
+    def looked() -> int:
+        return len(json.loads((out / "manifest.json").read_text()).get("test_looks", ()))
+
+    console = Told()
+    octavo.train(recipe, tmp_path / "text.txt", out, console=console, told=told)
+    assert looked() == len(earlier_promises()) == 1
+    assert any("on the test split, " in said for said in console.told)
+    octavo.train(out=out, resume=True, quiet=True)
+    assert looked() == 1, "once is enough"
+    without_look = json.loads((out / "manifest.json").read_text())
+    del without_look["test_looks"]
+    (out / "manifest.json").write_text(json.dumps(without_look))
+    octavo.train(out=out, resume=True, quiet=True)
+    assert looked() == 1, "a run that was stopped before its audit is audited when it goes on"
+    console = Told()
+    octavo.train_for(0.05, out=out, resume=True, console=console)
+    assert looked() == 1 and any("octavo eval" in said and "--test" in said for said in console.told)

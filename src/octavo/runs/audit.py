@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from octavo.auto.promise import keep
 from octavo.config import Recipe, override_key, override_words
 from octavo.errors import OctavoError, StorageError
 from octavo.ground.console import Console
 from octavo.ground.records import Number, Record, parse_json
 from octavo.report.promised import audit
+from octavo.runs.promises import keep
 from octavo.runs.run import Run
 from octavo.runs.tested import is_to_be_audited, look
 
