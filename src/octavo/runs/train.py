@@ -18,6 +18,7 @@ from octavo.dataset.batches import Batches
 from octavo.errors import CorpusError, DivergedError, InputError, MissingExtra
 from octavo.ground.console import Console
 from octavo.model.kind import LanguageModel, trained
+from octavo.runs import materials
 from octavo.runs.advice import idle_options
 from octavo.runs.audit import audited
 from octavo.runs.baselines import cached_baselines, seconds_counted
@@ -157,7 +158,7 @@ def train_in(
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = fresh_model(recipe, dataset, held_out)
     recipe.objective.build().refuse(recipe, dataset, model, processes=world.size)
-    compare_with(earlier, dataset, console)
+    compare_with(earlier, recipe, dataset, console)
     teachers = open_teachers(recipe, dataset, console, earlier)
     batches = with_written(batches, teachers, recipe, dataset, folder, console, world, earlier)
     batches = with_rows_held_out(batches, held_out, recipe, dataset)
@@ -165,7 +166,13 @@ def train_in(
     source = source_of(folder, console, world)
     begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
     if world.first and not earlier:
-        told = {**(told or {}), **described(teachers, folder.written), **keep_start(folder, model, start)}
+        known = {materials.KEY: named} if (named := materials.hashes(recipe)) else {}
+        told = {
+            **(told or {}),
+            **described(teachers, folder.written),
+            **keep_start(folder, model, start),
+            **known,
+        }
     if world.first:
         note_down(folder, recipe, dataset, runtime, None if earlier else told)
     announce(recipe, dataset, batches, runtime, model, console)
@@ -260,9 +267,11 @@ def report_on(session: Session) -> None:
             finish(session.folder, session.dataset, alone, session.console, earlier=session.earlier)
 
 
-def compare_with(earlier: Mapping[str, Any] | None, dataset: Dataset, console: Console) -> None:
-    """Of a run that goes on, raise CorpusError when the text is not the one that it began with; say which of the user's
-    parts changed."""
+def compare_with(
+    earlier: Mapping[str, Any] | None, recipe: Recipe, dataset: Dataset, console: Console
+) -> None:
+    """Of a run that goes on, raise CorpusError or InputError when text or materials are not those that it began with;
+    say which of the user's parts changed."""
     if earlier is None:
         return
     for path in changed_parts(earlier.get("parts", ())):
@@ -272,3 +281,4 @@ def compare_with(earlier: Mapping[str, Any] | None, dataset: Dataset, console: C
             "The text has changed since this run began, so it cannot be resumed.",
             remedy="bring the old text back, or start a new run with another --out",
         )
+    materials.refuse_others(recipe, earlier)

@@ -1,4 +1,5 @@
-"""What a run of a study came from that its settings only name: code of the user's own, and weights of other runs."""
+"""What a run of a study came from that its settings only name: code of the user's own, weights of other
+runs, files."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from octavo.config import Recipe, flatten
 from octavo.config.own import changed_parts
 from octavo.errors import OctavoError
 from octavo.ground.files import file_hash
+from octavo.runs import materials
 from octavo.runs.folder import RunFolder
 from octavo.runs.run import Run
 from octavo.runs.start import find_start
@@ -39,6 +41,8 @@ class Origins:
         for teacher, path in zip(manifest.get("teachers", ()), recipe.training.teachers.runs, strict=False):
             if self._teacher(Path(path)) not in (None, teacher["sha256"]):
                 yield f"other weights of its teacher {path}"
+        for setting in materials.changed(recipe, manifest):
+            yield f"something else behind {setting}"
 
 
 def _start_of(path: Path) -> str | None:
