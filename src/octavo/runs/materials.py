@@ -33,6 +33,11 @@ def hashes(recipe: Recipe) -> dict[str, str]:
     return found
 
 
+def described(recipe: Recipe) -> dict[str, Any]:
+    """For the manifest."""
+    return {KEY: found} if (found := hashes(recipe)) else {}
+
+
 def changed(recipe: Recipe, manifest: Mapping[str, Any]) -> list[str]:
     """The settings whose paths hold something else now than when the run began."""
     now, before = hashes(recipe), manifest.get(KEY, {})

@@ -166,13 +166,8 @@ def train_in(
     source = source_of(folder, console, world)
     begin_with(start, model, recipe, dataset, held_out, goes_on=source is not None)
     if world.first and not earlier:
-        known = {materials.KEY: named} if (named := materials.hashes(recipe)) else {}
-        told = {
-            **(told or {}),
-            **described(teachers, folder.written),
-            **keep_start(folder, model, start),
-            **known,
-        }
+        told = {**(told or {}), **described(teachers, folder.written), **keep_start(folder, model, start)}
+        told |= materials.described(recipe)
     if world.first:
         note_down(folder, recipe, dataset, runtime, None if earlier else told)
     announce(recipe, dataset, batches, runtime, model, console)
