@@ -10,6 +10,7 @@ import pytest
 
 from e2e.asking import refused
 from e2e.forked import Octavo
+from octavo.runs.run import Run
 
 SMALL = [
     "training.steps=12",
@@ -102,6 +103,18 @@ def test_forecasts_as_files(octavo: Octavo, trained: tuple[Path, Path], tmp_path
     pq = pytest.importorskip("pyarrow.parquet")
     octavo("forecast", run, "--text", future, "--samples", "20", "--out", tmp_path / "p.parquet")
     assert pq.read_table(tmp_path / "p.parquet").num_rows == len(rows) - 1
+
+
+def test_series_side_by_side_have_chance_of_their_own(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    """Else what is reckoned of two of them, such as their sum, would be far too wide or too narrow."""
+    run, data = trained
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_bytes((data / "P3run25.txt").read_bytes())
+    opened = Run.open(run)
+    one, other = opened.forecast([tmp_path / "a.txt", tmp_path / "b.txt"], steps=2, samples=100, seed=3)
+    assert abs(np.corrcoef(one["paths"][:, 0, 1], other["paths"][:, 0, 1])[0, 1]) < 0.4
+    again = opened.forecast([tmp_path / "a.txt"], steps=2, samples=100, seed=3)
+    assert np.array_equal(again[0]["paths"], one["paths"]), "whatever stands beside it"
 
 
 def test_a_run_that_starts_from_another_keeps_its_scales(

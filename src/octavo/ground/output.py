@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from octavo.errors import InputError, StorageError
-from octavo.ground.files import written_aside
+from octavo.ground.files import from_home, written_aside
 from octavo.ground.made import Made
 
 
@@ -19,7 +19,7 @@ class Output:
     """A file to write.
 
     Args:
-        inputs: files and folders that are read for it.
+        inputs: files and folders that are read for it, `~` in them or not.
         force: write over a file that exists.
 
     Raises InputError, before any work is done, where it may not be written.
@@ -33,7 +33,7 @@ class Output:
             raise InputError(f"{path} is a folder; a file is written.", remedy="name a file in it")
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is no ordinary file.", remedy="choose another name")
-        if any(_holds(Path(source), path) for source in inputs):
+        if any(_holds(from_home(source), path) for source in inputs):
             raise InputError(
                 f"{path} is read; it cannot be written at the same time.", remedy="choose another name"
             )

@@ -23,6 +23,7 @@ from octavo.evaluation.forecast_scores import mean_density, quantiles, scores
 from octavo.evaluation.stored_forecasts import OWN
 from octavo.generation.paths import sample_paths
 from octavo.ground.console import Console
+from octavo.ground.seeds import derived
 from octavo.model.gpt import GPT
 from octavo.model.kind import LanguageModel
 from octavo.runs.data import absolute, found_corpus
@@ -298,7 +299,8 @@ def forecast(
     Raises CorpusError where neither they nor `steps` say how many.
     """
     split, count, found = dataset.splits["text"], len(columns.channels), []
-    for name, (begin, end) in zip(dataset.manifest["series"]["text"], series_in(split), strict=True):
+    parts = zip(dataset.manifest["series"]["text"], series_in(split), strict=True)
+    for series, (name, (begin, end)) in enumerate(parts):
         rows = np.asarray(split.tokens[begin:end])
         there = np.flatnonzero(~np.isnan(rows[:, :count]).all(axis=1))
         if not len(there):
@@ -317,7 +319,11 @@ def forecast(
         history = rows[:stop][-history_of(model.context, wanted) :]
         drawn = [
             sample_paths(
-                model, history[None], ahead[None], paths=min(MOST_STREAMS, samples - first), seed=seed + first
+                model,
+                history[None],
+                ahead[None],
+                paths=min(MOST_STREAMS, samples - first),
+                seed=derived(seed, series, first),
             )
             for first in range(0, samples, MOST_STREAMS)
         ]

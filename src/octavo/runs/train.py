@@ -143,8 +143,7 @@ def train_in(
     told: Mapping[str, Any] | None = None,
     like: RunFolder | None = None,
 ) -> Run:
-    """Begin or resume the run in a locked folder; returns it finished. `told` is also for the manifest; `like` is a run
-    that it repeats, and whose start and pace it takes."""
+    """Begin or resume the run in a locked folder; returns it finished. `like`: a run whose start and pace it takes."""
     began = time.monotonic()
     if world.first:
         begin(folder, recipe)

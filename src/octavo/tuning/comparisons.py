@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from octavo.config.parts import MOST, FilePath, PartConfig, PartOf, register
@@ -16,6 +15,7 @@ from octavo.corpus import Document, Report, Source
 from octavo.corpus.records.base import Form
 from octavo.corpus.records.turns import Turns, messages_of
 from octavo.errors import InputError
+from octavo.ground.seeds import derived
 
 TRIES = 64
 """For each pair that is wanted, this many are written at most: those that tie teach nothing."""
@@ -62,7 +62,7 @@ def _compared(run: Path, told: str) -> tuple[Turns, ...]:
             )
         count = min(2 * config.pairs, TRIES * config.pairs - asked)
         chosen = [questions[at % len(questions)] for at in range(asked, asked + count)]
-        seed = int(np.random.SeedSequence([config.seed, asked]).generate_state(1, np.uint64)[0])
+        seed = derived(config.seed, asked)
         for record in pairs_of(opened, reward, chosen, seed=seed):
             found.append(Turns(messages_of(record["messages"]), record["chosen"], record["rejected"]))
         asked += count

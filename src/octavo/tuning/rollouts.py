@@ -16,6 +16,7 @@ from octavo.dataset.batch import Batch
 from octavo.dataset.permutation import draw
 from octavo.errors import InputError
 from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
+from octavo.ground.seeds import derived
 from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import OwnBatches
@@ -169,7 +170,7 @@ class Rollouts(OwnBatches):
         """The texts of a roll-out, each with its prompt."""
         group = self.way.group
         per_step = self.rows // group
-        seed = int(np.random.SeedSequence([self.seed, number, micro]).generate_state(1, np.uint64)[0])
+        seed = derived(self.seed, number, micro)
         chosen = draw(number * per_step, per_step, len(self.questions), self.seed + micro)
         asked = [self.questions[int(i)] for i in chosen for _ in range(group)]
         requests = [TextRequest(one.prompt, seed, index) for index, one in enumerate(asked)]

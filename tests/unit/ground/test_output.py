@@ -109,3 +109,12 @@ def test_a_library_fills_a_file_aside_that_is_whole_or_not_there(tmp_path: Path)
     with pytest.raises(InputError, match="exists"), late.filling() as aside:
         late.path.write_text("somebody else's")
     assert late.path.read_text() == "somebody else's" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_is_read_by_way_of_the_home_folder_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "table.csv").write_text("mine")
+    with pytest.raises(InputError, match="is read"):
+        Output(tmp_path / "table.csv", inputs=["~/table.csv"], force=True)
