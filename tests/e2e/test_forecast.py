@@ -10,6 +10,7 @@ import pytest
 
 from e2e.asking import refused
 from e2e.forked import Octavo
+from octavo.errors import InputError
 from octavo.runs.run import Run
 
 SMALL = [
@@ -115,6 +116,15 @@ def test_series_side_by_side_have_chance_of_their_own(trained: tuple[Path, Path]
     assert abs(np.corrcoef(one["paths"][:, 0, 1], other["paths"][:, 0, 1])[0, 1]) < 0.4
     again = opened.forecast([tmp_path / "a.txt"], steps=2, samples=100, seed=3)
     assert np.array_equal(again[0]["paths"], one["paths"]), "whatever stands beside it"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"samples": 0}, {"samples": -3}, {"steps": -1}, {"seed": -1}, {"seed": 2**64}]
+)
+def test_numbers_that_no_forecast_has(trained: tuple[Path, Path], wrong: dict[str, int]) -> None:
+    run, data = trained
+    with pytest.raises(InputError, match=r"no forecast|no seed"):
+        Run.open(run).forecast(data / "P3run25.txt", **{"steps": 2, **wrong})  # pyrefly: ignore
 
 
 def test_a_run_that_starts_from_another_keeps_its_scales(

@@ -179,8 +179,6 @@ def look_at(
 ) -> Looked:
     """What there is to know of a text before minutes of a machine are planned. Raises InputError for minutes that
     cannot be planned or that bring a model of their own, and what reading the text raises."""
-    if text is None:
-        raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
     for one in minutes:
         refuse_minutes(one)
     own = own_settings(overrides)
@@ -192,6 +190,11 @@ def look_at(
                 f"--minutes says how long there is to train, and training.{name} says so too.",
                 remedy="leave one of them out; training.passes=3 is the most that a text may be seen",
             )
+    if "training" in own:
+        raise InputError(
+            "--minutes chooses how it is trained, and training=… would put other settings in the place of all that.",
+            remedy="name the settings that are to differ, such as training.batch=32",
+        )
     if named_by(overrides) is not None:
         raise InputError(
             "--minutes chooses a model of its own, and training.start_from brings one.",
@@ -270,10 +273,12 @@ def reading_within(minutes: float, console: Console) -> Iterator[None]:
     try:
         yield
     except ReadingTooLong as error:
-        known = f" of {error.total / 1e6:,.0f}" if error.total else ""
+        unit, name = (1e6, "MB") if max(error.done, error.total or 0) >= 1e7 else (1e3, "kB")
+        known = f" of {error.total / unit:,.0f}" if error.total else ""
+        busy = "" if name == "MB" else " Other programs may be using the processor."
         raise InputError(
             f"The text is too long for {in_minutes(minutes)}: after {duration(share)} no more than "
-            f"{error.done / 1e6:,.0f}{known} MB were read.",
+            f"{error.done / unit:,.0f}{known} {name} were read.{busy}",
             remedy="more minutes, or a part of the text",
         ) from None
     finally:
@@ -333,6 +338,8 @@ def train_for(
     if resume:
         more = [*with_more_minutes(place, minutes), *override_words(overrides)]
         return train(None, text, place, overrides=more, resume=True, overwrite=overwrite, console=console)
+    if text is None:
+        raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
     if place is not None and not overwrite:
         RunFolder.refuse_taken(place)
     elif place is not None and place.exists():

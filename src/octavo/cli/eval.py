@@ -70,7 +70,8 @@ def eval_command(
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
     from octavo.evaluation.counted import said as said_of_counts
-    from octavo.report.about import looked_at, search_in_words
+    from octavo.report.about import search_in_words
+    from octavo.report.looks import looked_at
     from octavo.runs.next_step import next_lines
 
     objective, text_units = run.config.objective.build(), "bits_per_byte" in result

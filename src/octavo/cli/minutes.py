@@ -29,6 +29,8 @@ def train_for_minutes(
             f"--minutes chooses the recipe, and '{recipe}' is one.",
             remedy="leave one of them out; training.minutes=5 gives a recipe of your own so many minutes",
         )
+    if text is None:
+        raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
     if dry_run:
         from octavo.config import to_yaml
         from octavo.runs.settings import resolve

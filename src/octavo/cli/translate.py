@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -148,17 +147,17 @@ def show_lines(
     translator: Translator, text: Path | None, prompt: list[str] | None, search: Search, best: int, json: bool
 ) -> None:
     """Translations as they come: one a line, or for the best N the score before each, or JSON."""
-    from octavo.translation.lines import lines_of, translated
+    from octavo.translation.lines import Arriving, lines_of, translated
 
-    most = {"most": 1} if text is None and prompt is None and sys.stdin.isatty() else {}
     try:
-        opened = text.open("rb") if text is not None else nullcontext(sys.stdin.buffer)
+        # Standard input by a reader of its own, for Python's cannot be closed while a thread waits in it.
+        opened = text.open("rb") if text is not None else open(0, "rb", closefd=False)  # noqa: SIM115
     except OSError as error:
         raise InputError(f"{text} cannot be read: {error.strerror}.") from error
     with opened as file:
         name = "--prompt" if prompt else str(text or "standard input")
-        lines = prompt or lines_of(file, name)
-        for source, found in translated(translator, lines, search, name=name, **most):
+        lines = prompt or (lines_of(file, name) if text is not None else Arriving(lines_of(file, name)))
+        for source, found in translated(translator, lines, search, name=name):
             if json:
                 put({"source": source, "translations": [one.as_dict() for one in found[:best]]})
             elif best == 1:

@@ -165,12 +165,21 @@ def _inside(folder: str, wanted: Wanted, walked: set[tuple[int, int]]) -> Iterat
         raise CorpusError(f"The folder {folder} cannot be read: {error.strerror}.") from error
     for name, is_folder in entries:
         path = f"{folder}{os.sep}{name}"  # for 200,000 files Path objects are slow and large
-        if name.startswith("."):
+        if name.startswith(".") or (is_folder and _is_run(path)):
             continue
         if is_folder:
             yield from _inside(path, wanted, walked)
         elif wanted(path):
             yield path
+
+
+def _is_run(folder: str) -> bool:
+    """Whether a folder is a run of Octavo's: what it wrote of a text is no part of that text, and changes with it."""
+
+    def holds(*names: str) -> bool:
+        return all(os.path.lexists(f"{folder}{os.sep}{name}") for name in names)
+
+    return holds("config.yaml", "samples") and (holds(".lock") or holds("manifest.json", "checkpoints"))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -308,6 +308,7 @@ class Look(Record):
     bits_per_byte: Number | None = None
     baselines: dict[str, Baseline] = Field(default_factory=dict)
     scores: Scores | None = None
+    audits: bool = False
 
 
 class Manifest(Record):

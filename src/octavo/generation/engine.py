@@ -131,6 +131,8 @@ class Engine:
         decoder: type[Decoder] | None = None,
     ) -> Iterator[tuple[Sample, str]]:
         """Each (sample, new text) as it comes; `sample.finish` is set on its last. `decoder`: the fastest that fits."""
+        if count < 0:
+            raise InputError(f"{count} texts cannot be written.", remedy="count=1 or more")
         self._refuse_beyond_memory(count, tokens=tokens)
         requests = [TextRequest(prompt, seed, first + index) for index in range(count)]
         return self.write_each(requests, tokens=tokens, sampling=sampling, stop=stop, decoder=decoder)

@@ -127,7 +127,7 @@ class Console:
         if self.reading_ends is not None and time.monotonic() > self.reading_ends:
             raise ReadingTooLong(done, total)
         self._line.total = total
-        self._line.move(done, f"{done / 1e6:,.0f} MB")
+        self._line.move(done, f"{done / 1e6:,.0f} MB" if done >= 1e7 else f"{done / 1e3:,.0f} kB")
         if self._last_line:
             self._plainly(f"{self._line.what}: {self._line.plain}")
         else:  # texts that are read at once are not worth a line

@@ -5,10 +5,11 @@ on terminals, in logs and on pages they stand as escapes. Files and pipes get th
 from __future__ import annotations
 
 import codecs
+import math
 import os
 import re
 import textwrap
-from typing import TextIO
+from typing import Any, TextIO
 
 # All control characters but newline and tab; what ends a line or turns its direction unseen; half characters.
 _UNSEEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
@@ -56,8 +57,11 @@ def columns_of(stream: TextIO) -> int:
         return COLUMNS
 
 
-def put(text: str, stream: TextIO, *, end: str = "\n", wrap: bool = True) -> None:
-    """Write text: for reading on a terminal, there wrapped at words too (`wrap`), and as it is elsewhere."""
+def put(text: str, stream: TextIO | None, *, end: str = "\n", wrap: bool = True) -> None:
+    """Write text: for reading on a terminal, there wrapped at words too (`wrap`), and as it is elsewhere. None is the
+    stream of a program that was started with it closed."""
+    if stream is None:
+        return
     if stream.isatty():
         text = shown(text)
         text = wrapped(text, columns_of(stream)) if wrap else text
@@ -98,3 +102,10 @@ def _bytes_or_escape(error: UnicodeError) -> tuple[str | bytes, int]:
 ERRORS = "octavo-bytes-or-escape"
 """For `errors=` of a stream that may never fail for what it is to show."""
 codecs.register_error(ERRORS, _bytes_or_escape)
+
+
+def finite(value: Any) -> float | None:
+    """The number, or None if there is none that can be drawn."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)

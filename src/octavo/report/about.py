@@ -32,32 +32,6 @@ def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Ma
     return said + "."
 
 
-def chosen_and_tested(recipe: Recipe, manifest: Mapping[str, Any]) -> str:
-    """What the figures are of: the split that things were chosen on, or the one that was kept out of everything."""
-    if not split_of(manifest, "validation"):
-        return ""
-    if not recipe.test:
-        return (
-            "The validation split is what was chosen on, this checkpoint too. There is no test split (test=0) that "
-            "would give a result."
-        )
-    looks = len(manifest.get("test_looks") or ())
-    if not looks:
-        return (
-            "The validation split is what was chosen on. The test split was kept out of everything and nobody has "
-            "looked at it yet: octavo eval RUN --test gives the result."
-        )
-    return (
-        "The validation split is what was chosen on; the result is that of the test split, which was kept out of "
-        f"everything ({looked_at(looks)})."
-    )
-
-
-def looked_at(looks: int) -> str:
-    """How often."""
-    return "looked at once" if looks == 1 else f"looked at {looks:,} times"
-
-
 def search_in_words(way: Mapping[str, Any]) -> str:
     """How translations were looked for."""
     if way["beams"] == 1:

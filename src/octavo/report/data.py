@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,8 +16,9 @@ from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Evaluation, Row, in_todays_words
 from octavo.evaluation.stored_memory import Remembered
 from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
-from octavo.ground.shown import exact_duration
-from octavo.report.about import chosen_and_tested, looked_at, search_in_words, trained_on
+from octavo.ground.shown import exact_duration, finite
+from octavo.report.about import trained_on
+from octavo.report.looks import chosen_and_tested, of_result, tested
 from octavo.report.pictures import pictures
 from octavo.report.prompts import Answer, PromptTable, name_answers, prompt_tables
 
@@ -117,11 +119,14 @@ class ReportData:
         return cls(
             title=folder.resolve().name,
             trained_on=trained_on(recipe, manifest, metrics),
-            held_out=chosen_and_tested(recipe, manifest),
+            held_out=chosen_and_tested(recipe, manifest, evaluation),
             recipe=recipe.description,
             verdict=[str(line) for line in evaluation.get("verdict") or []],
             unit=str(objective.unit),
-            headlines=tested(manifest, objective) + headlines(evaluation, metrics, objective),
+            headlines=[
+                *starmap(Headline, tested(manifest, evaluation, objective)),
+                *headlines(evaluation, metrics, objective),
+            ],
             settings=settings,
             metrics=metrics,
             evaluation=evaluation,
@@ -131,7 +136,9 @@ class ReportData:
             memory=_record(folder / "memory.json", Remembered),
             answers=name_answers(folder),
             manifest=manifest,
-            commands=next_commands(folder, recipe) if commands is None else commands,
+            commands=next_commands(folder, recipe, tested=bool(of_result(manifest, evaluation)))
+            if commands is None
+            else commands,
         )
 
     def rows(self, event: str) -> list[dict[str, Any]]:
@@ -173,40 +180,6 @@ class ReportData:
                 )
             )
         return sorted(found, key=lambda row: -(row.bits_per_byte or row.loss or math.inf))
-
-
-def finite(value: Any) -> float | None:
-    """The number, or None if there is none that can be drawn."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def tested(manifest: Mapping[str, Any], objective: Objective) -> list[Headline]:
-    """The figures of the last look at the test split."""
-    looks = manifest.get("test_looks") or ()
-    counted = looked_at(len(looks))
-    shown = (
-        ("test loss", "loss", "{:.4f}", str(objective.unit)),
-        ("test bits per byte", "bits_per_byte", "{:.3f}", counting_there(looks[-1]) if looks else ""),
-    )
-    found = [
-        Headline(label, form.format(number), ", ".join(filter(None, ("the result", unit, counted))))
-        for label, key, form, unit in shown
-        if looks and (number := finite(looks[-1].get(key))) is not None
-    ]
-    for way in ((looks and looks[-1].get("scores")) or {}).get("ways", ()):
-        said = ("the result", search_in_words(way), f"chrF {way['chrf']['score']:.1f}", counted)
-        found.append(Headline("test BLEU", f"{way['bleu']['score']:.1f}", ", ".join(said)))
-    return found
-
-
-def counting_there(look: Mapping[str, Any]) -> str:
-    """What the best n-gram has on the test split, the control beside the result; nothing where it is not known."""
-    baselines = look.get("baselines")
-    found = baselines.get("ngram") if isinstance(baselines, Mapping) else None
-    bits = finite(found.get("bits_per_byte")) if isinstance(found, Mapping) else None
-    return "" if bits is None else f"the best n-gram has {bits:.3f} there"
 
 
 def headlines(
@@ -251,8 +224,8 @@ def headlines(
     return result
 
 
-def next_commands(folder: Path, recipe: Recipe) -> list[tuple[str, str]]:
-    """What one can do next with a run of this recipe."""
+def next_commands(folder: Path, recipe: Recipe, *, tested: bool) -> list[tuple[str, str]]:
+    """What one can do next with a run of this recipe; `tested`: its result is known."""
     run = shlex.quote(str(folder))
     use = ("Let it write", f"octavo generate {run} --prompt 'Once' --tokens 200")
     if recipe.corpus.numbers:
@@ -262,7 +235,7 @@ def next_commands(folder: Path, recipe: Recipe) -> list[tuple[str, str]]:
     return [
         *(
             [("The result, on the split kept out of everything", f"octavo eval {run} --test")]
-            if recipe.test
+            if recipe.test and not tested
             else []
         ),
         use,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from octavo.report.data import ReportData, finite
+from octavo.ground.shown import finite
+from octavo.report.data import ReportData
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from octavo.ground.records import Number, Record, parse_json
-from octavo.ground.shown import in_minutes
-from octavo.report.data import finite
+from octavo.ground.shown import finite, in_minutes
+from octavo.report.looks import looks_of, of_result
 
 
 class Promised(Record):
@@ -26,13 +27,24 @@ class Auto(Record):
     reasons: dict[str, str]
 
 
-def of_promise(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """For the page: the promise beside what came out on the test split, and the reasons; nothing for other runs."""
+def of_promise(
+    manifest: Mapping[str, Any],
+    evaluation: Mapping[str, Any] = MappingProxyType({}),
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """For the page: the promise beside what came out on the test split, and the reasons; nothing for other runs.
+
+    What came out is what the audit saw. Where there was none, it is what was seen of the result, unless the run got
+    other minutes (`settings`: of the run) than it was promised for.
+    """
     try:
         found = parse_json(json.dumps(manifest.get("auto")), Auto)
     except ValueError:
         return {"promise": None, "reasons": {}}
-    looks = manifest.get("test_looks") or ()
+    promised = found["promise"]["minutes"]
+    same_time = (settings.get("training") or {}).get("minutes", promised) == promised
+    audits = [look for look in looks_of(manifest) if look.get("audits")]
+    looks = audits or (of_result(manifest, evaluation) if same_time else ())
     came_out = finite(looks[0].get("bits_per_byte")) if looks else None
     return {"promise": audit(**found["promise"], came_out=came_out), "reasons": found["reasons"]}
 
@@ -46,8 +58,6 @@ def audit(*, minutes: float, bits: float, within: float, came_out: float | None,
     """The promise beside what came out, in a sentence."""
     said = f"Promised for {in_minutes(minutes)}: {interval(bits, within)} bits per byte on new text"
     if came_out is None:
-        return f"{said} (80 of 100 such promises hold)."
+        return f"{said} (80 of 100 such promises should hold)."
     held = "better than" if came_out < bits - within else "worse than" if came_out > bits + within else "as"
-    return (
-        f"{said} (80 of 100 such promises hold). Came out: {came_out:.3f} on the test split, {held} promised."
-    )
+    return f"{said} (80 of 100 such promises should hold). Came out: {came_out:.3f} on the test split, {held} promised."

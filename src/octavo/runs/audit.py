@@ -71,7 +71,7 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
     if not is_to_be_audited(manifest, run.config):
         return
     try:
-        came_out = look(run, Console(quiet=True), run.dataset)["bits_per_byte"]
+        came_out = look(run, Console(quiet=True), run.dataset, audits=True)["bits_per_byte"]
     except OctavoError as error:
         console.say(f"What was promised could not be compared with what came out: {error.what}")
         console.say(f"  → octavo eval {run.path} --test    says what came out")

@@ -12,6 +12,7 @@ from octavo.config import Recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.generation import Engine
 from octavo.ground.files import replace_text, storage_errors
+from octavo.ground.records import AnyRecord, read_record
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.folder import RunFolder
@@ -32,15 +33,22 @@ def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -
     return model
 
 
-def begin(folder: RunFolder, recipe: Recipe) -> None:
-    """Make the folder a run. One that resumes keeps its recipe until nothing refuses the new one (`note_down`). Raises
-    MissingExtra."""
+def begin(
+    folder: RunFolder, recipe: Recipe, told: Mapping[str, Any] | None = None
+) -> Mapping[str, Any] | None:
+    """Make the folder a run; returns what is told of it for the manifest, which is kept until that is written, for a
+    process that is killed before. A run that resumes keeps its recipe until nothing refuses the new one (`note_down`).
+    Raises MissingExtra."""
     if recipe.logging.tensorboard:
         writer()
     if not folder.manifest.is_file():
+        told = read_record(folder.told, AnyRecord) if folder.told.is_file() else told
+        if told:
+            replace_text(folder.made.file(folder.told), json.dumps(told))
         replace_text(folder.made.file(folder.config), to_yaml(recipe))
     with storage_errors(folder.path):
         folder.made.folder(folder.samples)
+    return told
 
 
 def note_down(
@@ -52,6 +60,8 @@ def note_down(
         dataset.tokenizer.save(folder.tokenizer)
     if told is not None:
         _write_manifest(folder, run_manifest(recipe, dataset, runtime, told=told))
+        with storage_errors(folder.path):
+            folder.told.unlink(missing_ok=True)
 
 
 def add_to_manifest(folder: RunFolder, told: Mapping[str, Any]) -> None:

@@ -160,8 +160,13 @@ def clock_of(
     finish: float | None,
 ) -> Clock | None:
     """The clock of a recipe that has minutes, which begins now; sessions before this one have taken their part.
-    `finish`: seconds that the end of the run takes, without its evaluation; None where no clock is to be looked at."""
+    `finish`: seconds that the end of the run takes, without its evaluation; None where no clock is to be looked at.
+    None for a run that has ended and got no other minutes since."""
     if recipe.training.minutes is None or finish is None:
+        return None
+    ended = progress.finished and progress.minutes == recipe.training.minutes
+    progress.minutes = recipe.training.minutes
+    if ended:
         return None
     end = end_of(recipe, console, progress.elapsed)
     clock = Clock(pace, end=end, finish=finish, most=most_steps(recipe, batches))

@@ -75,7 +75,7 @@ def evaluate_run(
     runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
     if text is None:
         dataset = build_dataset(recipe, console, run.tokenizer)
-        check_same_tokens(dataset.tokenizer, run.tokenizer)
+        refuse_other_text(run, dataset)
         found = evaluation(
             run.model, dataset, recipe, runtime, step=run.step, console=console, reference=run.started
         )
@@ -88,9 +88,11 @@ def evaluate_run(
     source = cleaned(named.build(report=console.say), recipe, console)
     split = prepare_text(source, encoder_of(recipe, run.tokenizer), report=console.say)
     try:
-        learned_on = build_dataset(recipe, console, run.tokenizer).train
+        own = build_dataset(recipe, console, run.tokenizer)
+        refuse_other_text(run, own)
+        learned_on = own.train
     except (CorpusError, TokenizerError):
-        console.say("the training text is gone: baselines that learn from it are left out")
+        console.say("the training text has changed or is gone: baselines that learn from it are left out")
         learned_on = None
     facts = figures(run.model, split, recipe, run.tokenizer, runtime, step=run.step, reference=run.started)
     facts["baselines"] = baselines_beside(learned_on, split, run.tokenizer, recipe, console)
@@ -144,12 +146,18 @@ def evaluated_by(recipe: Recipe, tokens: int | None) -> Recipe:
     return recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": tokens})})
 
 
-def check_same_tokens(built: Tokenizer, saved: Tokenizer) -> None:
-    """Raise CorpusError if the corpus no longer gives the tokenizer that the model was trained with."""
-    if built.fingerprint() != saved.fingerprint():
+def refuse_other_text(run: Evaluable, dataset: Dataset) -> None:
+    """Raise CorpusError if the corpus no longer gives the text that the model was trained on: what is held out now may
+    have been learned from. Of a checkpoint alone only the tokenizer tells."""
+    manifest = (run.folder.made_by() if run.folder else None) or {}
+    found = dataset.manifest["text"]
+    if (
+        dataset.tokenizer.fingerprint() != run.tokenizer.fingerprint()
+        or manifest.get("data", {}).get("text", found) != found
+    ):
         raise CorpusError(
-            "The run's text has changed since training, so its validation split is another one now.",
-            remedy="evaluate on a text that you name: --text PATH",
+            "The run's text has changed since training, so what was held out is another part now.",
+            remedy="bring the old text back, or name a text that the run has not seen: --text PATH",
         )
 
 

@@ -16,6 +16,7 @@ from octavo.generation import Sampling
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.report import ReportData, write_report
+from octavo.report.looks import of_result
 from octavo.runs import answers, cost, preferred, validity
 from octavo.runs.cost import cost_of_tuning
 from octavo.runs.evaluate import as_it_started, evaluation, last_step, whole_split, with_texts
@@ -65,7 +66,8 @@ def finish(
     for text in texts:
         console.say(f"it writes:\n{text}\n")
     tell(result, console)
-    if run.config.test and not is_to_be_audited(folder.made_by() or {}, run.config):
+    manifest = folder.made_by() or {}
+    if run.config.test and not is_to_be_audited(manifest, run.config) and not of_result(manifest, result):
         console.say(
             f"the result, on the split that was kept out of everything: octavo eval {folder.path} --test"
         )

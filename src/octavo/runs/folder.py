@@ -50,6 +50,7 @@ class RunFolder:
         self.path = path
         self.made = Made()
         self.config = path / "config.yaml"
+        self.told = path / "told.json"
         self.manifest = path / "manifest.json"
         self.metrics = path / "metrics.jsonl"
         self.log = path / "log.txt"

@@ -262,6 +262,16 @@ class Forecaster(Protocol):
     def tokenizer(self) -> Tokenizer: ...
 
 
+def refuse_numbers(steps: int | None, samples: int, seed: int) -> None:
+    """Raise InputError for what a forecast cannot be drawn with."""
+    if samples < 1:
+        raise InputError(f"{samples} paths are no forecast.", remedy="--samples 200")
+    if steps is not None and steps < 1:
+        raise InputError(f"{steps} steps are no forecast.", remedy="--steps 10")
+    if not 0 <= seed < 2**64:
+        raise InputError(f"{seed} is no seed.", remedy="a whole number from 0 to 2**64 - 1")
+
+
 def forecast_of(
     run: Forecaster,
     text: str | Path | Sequence[str | Path],
@@ -271,8 +281,9 @@ def forecast_of(
     seed: int,
     console: Console | None = None,
 ) -> list[dict[str, Any]]:
-    """See `forecast`. Raises InputError for a run whose model predicts tokens."""
+    """See `forecast`. Raises InputError for a run whose model predicts tokens, and for fewer than one path or step."""
     console = console or Console(quiet=True)
+    refuse_numbers(steps, samples, seed)
     model, columns = run.model, run.tokenizer
     if not isinstance(columns, Columns) or not isinstance(model, GPT):
         raise InputError(

@@ -48,7 +48,7 @@ def refuse_others(recipe: Recipe, manifest: Mapping[str, Any]) -> None:
     """Raise InputError where a run that resumes would go on with others."""
     if found := changed(recipe, manifest):
         raise InputError(
-            f"What {' and '.join(found)} names has changed since this run began, so it cannot be resumed.",
+            f"What {' and '.join(found)} names has changed since this run began, so it cannot be resumed or repeated.",
             remedy="bring the old one back, or start a new run with another --out",
         )
 

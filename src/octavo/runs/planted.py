@@ -21,7 +21,7 @@ from octavo.ground.output import Output
 from octavo.ground.records import read_record
 from octavo.runs.corpus import corpus_recipe, read_by
 from octavo.runs.data import Paths, build_dataset, build_source
-from octavo.runs.evaluate import check_same_tokens
+from octavo.runs.evaluate import refuse_other_text
 from octavo.runs.prompts import refresh_report
 from octavo.runs.run import Run
 from octavo.tokenizers import UnknownTextError
@@ -112,7 +112,7 @@ def remembered(run: Run, plan: Path, console: Console) -> Memory:
 def check_counts(run: Run, passages: Sequence[Passage], console: Console) -> None:
     """Raise CorpusError unless the run's training text holds the passages as the plan says."""
     dataset = build_dataset(run.config, console, run.tokenizer)
-    check_same_tokens(dataset.tokenizer, run.tokenizer)
+    refuse_other_text(run, dataset)
     text = dataset.train.text_path.read_text(encoding="utf-8")
     for passage in passages:
         there = text.count(passage.text)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from octavo.errors import CheckpointError
 from octavo.ground.records import Count, Number, Record
 from octavo.runs.folder import RunFolder
 from octavo.training.checkpoint_folder import CheckpointFolder
@@ -24,6 +25,7 @@ class State(Record):
     best_step: Count
     evaluations_since_best: Count
     finished: bool
+    minutes: Number | None = None
     thread_changes: list[tuple[Count, Annotated[int, Field(ge=1, le=1024)]]] = Field(default_factory=list)
     pace: list[tuple[Count, Count, Number]] = Field(default_factory=list)
 
@@ -43,6 +45,8 @@ class Progress:
     best_step: int = 0
     evaluations_since_best: int = 0
     finished: bool = False
+    minutes: float | None = None
+    """Of the recipe: a run that has ended by the clock goes on for other minutes alone."""
     thread_changes: list[list[int]] = field(default_factory=list)
     pace: list[list[float]] = field(default_factory=list)
 
@@ -70,3 +74,13 @@ def seconds_of(folder: RunFolder) -> float:
     """All that a run has taken; of one that has not begun itself, all that its own teachers have."""
     begun = progress_of(folder)
     return begun.elapsed or sum(progress_of(teacher).elapsed for teacher in folder.own_teachers())
+
+
+def in_between(checkpoint: CheckpointFolder, *, steps: int, every: int) -> bool:
+    """Whether it was saved by time or for a stop: it is no regular one, not the last of so many steps, no new best."""
+    if checkpoint.step == steps or checkpoint.step % every == 0:
+        return False
+    try:
+        return Progress.of(checkpoint).best_step != checkpoint.step
+    except CheckpointError:
+        return False

@@ -53,8 +53,10 @@ def keep(*, law_bits: float, law_error: float, came_out: float, of: Sequence[str
     path = promises_file()
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        with path.open("ab+") as file:
+            file.seek(max(0, file.tell() - 1))
+            cut = file.read(1) not in (b"", b"\n")  # by a process that was killed while it wrote
+            file.write(b"\n" * cut + json.dumps(row).encode() + b"\n")
 
 
 def _mark(name: str) -> str:

@@ -12,6 +12,7 @@ from octavo.runs.folder import RunFolder
 
 OF_A_RUN = (
     "config.yaml",
+    "told.json",
     "manifest.json",
     "metrics.jsonl",
     "log.txt",
@@ -38,8 +39,8 @@ WRITTEN = (*OF_A_RUN, *(f"teachers/*/{each}" for each in OF_A_RUN))
 
 @contextmanager
 def in_place_of(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Within the context the name of the run in `path` is free. Where a new run has it in the end, the old run's files
-    are removed, and what is not Octavo's is kept; where none has it, the old run gets its name back.
+    """Within the context the name of the run in `path` is free. Where a new run has begun there in the end, the old
+    run's files are removed, and what is not Octavo's is kept; where nothing is there, the old one gets its name back.
 
     Raises RunFolderError if `path` holds something else than a run, or another process writes there.
     """
@@ -54,5 +55,7 @@ def in_place_of(path: Path, say: Callable[[str], None]) -> Iterator[None]:
         if not path.exists():
             with storage_errors(path.parent):
                 old.rename(path)
+        elif not RunFolder(path).manifest.is_file():
+            say(f"the run that was to be replaced is kept in {old}")
         elif not remove(old, WRITTEN):
             say(f"{old} keeps what Octavo did not write")

@@ -36,7 +36,12 @@ def replay(
         pinned = recipe.model_copy(
             update={"training": recipe.training.model_copy(update=dict(before["runtime"]))}
         )
-        second = train_in(folder, pinned, console, ALONE, like=first)
+        try:
+            second = train_in(folder, pinned, console, ALONE, like=first)
+        except BaseException:
+            if not folder.manifest.is_file():  # nothing began, so the mended command can use the name
+                folder.made.take_back()
+            raise
     return second, differences(first, folder, before, read_record(folder.manifest, Manifest, of="the run"))
 
 

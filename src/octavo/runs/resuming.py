@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from octavo.errors import CheckpointError
@@ -70,3 +71,14 @@ def keep_rows(folder: RunFolder, step: int) -> None:
     rows = [row for row in folder.rows() if row["step"] <= step]
     if folder.metrics.is_file():
         replace_text(folder.metrics, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def ends_before(planned: int, pace: Sequence[Sequence[float]]) -> set[int]:
+    """The steps at which a run of so many `planned` steps had ended before it got more: there it did what is done at an
+    end. `pace`: its changes, see `training.pace`."""
+    found, total = set(), float(planned)
+    for since, until, _ in pace:
+        if since == total:
+            found.add(int(since))
+        total = until
+    return found

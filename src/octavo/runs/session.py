@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ import octavo
 from octavo.config import Recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
-from octavo.errors import CheckpointError, DivergedError, Interrupted
+from octavo.errors import DivergedError, Interrupted
 from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
 from octavo.model.build import build_model
@@ -27,7 +28,8 @@ from octavo.runs.folder import RunFolder
 from octavo.runs.hooks import BestHook, Hook
 from octavo.runs.metrics import Metrics, evaluate_split
 from octavo.runs.next_step import going_on
-from octavo.runs.progress import Progress
+from octavo.runs.progress import Progress, in_between
+from octavo.runs.resuming import ends_before
 from octavo.runs.run import Run
 from octavo.runs.samples import shortened, write_samples
 from octavo.runs.signals import stop_requests
@@ -35,7 +37,7 @@ from octavo.runs.start import own_batches
 from octavo.runs.teachers import objective_of
 from octavo.runs.tensorboard import TensorBoard
 from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
-from octavo.training.checkpoint_folder import CheckpointFolder, follow, point, prune
+from octavo.training.checkpoint_folder import follow, point, prune
 from octavo.training.compiling import compiled, compiles
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.pace import Pace
@@ -92,6 +94,7 @@ class Session:
         if pace is not None:
             self.progress.pace = pace
         self.pace = Pace(steps, self.progress.pace)
+        self.ends = ends_before(steps, pace or ())
         self.clock = clock_of(recipe, batches, self.pace, self.progress, console, finish=finish)
         self.progress.finished = self.progress.step >= self.steps or self.out_of_patience
         self.crew = self._crew()
@@ -200,16 +203,6 @@ class Session:
         minutes, since = self.recipe.training.checkpoint_minutes, time.monotonic() - self._saved
         return minutes > 0 and since >= max(60 * minutes, SPARING * self._saving)
 
-    def passing(self, checkpoint: CheckpointFolder) -> bool:
-        """Whether it was saved in between, by time or for a stop: it is no regular one, not the last, no new best."""
-        step = checkpoint.step
-        if step == self.steps or step % self.checkpoint_every == 0:
-            return False
-        try:
-            return Progress.of(checkpoint).best_step != step
-        except CheckpointError:
-            return False
-
     def after_step(self, info: StepInfo) -> None:
         """Everything periodic that is due."""
         progress, now = self.progress, time.monotonic()
@@ -230,10 +223,12 @@ class Session:
         if self.clock is not None:
             self.clock.keep(progress)
             self.console.expect(self.steps, ends=self.clock.ends(info.step))
-        progress.finished = info.step >= self.steps or over is not None
+        end = info.step in self.ends
+        progress.finished = info.step >= self.steps or over is not None or end
         for hook in self.hooks:
             if hook.due(progress):
                 hook.work(self, info)
+        progress.finished = progress.finished and (not end or self.out_of_patience)
 
     def show(self, info: StepInfo) -> None:
         """Advance the live line."""
@@ -387,7 +382,8 @@ class Session:
             point(folder.best, checkpoint)
         point(folder.last, checkpoint)
         always = [follow(folder.best), earlier_best]
-        prune(folder.checkpoints, keep=recipe.training.keep, always=always, passing=self.passing)
+        passing = partial(in_between, steps=self.steps, every=self.checkpoint_every)
+        prune(folder.checkpoints, keep=recipe.training.keep, always=always, passing=passing)
 
     def refuse_infinite(self) -> None:
         """Raise DivergedError when an update made a weight infinite: the next loss would show it, but too late."""

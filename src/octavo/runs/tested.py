@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -21,11 +22,22 @@ from octavo.ground.records import read_record
 from octavo.report import ReportData, write_report
 from octavo.runs.baselines import baselines_beside
 from octavo.runs.data import build_dataset
-from octavo.runs.evaluate import Evaluable, check_same_tokens, figures, whole_split
+from octavo.runs.evaluate import Evaluable, figures, refuse_other_text, whole_split
 from octavo.runs.translated import chosen_search, scored, sides
 from octavo.training.runtime import Runtime, set_threads
 
-KEPT = ("loss", "perplexity", "bits_per_byte", "unit", "tokens", "bytes", "step", "baselines", "scores")
+KEPT = (
+    "loss",
+    "perplexity",
+    "bits_per_byte",
+    "unit",
+    "tokens",
+    "bytes",
+    "step",
+    "baselines",
+    "scores",
+    "audits",
+)
 """What the manifest keeps of a look."""
 
 
@@ -39,12 +51,16 @@ def is_to_be_audited(manifest: Mapping[str, Any], recipe: Recipe) -> bool:
     return promised is not None and promised == recipe.training.minutes and bool(recipe.test) and not looked
 
 
-def look(run: Evaluable, console: Console, dataset: Dataset | None = None) -> dict[str, Any]:
+def look(
+    run: Evaluable, console: Console, dataset: Dataset | None = None, *, audits: bool = False
+) -> dict[str, Any]:
     """Evaluate a run's model on its test split, next to the baselines. The manifest keeps the figures of every look in
-    `test_looks`; without them written there, nothing is said. `dataset`: the run's, if it is at hand.
+    `test_looks`; without them written there, nothing is said. `dataset`: the run's, if it is at hand; `audits`: whether
+    a promise is compared with it.
 
     Raises InputError for a checkpoint alone or a run without a test split, CorpusError if the text is another one now,
-    RunFolderError while another process writes the run. The run's page, if there is one, is written anew.
+    RunFolderError while another process writes the run. The run's page, if there is one, is written anew; where that
+    fails it is a warning, for the look is counted.
     """
     if run.folder is None:
         raise InputError(
@@ -59,13 +75,9 @@ def look(run: Evaluable, console: Console, dataset: Dataset | None = None) -> di
     with run.folder.lock():
         manifest = run.folder.made_by() or {}
         dataset = dataset or build_dataset(recipe, console, run.tokenizer)
-        check_same_tokens(dataset.tokenizer, run.tokenizer)
-        split = dataset.test
-        if split is None or manifest.get("data", {}).get("text") != dataset.manifest["text"]:
-            raise CorpusError(
-                "The run's text has changed since training, so its test split is another one now.",
-                remedy="bring the old text back",
-            )
+        refuse_other_text(run, dataset)
+        if (split := dataset.test) is None:
+            raise CorpusError("The run's text has no test split.")
         runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
         found = figures(
             run.model, split, recipe, run.tokenizer, runtime, step=run.step, reference=run.started
@@ -79,11 +91,18 @@ def look(run: Evaluable, console: Console, dataset: Dataset | None = None) -> di
         if recipe.batches.pairs:
             with suppress(MissingExtra):
                 found["scores"] = translations_of(run, split, recipe)
+        if audits:
+            found["audits"] = True
         looks = [*manifest.get("test_looks", ()), {key: found[key] for key in KEPT if key in found}]
         manifest["test_looks"] = looks
         replace_text(run.folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
-    if (run.folder.report / "index.html").is_file():
-        write_report(run.folder.path, ReportData.from_run(run.folder.path))
+    page = run.folder.report / "index.html"
+    if page.is_file():
+        try:
+            write_report(run.folder.path, ReportData.from_run(run.folder.path))
+        except (OctavoError, OSError) as error:
+            why = error.what if isinstance(error, OctavoError) else error
+            warnings.warn(f"{page} does not show this look yet: {why}", stacklevel=2)
     return {"split": "test", "looks": len(looks), **found}
 
 

@@ -106,14 +106,21 @@ def train(
             with folder.lock() if world.first else nullcontext():
                 try:
                     run = train_in(folder, resolved, console, world, hooks, told=told)
-                except (InputError, MissingExtra):
-                    # Where nothing began, the mended command can use the name.
-                    if world.first and not resume and not folder.manifest.is_file():
-                        folder.made.take_back()
+                except BaseException as error:
+                    if world.first and not resume:
+                        give_back(folder, error, overwrite=overwrite)
                     raise
     if world.first:
         audited(run, console, overrides)
     return run
+
+
+def give_back(folder: RunFolder, error: BaseException, *, overwrite: bool) -> None:
+    """Where nothing has begun, take back what was made, so that the mended command can use the name, or the run have it
+    that was to be replaced. What else stopped a new run, a kill too, leaves one that can be resumed."""
+    mendable = isinstance(error, (InputError, MissingExtra))
+    if (overwrite or mendable) and not folder.manifest.is_file():
+        folder.made.take_back()
 
 
 def begin_with(
@@ -146,7 +153,7 @@ def train_in(
     """Begin or resume the run in a locked folder; returns it finished. `like`: a run whose start and pace it takes."""
     began = time.monotonic()
     if world.first:
-        begin(folder, recipe)
+        told = begin(folder, recipe, told)
         console.keep_log(folder.made.file(folder.log))
     earlier = world.broadcast(folder.made_by() if world.first else None)
     start = begun_with(folder, recipe, console.say, goes_on=earlier is not None, like=like)
@@ -157,7 +164,7 @@ def train_in(
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = fresh_model(recipe, dataset, held_out)
     recipe.objective.build().refuse(recipe, dataset, model, processes=world.size)
-    compare_with(earlier, recipe, dataset, console)
+    compare_with(like.made_by() if like else earlier, recipe, dataset, console)
     teachers = open_teachers(recipe, dataset, console, earlier)
     batches = with_written(batches, teachers, recipe, dataset, folder, console, world, earlier)
     batches = with_rows_held_out(batches, held_out, recipe, dataset)
@@ -272,7 +279,7 @@ def compare_with(
         console.say(f"warning: {path} has changed since the run began: results may differ")
     if earlier["data"].get("text") != dataset.manifest["text"]:
         raise CorpusError(
-            "The text has changed since this run began, so it cannot be resumed.",
+            "The text has changed since this run began, so it cannot be resumed or repeated.",
             remedy="bring the old text back, or start a new run with another --out",
         )
     materials.refuse_others(recipe, earlier)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from octavo.errors import CorpusError, InputError
+from octavo.errors import InputError
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.evaluation.token_losses import TokenLosses, token_losses
 from octavo.evaluation.where import Where, parts, words_of
@@ -15,7 +15,7 @@ from octavo.ground.console import Console
 from octavo.model.kneser_ney import KneserNey, best_order
 from octavo.runs.comparison import Comparison
 from octavo.runs.data import build_dataset, evaluated_on, rows_at_once
-from octavo.runs.evaluate import check_same_tokens, whole_split
+from octavo.runs.evaluate import refuse_other_text, whole_split
 from octavo.runs.run import Run
 
 MOST = 200_000
@@ -56,11 +56,8 @@ def between(first: Sequence[Run], second: Sequence[Run], console: Console) -> Wh
     if not all(run.config.objective.build().unit.text for run in runs):
         raise InputError("Only losses of text are compared token by token.", remedy="leave out --where")
     dataset = build_dataset(recipe, console, runs[0].tokenizer)
-    check_same_tokens(dataset.tokenizer, runs[0].tokenizer)
     for run in runs:
-        made = run.folder.made_by() if run.folder else None
-        if ((made or {}).get("data") or {}).get("text") != dataset.manifest["text"]:
-            raise CorpusError("The runs' text has changed since training.", remedy="bring the old text back")
+        refuse_other_text(run, dataset)
     tokens = np.asarray(dataset.validation.tokens[:MOST])
     counted = np.asarray(dataset.train.tokens[-LIMIT:])
     size = dataset.tokenizer.vocab_size

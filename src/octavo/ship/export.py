@@ -23,7 +23,7 @@ from octavo.ground.made import Made, files_of, refuse_no_folder, remove
 from octavo.ground.records import Record, read_record
 from octavo.ground.shown import shown
 from octavo.runs.data import absolute, build_dataset
-from octavo.runs.evaluate import check_same_tokens
+from octavo.runs.evaluate import refuse_other_text
 from octavo.runs.run import Run
 from octavo.ship.card import card, evaluation_of
 from octavo.ship.prove import BOUNDS, bound_of, measured, misses, near
@@ -154,7 +154,7 @@ def _reference(run: Run, text: Sequence[str] | None) -> Reference:
         split = prepare_text(source, run.tokenizer, report=lambda said: None)
     else:
         dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
-        check_same_tokens(dataset.tokenizer, run.tokenizer)
+        refuse_other_text(run, dataset)
         tuned_on_little = (
             run.config.form != "text" and len(dataset.validation.tokens) <= POSITIONS + run.model.context
         )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from functools import partial
 from itertools import islice
+from queue import Queue
 from typing import BinaryIO
 
 from octavo.errors import InputError
 from octavo.generation.beam import Search
 from octavo.generation.translator import Translation, Translator
+from octavo.ground.meanwhile import Meanwhile
 from octavo.tokenizers import UnknownTextError
 
 MOST = 64
@@ -26,16 +30,49 @@ def lines_of(file: BinaryIO, name: str) -> Iterator[str]:
             raise InputError(f"{name}, line {number:,} is not UTF-8 text.") from error
 
 
+class Arriving:
+    """Lines from a program that may wait for each answer before it sends the next: what is there is taken together, and
+    nothing else is waited for."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._came: Queue[str | Future[None]] = Queue(maxsize=MOST)
+        Meanwhile(partial(self._read, lines))
+
+    def _read(self, lines: Iterable[str]) -> None:
+        end: Future[None] = Future()
+        try:
+            for line in lines:
+                self._came.put(line)
+            end.set_result(None)
+        except BaseException as error:
+            end.set_exception(error)
+        self._came.put(end)
+
+    def take(self, most: int) -> list[str]:
+        """The next lines: one at least, but at the end; up to so many that are there. Raises what reading them raised,
+        after the lines before it."""
+        found: list[str] = []
+        while len(found) < most and not (found and self._came.empty()):
+            line = self._came.get()
+            if isinstance(line, Future):
+                self._came.put(line)  # for the next call
+                if not found:
+                    line.result()
+                break
+            found.append(line)
+        return found
+
+
 def translated(
-    translator: Translator, lines: Iterable[str], search: Search, *, name: str, most: int = MOST
+    translator: Translator, lines: Iterable[str] | Arriving, search: Search, *, name: str, most: int = MOST
 ) -> Iterator[tuple[str, list[Translation]]]:
     """Each line and what was found for it, best first; a blank line has nothing. The first line is translated alone, so
     that it is soon there, then ever more together, up to `most`.
 
     Raises InputError with the line that the model cannot read, after those before it.
     """
-    rest, together, number = iter(lines), 1, 0
-    while chunk := list(islice(rest, together)):
+    rest, together, number = lines if isinstance(lines, Arriving) else iter(lines), 1, 0
+    while chunk := rest.take(together) if isinstance(rest, Arriving) else list(islice(rest, together)):
         sources, wrong = {}, None
         for place, line in enumerate(chunk):
             try:

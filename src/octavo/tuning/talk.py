@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from octavo.corpus.records.turns import Message
-from octavo.errors import InputError
-from octavo.generation import TextRequest
+from octavo.errors import InputError, TokenizerError
+from octavo.generation import Sample, TextRequest
 from octavo.ground.output import Output
 from octavo.runs.run import Run
 from octavo.tokenizers.chat import ChatTemplate, has_chat
@@ -64,9 +64,19 @@ class Talk:
         sample, piece = next(written)
         yield piece
         yield from (piece for _, piece in written)
-        said = [id for id in sample.ids if id not in self.run.tokenizer.ends]
+        said = self._seen(sample)
         self.messages += [Message("user", text), Message("assistant", sample.text)]
         self.turns += [question[:-1], [question[-1], *said, self.template.end]]
+
+    def _seen(self, sample: Sample) -> list[int]:
+        """The ids of an answer, as far as it was shown: what a stop text cut off is no part of the conversation."""
+        if sample.finish != "stop":
+            return [id for id in sample.ids if id not in self.run.tokenizer.ends]
+        try:
+            return self.run.tokenizer.encode(sample.text).tolist()
+        except TokenizerError:  # half a character, say
+            began = zip(sample.ids, [0, *sample.sizes], strict=False)
+            return [id for id, before in began if before < len(sample.text)]
 
     def _fitting(self, question: list[int]) -> list[int]:
         """What the model reads: the system's message, as many turns as fit, and the question."""

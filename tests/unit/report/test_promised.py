@@ -31,6 +31,24 @@ def test_beside_what_came_out(bits: float, said: str) -> None:
     assert sentence.endswith(f"{said} promised.")
 
 
+def test_what_the_audit_saw_counts_and_no_look_at_another_model_does() -> None:
+    early, audit, later = (
+        {"step": step, "bits_per_byte": bits} for step, bits in ((0, 2.9), (90, 2.2), (180, 2.0))
+    )
+    auto = {"auto": AUTO}
+
+    def sentence(*looks: object, step: int, minutes: float = 5.0) -> str:
+        settings = {"training": {"minutes": minutes}}
+        return of_promise(auto | {"test_looks": looks}, {"step": step}, settings)["promise"]
+
+    assert "Came out" not in sentence(early, step=90)
+    assert "Came out: 2.200" in sentence(early, audit, step=90)
+    assert "Came out: 2.200" in sentence(audit | {"audits": True}, later, step=180, minutes=10.0)
+    assert "Came out" not in sentence(early, later, step=180, minutes=10.0), (
+        "it was promised for other minutes"
+    )
+
+
 def test_no_promise_goes_below_nothing() -> None:
     wide = {**AUTO, "promise": {**AUTO["promise"], "bits": 0.39, "within": 0.67}}
     assert "Promised for 5 minutes: 0.39 (0 to 1.06) bits" in of_promise({"auto": wide})["promise"]

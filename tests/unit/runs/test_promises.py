@@ -23,6 +23,8 @@ def test_what_came_out_is_kept_and_read(tmp_path: Path, monkeypatch: pytest.Monk
     with promises_file().open("a") as file:
         file.write('{"missed": "much"}\n{"missed": NaN}\n{"mis')
     assert earlier_promises() == [2.0, 0.0], "a damaged line is passed over"
+    note(1)
+    assert earlier_promises() == [2.0, 0.0, 1.0], "and spoils not the next one"
 
 
 def test_the_newest_promises_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import octavo
-from octavo.errors import CorpusError, InputError, RunFolderError
+from octavo.errors import CorpusError, InputError, RunFolderError, StorageError
+from octavo.runs import train as runs_train
 from octavo.runs.folder import RunFolder
 from octavo.runs.replacing import WRITTEN
+from octavo.runs.run import Run
 from unit.runs.small import RECIPE
 
 
@@ -43,6 +45,42 @@ def test_an_error_gives_the_old_run_its_name_back(text: Path, tmp_path: Path) ->
         octavo.train(RECIPE, text=tmp_path / "nowhere", out=out, overwrite=True, quiet=True)
     assert weights.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run", "text.txt"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StorageError("full"), MemoryError()])
+@pytest.mark.parametrize("place", ["prepared", "note_down"])
+def test_whatever_stops_the_new_one_before_it_began_leaves_the_old_one(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, place: str
+) -> None:
+    out = tmp_path / "run"
+    before = (train(text, out).checkpoint.folder / "model.safetensors").read_bytes()
+
+    def stopped(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(runs_train, place, stopped)
+    with pytest.raises(type(error)):
+        train(text, out, overwrite=True, overrides={"seed": 5})
+    assert Run.open(out).config.seed != 5
+    assert (Run.open(out).checkpoint.folder / "model.safetensors").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run", "text.txt"]
+
+
+def test_where_something_of_the_new_one_stays_the_old_one_is_kept_beside_it(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    train(text, out)
+
+    def stopped(folder: RunFolder, *_: object) -> None:
+        (folder.path / "notes.md").write_text("mine")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs_train, "note_down", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        train(text, out, overwrite=True)
+    assert (out / "notes.md").read_text() == "mine"
+    assert Run.open(tmp_path / "replaced-run").step == 6
 
 
 def test_what_is_no_run_or_is_at_work_is_refused(text: Path, tmp_path: Path) -> None:

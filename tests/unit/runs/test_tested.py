@@ -13,7 +13,15 @@ import pytest
 import octavo
 from octavo.config import check
 from octavo.dataset import Dataset
-from octavo.errors import CheckpointError, ConfigError, CorpusError, InputError, OctavoError, RunFolderError
+from octavo.errors import (
+    CheckpointError,
+    ConfigError,
+    CorpusError,
+    InputError,
+    OctavoError,
+    RunFolderError,
+    StorageError,
+)
 from octavo.ground.console import Console
 from octavo.report import ReportData
 from octavo.runs import tested
@@ -83,6 +91,32 @@ def test_the_figures_are_of_the_end_of_the_text(run: Run) -> None:
     assert math.isfinite(found["baselines"]["ngram"]["loss"])
 
 
+def test_a_page_that_cannot_be_written_does_not_undo_the_look(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = run.evaluate(test=True)["looks"]
+
+    def full(*_: object) -> None:
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr(tested, "write_report", full)
+    with pytest.warns(UserWarning, match="does not show this look yet: The disk is full"):
+        assert run.evaluate(test=True)["looks"] == before + 1
+
+
+def test_a_look_at_another_model_is_not_the_result(run: Run) -> None:
+    page = run.path / "report" / "index.html"
+    kept = manifest(run)
+    (run.path / "manifest.json").write_text(json.dumps(kept | {"test_looks": []}))
+    Run.open(run.path, checkpoint="3").evaluate(test=True)
+    assert "of step 3, no result" in page.read_text() and "was looked at once on the way" in page.read_text()
+    assert "The result, on the split kept out of everything" in page.read_text()
+    run.evaluate(test=True)
+    assert "no result" not in page.read_text() and "looked at 2 times" in page.read_text()
+    assert "The result, on the split kept out of everything" not in page.read_text()
+    (run.path / "manifest.json").write_text(json.dumps(kept))
+
+
 def test_looks_at_the_same_time_are_all_counted_or_refused(run: Run) -> None:
     before = run.evaluate(test=True)["looks"]
     seen: list[object] = []
@@ -112,6 +146,12 @@ def test_a_look_that_cannot_be_counted_shows_nothing(run: Run, monkeypatch: pyte
         text.write_text(TEXT + more)
         with pytest.raises(CorpusError, match="changed"):
             run.evaluate(test=True)
+        with pytest.raises(CorpusError, match="changed"):
+            run.evaluate()
+        (run.path.parent / "other.txt").write_text("the fox sat on a mat and a hen. " * 9)
+        assert "ngram" not in run.evaluate(run.path.parent / "other.txt")["baselines"], (
+            "it may hold that text now"
+        )
     text.write_text(TEXT)
     kept = (run.path / "manifest.json").read_text()
     (run.path / "manifest.json").write_text(json.dumps(json.loads(kept) | {"test_looks": [{"loss": "x"}]}))

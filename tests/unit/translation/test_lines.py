@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from octavo.errors import InputError
 from octavo.generation.beam import Search
-from octavo.translation.lines import lines_of, translated
+from octavo.translation.lines import Arriving, lines_of, translated
 
 
 class Echo:
@@ -57,3 +58,32 @@ def test_bytes_that_are_no_text_are_named() -> None:
     assert [next(lines), next(lines)] == ["ä", "b"]
     with pytest.raises(InputError, match="x, line 3 is not UTF-8"):
         next(lines)
+
+
+def test_a_program_that_waits_for_each_answer_gets_it() -> None:
+    """It sends a line only after the answer to the one before: whoever waits for more waits for ever."""
+    echo: Any = Echo()
+    sent: Queue[str | None] = Queue()
+    found = translated(echo, Arriving(iter(sent.get, None)), Search(), name="x")
+    for number in range(5):
+        sent.put(f"a{number}")
+        assert next(found)[1][0].text == f"{number}a"
+    sent.put(None)
+    assert list(found) == []
+
+
+def test_lines_that_are_there_are_taken_together() -> None:
+    echo: Any = Echo()
+    arriving = Arriving([f"a{number}" for number in range(20)])
+    assert texts(translated(echo, arriving, Search(), name="x")) == [
+        f"a{number}"[::-1] for number in range(20)
+    ]
+    assert sum(echo.together) == 20
+
+
+def test_what_reading_raises_comes_after_the_lines_before_it() -> None:
+    echo: Any = Echo()
+    found = translated(echo, Arriving(lines_of(io.BytesIO(b"a\nb\n\xff\n"), "x")), Search(), name="x")
+    assert [next(found)[0], next(found)[0]] == ["a", "b"]
+    with pytest.raises(InputError, match="x, line 3 is not UTF-8"):
+        next(found)

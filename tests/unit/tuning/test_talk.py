@@ -1,0 +1,47 @@
+"""A conversation keeps what was shown, and nothing that a stop text cut off."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from octavo.config.parts import parts
+from octavo.generation import Sample
+from octavo.tokenizers import build_tokenizer, with_special
+from octavo.tokenizers.chat import CHAT_TOKENS
+from octavo.tuning.talk import Talk
+
+TEXT = "hello there, who is it? it is me. " * 9
+
+
+def talk(answer: str, written: str, finish: Any) -> Talk:
+    """With a model that has `written` more than was shown of it."""
+    char = build_tokenizer(
+        parts("tokenizer")["char"].model_validate({}), lambda: iter([TEXT]), documents=True
+    )
+    tokenizer = with_special(char, CHAT_TOKENS)
+    ids = tokenizer.encode(written).tolist()
+    sizes = [min(at, len(answer)) for at in range(1, len(ids) + 1)]
+    sample = Sample(0, ids=ids, sizes=sizes, text=answer, finish=finish)
+    run: Any = SimpleNamespace(
+        tokenizer=tokenizer,
+        refuse_no_text=lambda: None,
+        model=SimpleNamespace(context=200),
+        config=SimpleNamespace(sampling=SimpleNamespace(tokens=50)),
+        write_each=lambda *_, **__: iter([(sample, answer)]),
+    )
+    found = Talk(run, stop=["who"])
+    assert "".join(found.ask("hello")) == answer
+    return found
+
+
+def test_what_was_cut_off_is_not_remembered() -> None:
+    cut, whole = talk("it is me. ", "it is me. who", "stop"), talk("it is me. ", "it is me. ", "length")
+    assert cut.turns == whole.turns and cut.messages == whole.messages
+
+
+def test_an_answer_that_cannot_be_read_again_is_cut_by_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = talk("it is ☃", "it is mwho", "stop")  # the character stands for half of one
+    assert found.turns[-1][1:-1] == found.run.tokenizer.encode("it is m").tolist()
