@@ -32,6 +32,30 @@ def test_wrong_words(octavo: Octavo) -> None:
     refused(octavo("train", "--replay", "x", "recipe.yaml"), "--replay repeats a run as it was")
 
 
+def test_a_verb_without_what_it_is_about(octavo: Octavo) -> None:
+    for verb in (("write",), ("chat",), ("translate",), ("export", "--to", "hf"), ("tune", "sft")):
+        words = " ".join(("octavo", *verb[: 2 if verb[0] == "tune" else 1]))
+        refused(
+            octavo(*verb), f"{words} needs a run.", f"name a run: {words} runs/book (octavo runs lists them)"
+        )
+    refused(octavo("verify"), "octavo verify needs FOLDER.", "octavo verify --help")
+    refused(octavo("write", "--run"), "--run requires an argument")
+    refused(octavo("corpus", "clean", "--text", "text.txt"), "--out requires an argument")
+
+
+def test_a_recipe_behind_the_texts(octavo: Octavo) -> None:
+    refused(octavo("train", "--text", "text.txt", "quick"), "'quick' is a recipe; put it before --text")
+    refused(octavo("train", "--text", "text.txt", "elsewhere/quick"), "Check the path")
+
+
+def test_minutes_that_are_no_number(octavo: Octavo) -> None:
+    refused(
+        octavo("train", "--text", "text.txt", "--minutes", "5m"), "a number of minutes; '5m'", "--minutes 0.5"
+    )
+    refused(octavo("train", "--text", "text.txt", "--minutes", "nan"), "nan minutes cannot be planned")
+    refused(octavo("plan", "--text", "text.txt", "--minutes", "5m"), "'5m' is something else")
+
+
 def test_wrong_settings(octavo: Octavo, tmp_path: Path) -> None:
     out = tmp_path / "run"
     refused(train(octavo, out, "model.layer=3"), "model.layer is not an option; did you mean model.layers?")
@@ -102,7 +126,9 @@ def test_a_folder_that_is_in_the_way(octavo: Octavo, finished: Path, tmp_path: P
 
 def test_a_folder_that_is_not_there(octavo: Octavo, tmp_path: Path) -> None:
     for verb in ("generate", "eval", "info"):
-        refused(octavo(verb, tmp_path / "nowhere"), "does not exist")
+        refused(
+            octavo(verb, tmp_path / "nowhere"), "does not exist", "octavo runs lists", "octavo train RECIPE"
+        )
         refused(octavo(verb, tmp_path), "is not a run folder")
     refused(octavo("train", "--replay", tmp_path / "nowhere"), "does not exist")
     refused(train(octavo, tmp_path / "nowhere", "--resume"), "does not exist")

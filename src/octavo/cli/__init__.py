@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
     from octavo.cli.app import app, hyphens_bound
     from octavo.cli.common import complain
+    from octavo.cli.missing import missing_word
     from octavo.ground.memory import fault_of_the_machine
 
     if listens:
@@ -46,8 +47,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         words = hyphens_bound(_text_only(sys.argv[1:] if arguments is None else arguments))
         code = app.meta(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        complain(f"error: {error}")
-        complain("  → octavo --help, or octavo VERB --help")
+        found = missing_word(error)
+        complain(f"error: {error if found is None else found.as_command_line}")
+        if found is None:
+            complain("  → octavo --help, or octavo VERB --help")
         code = 2
     except Interrupted as note:
         complain(note.as_command_line)

@@ -94,7 +94,8 @@ class RunFolder:
         if not (path / "config.yaml").is_file():
             what = "is not a run folder (it has no config.yaml)" if path.exists() else "does not exist"
             raise RunFolderError(
-                f"{path} {what}.", remedy="octavo train RECIPE --text PATH --out DIR makes one"
+                f"{path} {what}.",
+                remedy="octavo runs lists the runs here; octavo train RECIPE --text PATH --out DIR makes one",
             )
         return cls(path)
 
