@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from octavo.cli.common import print_json, show, show_text
 from octavo.errors import InputError
 from octavo.ground.console import Console
+
+if TYPE_CHECKING:
+    from cyclopts import Token
 
 
 def train_for_minutes(
@@ -93,6 +98,18 @@ def show_promises(
     elif on:
         show("\nSteps were predicted, not timed; docs/planning.md says what is assumed.")
     return 0
+
+
+def a_number_of_minutes(_: object, words: Sequence[Token]) -> float:
+    """The one word behind `--minutes`. Raises InputError where it is no number."""
+    word = words[0].value
+    try:
+        return float(word)
+    except ValueError as error:
+        raise InputError(
+            f"--minutes takes a number of minutes; '{word}' is something else.",
+            remedy="for example --minutes 5, or --minutes 0.5",
+        ) from error
 
 
 def parsed_minutes(words: str) -> list[float]:

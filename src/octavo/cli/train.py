@@ -16,6 +16,7 @@ from octavo.cli.common import (
     split_overrides,
     split_recipe,
 )
+from octavo.cli.minutes import a_number_of_minutes, train_for_minutes
 from octavo.errors import InputError
 from octavo.ground.console import Console
 
@@ -27,7 +28,8 @@ def train_command(
     minutes: Annotated[
         float | None,
         Parameter(
-            help="Minutes for all of it: the best model that they allow here is chosen, promised and trained."
+            help="Minutes for all of it: the best model that they allow here is chosen, promised and trained.",
+            converter=a_number_of_minutes,
         ),
     ] = None,
     out: Annotated[Path | None, Parameter(help="The run folder; default: the next free runs/RECIPE.")] = None,
@@ -63,8 +65,6 @@ def train_command(
             raise InputError("--replay repeats a run as it was; it takes nothing else but --out.")
         return _replay(replay, out, console)
     if minutes is not None and not resume:
-        from octavo.cli.minutes import train_for_minutes
-
         how = {"dry_run": dry_run, "overwrite": overwrite}
         return train_for_minutes(minutes, recipe, text, settings, out, console, **how)
     if minutes is not None:
