@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from octavo.config.shipped import recipe_names
 from octavo.corpus.catalogue import NAMED, named_path
 from octavo.corpus.documents import Report
 from octavo.errors import CorpusError
@@ -127,9 +128,10 @@ def _at(given: str, wanted: Wanted, spool: Spool) -> Iterator[tuple[str, str, bo
     except (OSError, ValueError) as error:
         missing = isinstance(error, FileNotFoundError | NotADirectoryError)
         what = f"There is no file or folder {given}" if missing else f"{given} cannot be read ({error})"
-        raise CorpusError(
-            f"{what}.", remedy="Check the path; it is taken from the folder you are in."
-        ) from error
+        remedy = "Check the path; it is taken from the folder you are in."
+        if missing and path.name in recipe_names() and path.absolute().parent == Path.cwd():
+            remedy = f"'{path.name}' is a recipe; put it before --text."
+        raise CorpusError(f"{what}.", remedy=remedy) from error
     if stat.S_ISFIFO(mode):
         yield str(spool.keep(str(path))), given, True
         return
