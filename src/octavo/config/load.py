@@ -24,7 +24,7 @@ from octavo.errors import CheckpointError, ConfigError
 from octavo.ground.files import is_file, is_folder
 from octavo.ground.records import read_record
 
-ANY_TEXT = {"quick": "seconds", "minute": "a minute", "ten-minutes": "ten minutes"}
+ANY_TEXT = {"quick": "seconds", "minute": "a minute or two", "ten-minutes": "ten minutes"}
 """The recipes that are made for any text, and how long each takes on a laptop."""
 
 DEFAULT_RECIPE = "minute"
