@@ -1,5 +1,5 @@
-"""What the dial, `octavo train --minutes`, leaves on the table: its choice beside the best of twelve settings made by hand,
-in the same time.
+"""What the dial, `octavo train --minutes`, leaves on the table: its choice, beside the best of twelve settings made by
+hand, in the same time.
 
     python benchmarks/regret.py --texts FOLDER --out runs.jsonl --minutes 0.5 2 [--only NAME] [--speeds]
     python benchmarks/regret.py --texts FOLDER --out runs.jsonl --minutes 0.5 2 --device cuda
