@@ -133,6 +133,7 @@ def test_a_short_text_and_much_time_are_worth_a_teacher() -> None:
         assert ("training.teachers" in said) == bool(teachers)
         if teachers:
             assert own.trained_steps == best.steps_of_each == best.steps // best.teaching.longer
+            assert best.passes == pytest.approx(best.steps * best.size.step_tokens / short.train_tokens)
             assert own.trained_dropout == round(best.dropout + LESS, 3) == best.teacher_dropout
             assert (
                 f"{best.dropout:g} beside a teacher, which has {best.teacher_dropout:g}"
@@ -161,6 +162,19 @@ def test_nobody_teaches_what_is_seen_once_or_can_hardly_be_learned_by_heart() ->
         worn = seen * one.parameters / FACTS.train_tokens
         assert not one.teaching.teachers or (seen >= SEEN and worn >= WORN)
     assert not any(one.teaching.teachers for one in choices(long, SPEEDS, 6000, shipped_law()))
+
+
+def test_of_a_taught_model_it_is_said_that_more_would_be_learned_by_heart_where_there_is_time_for_more() -> (
+    None
+):
+    """Its teachers' trainings take their part of the time."""
+    short = replace(FACTS, train_tokens=160_000, train_bytes=160_000)
+    best = choices(short, QUICK, 6000, shipped_law())[0]
+    fitting = best.teaching.steps_in(best.most_steps)
+    assert best.teaching.teachers and fitting < 0.9 * best.most_steps
+    filled = replace(best, steps=fitting * best.teaching.longer)
+    assert not filled.has_time_left
+    assert replace(filled, steps=filled.steps // 2).has_time_left
 
 
 def test_no_time_no_choice() -> None:
@@ -272,10 +286,27 @@ def test_a_pilot_chooses_nothing() -> None:
         assert near and all(told[each].bits < plain[each].bits for each in near), "of all choices it tells"
 
 
+def test_what_a_pilot_tells_of_a_taught_model_is_of_the_steps_of_each_training() -> None:
+    law = shipped_law()
+    facts = replace(FACTS, train_tokens=160_000, train_bytes=160_000, pilot_steps=1200)
+    share = 0.9 * law.share(*pilot_point(facts))
+    best = choices(replace(facts, piloted=share), QUICK, 6000, law)[0]
+    assert best.teaching.longer > 1
+    alone = law.known(share, *pilot_point(facts)).share(*point_of(facts, best.size, best.steps_of_each))
+    assert best.bits == pytest.approx(facts.start * best.teaching.share(alone))
+
+
+def test_the_law_is_asked_by_bytes_of_what_is_learned_and_of_the_text() -> None:
+    facts, size = replace(FACTS, train_tokens=250_000), SIZES[0]
+    assert point_of(facts, size, 10) == (parameters_of(size, 65), 10 * size.step_tokens * 4, 1_000_000)
+
+
 def test_of_random_letters_nothing_is_promised_beyond_counting() -> None:
     noise = replace(FACTS, order=1)
     found = choices(noise, SPEEDS, 60, made_up())
     assert {each.bits for each in found} == {FACTS.start}
+    harder = choices(replace(noise, drift=0.1), SPEEDS, 60, made_up())
+    assert {each.bits for each in harder} == {FACTS.start + 0.1}
     said = reasons(found[0], [], noise, 60, made_up())["model.counts"]
     assert "of 1 token, and" in said and said.endswith("so there is next to nothing to learn.")
 

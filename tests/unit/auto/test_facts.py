@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from octavo.auto import facts
 from octavo.auto.facts import TextFacts, counting, end_spread, piloted_in, unlike, with_pilot
 from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
 from octavo.auto.pilot import Pilot
-from octavo.errors import CorpusError
+from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ground.console import Console
 from octavo.model.kneser_ney import KneserNey
@@ -57,6 +58,8 @@ def test_the_figures_are_those_of_the_split(tmp_path: Path, monkeypatch: pytest.
         Pilot(dataset, found.tokenizer).before * (len(tokens) - 1) / dataset.validation.bytes
     )
     assert found.train_tokens == len(dataset.train.tokens) and found.documents == 1
+    assert found.validation_tokens == len(tokens) and dataset.test is not None
+    assert found.test_tokens == len(dataset.test.tokens) > 0
     assert found.alphabet == len(set(path.read_text()) - {"\n"})
     assert found.spread > 0
 
@@ -154,7 +157,8 @@ def test_documents_that_are_held_out_by_chance_do_not_drift(
             json.dumps({"text": f"{n} is {n % 7} by seven, {n // 5} by five"}) + "\n" for n in range(1500)
         )
     )
-    assert survey(path, ["split=documents"], QUIET).drift == 0 != survey(path, (), QUIET).drift
+    assert survey(path, ["split=documents"], QUIET).drift == 0
+    assert survey(path, (), QUIET).drift == facts.HARDER > 0, "else the end of a text is harder"
 
 
 def test_how_unlike_places_are_is_in_bits_per_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +296,26 @@ def test_a_text_too_short_to_hold_anything_out(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     with pytest.raises(CorpusError):
         survey(written(tmp_path, "abc"), (), QUIET)
+
+
+def test_counting_is_in_bits() -> None:
+    """Two for each of four letters at random."""
+    letters = np.random.default_rng(4).integers(0, 4, 4000)
+    model, places = KneserNey(letters[:3000], vocab_size=4, highest=1), np.arange(1, 1000)
+    assert counting(model, letters[3000:], places).mean() == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.parametrize(("held_out", "refused"), [(0, True), (1, True), (2, False), (None, False)])
+def test_a_test_split_of_which_nothing_can_be_predicted_is_refused(
+    held_out: int | None, refused: bool
+) -> None:
+    def split(tokens: int) -> Any:
+        return SimpleNamespace(tokens=np.zeros(tokens, np.int64))
+
+    dataset: Any = SimpleNamespace(train=split(1000), test=None if held_out is None else split(held_out))
+    recipe = resolve(recipe_of(SIZES[0], steps=1), "text.txt")
+    with pytest.raises(InputError, match=f"split has {held_out} ") if refused else nullcontext():
+        facts.refuse_too_short(dataset, recipe)
 
 
 def test_languages_are_told_where_there_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ def test_promises_that_were_too_sure_widen_the_next_and_kept_ones_narrow_them() 
     assert calibration([1.0] * 60) == (1, NARROWEST)
     assert 0 < calibration([1.0] * 5)[0] < 1, "a few of them move it on the way"
     assert promise(1, BEST, [1.0] * 60).bits > promise(1, BEST).bits
+    assert promise(1, BEST, [3, -3] * 20).within > 2 * promise(1, BEST).within
 
 
 def test_calibrated_promises_hold_eighty_of_a_hundred() -> None:

@@ -74,6 +74,17 @@ def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: py
         looked.foretold(tiny)
 
 
+def test_a_promise_heeds_how_far_earlier_ones_of_this_user_were_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = by_minutes.Looked([2.0], FACTS, cast(Any, None), [], 0.0, 0.0, Console(quiet=True))
+
+    def after(earlier: list[float]) -> float:
+        monkeypatch.setattr(by_minutes, "earlier_promises", lambda: earlier)
+        (found,) = looked.foretold(by_minutes.one_device("laptop"))
+        return found.promise.within
+
+    assert after([3, -3] * 20) > 2 * after([])
+
+
 def test_teachers_are_for_processors_and_for_models_that_start_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
