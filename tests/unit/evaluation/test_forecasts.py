@@ -21,11 +21,11 @@ from octavo.evaluation.forecast_baselines import (
 from octavo.evaluation.forecast_scores import covered, crps, energy_score, mean_density, ranks, scores
 
 stats = pytest.importorskip("scipy.stats")
-RANDOM = np.random.default_rng(0)
 
 
 def test_crps_of_a_normal_is_its_closed_form() -> None:
-    drawn, truth = RANDOM.normal(1.0, 2.0, (4000, 200)), np.linspace(-4, 6, 200)
+    random = np.random.default_rng(0)
+    drawn, truth = random.normal(1.0, 2.0, (4000, 200)), np.linspace(-4, 6, 200)
     z = (truth - 1) / 2
     closed = 2 * (z * (2 * stats.norm.cdf(z) - 1) + 2 * stats.norm.pdf(z) - 1 / math.sqrt(math.pi))
     assert np.abs(crps(drawn, truth) - closed).max() < 0.12
@@ -33,7 +33,8 @@ def test_crps_of_a_normal_is_its_closed_form() -> None:
 
 
 def test_scores_are_the_sums_over_pairs() -> None:
-    drawn, truth = RANDOM.normal(size=(5, 3, 2)), RANDOM.normal(size=(3, 2))
+    random = np.random.default_rng(0)
+    drawn, truth = random.normal(size=(5, 3, 2)), random.normal(size=(3, 2))
     pairs = list(combinations(range(5), 2))
     for row in range(3):
         near = np.mean([np.linalg.norm(drawn[m, row] - truth[row]) for m in range(5)])
@@ -46,25 +47,28 @@ def test_scores_are_the_sums_over_pairs() -> None:
 
 def test_the_score_of_few_draws_is_fair() -> None:
     """With two draws the mean is what it is with many."""
-    few = crps(RANDOM.normal(size=(2, 40_000)), np.full(40_000, 0.5)).mean()
-    many = crps(RANDOM.normal(size=(2000, 100)), np.full(100, 0.5)).mean()
+    random = np.random.default_rng(0)
+    few = crps(random.normal(size=(2, 40_000)), np.full(40_000, 0.5)).mean()
+    many = crps(random.normal(size=(2000, 100)), np.full(100, 0.5)).mean()
     assert few == pytest.approx(many, abs=0.02)
 
 
 def test_coverage_and_ranks_of_a_right_forecast() -> None:
-    truth = RANDOM.normal(size=40_000)
-    drawn = RANDOM.normal(size=(60, 40_000))
+    random = np.random.default_rng(0)
+    truth = random.normal(size=40_000)
+    drawn = random.normal(size=(60, 40_000))
     for level in (50, 80, 95):  # few draws too: the usual quantiles of 60 hold 92 % instead of 95
         assert covered(drawn, truth, level).mean() == pytest.approx(level / 100, abs=0.01)
     truth, drawn = truth[:4000], drawn[:, :4000]
-    assert stats.kstest(ranks(drawn, truth, RANDOM), "uniform").pvalue > 0.001
+    assert stats.kstest(ranks(drawn, truth, random), "uniform").pvalue > 0.001
     assert not covered(drawn, truth + 9, 95).any()
 
 
 def test_ranks_among_equal_draws_are_even() -> None:
     """A probability of exact zeros must not look like a forecast that is too narrow."""
+    random = np.random.default_rng(0)
     drawn, truth = np.zeros((100, 4000)), np.zeros(4000)
-    assert stats.kstest(ranks(drawn, truth, RANDOM), "uniform").pvalue > 0.001
+    assert stats.kstest(ranks(drawn, truth, random), "uniform").pvalue > 0.001
 
 
 def test_a_mean_of_densities_is_no_mean_of_logs() -> None:
@@ -73,10 +77,12 @@ def test_a_mean_of_densities_is_no_mean_of_logs() -> None:
 
 
 def test_what_is_missing_is_not_judged_and_what_stands_beside_it_is() -> None:
-    drawn, truth = RANDOM.normal(size=(50, 4, 2)), RANDOM.normal(size=(4, 2))
+    random = np.random.default_rng(0)
+    drawn, truth = random.normal(size=(50, 4, 2)), random.normal(size=(4, 2))
     truth[1, 0], truth[2] = np.nan, np.nan
-    found = scores(drawn, truth, np.array([1.0, 2.0, 0.0, 3.0]), np.ones(2), RANDOM)
+    found = scores(drawn, truth, np.array([1.0, 2.0, 0.0, 3.0]), np.ones(2), random)
     assert found["rows"] == 3 and sum(found["pit"]) == pytest.approx(1) and found["nll"] == pytest.approx(-2)
+    assert found["rmse"] == pytest.approx(np.sqrt(np.nanmean((drawn.mean(axis=0) - truth) ** 2)))
     assert found["mase"] == pytest.approx(np.nanmean(np.abs(np.median(drawn, axis=0) - truth)))
     assert found["energy"] == pytest.approx(energy_score(drawn[:, [0, 3]], truth[[0, 3]]).mean())
     one, other = found["crps_by_channel"]
@@ -85,19 +91,24 @@ def test_what_is_missing_is_not_judged_and_what_stands_beside_it_is() -> None:
 
 
 def test_rows_that_always_lack_a_channel_are_judged_by_the_others() -> None:
-    drawn, truth = RANDOM.normal(size=(50, 4, 2)), RANDOM.normal(size=(4, 2))
+    random = np.random.default_rng(0)
+    drawn, truth = random.normal(size=(50, 4, 2)), random.normal(size=(4, 2))
     truth[:, 1] = np.nan
-    found = scores(drawn, truth, np.zeros(4), np.ones(2), RANDOM)
-    alone = scores(drawn[:, :, :1], truth[:, :1], np.zeros(4), np.ones(1), RANDOM)
-    assert found["crps"] == alone["crps"] and found["coverage"] == alone["coverage"]
-    assert found["energy"] is None and found["crps_by_channel"] == [*alone["crps_by_channel"], None]
+    found = scores(drawn, truth, np.zeros(4), np.ones(2), random)
+    alone = scores(drawn[:, :, :1], truth[:, :1], np.zeros(4), np.ones(1), random)
+    assert found["crps"] == pytest.approx(alone["crps"]) and found["coverage"] == alone["coverage"]
+    assert found["energy"] is None and found["crps_by_channel"] == [
+        pytest.approx(alone["crps_by_channel"][0]),
+        None,
+    ]
 
 
 def test_students_t_is_scipys() -> None:
+    random = np.random.default_rng(0)
     np.testing.assert_allclose(
         t_log_density(np.array([0.5, -3.0]), 3.0, 2.0), stats.t.logpdf([0.5, -3.0], 3, 0, 2)
     )
-    drawn = 2 * RANDOM.standard_t(4.0, 20_000)
+    drawn = 2 * random.standard_t(4.0, 20_000)
     freedom, spread = fit_t(drawn, 1e-3)
     known = stats.t.fit(drawn, floc=0)
     assert 3 <= freedom <= 5 and spread == pytest.approx(known[2], rel=0.05)
@@ -105,9 +116,10 @@ def test_students_t_is_scipys() -> None:
 
 
 def test_an_autoregression_is_found_again() -> None:
+    random = np.random.default_rng(0)
     rows = np.zeros((4000, 2))
     for row in range(2, 4000):
-        rows[row] = 0.6 * rows[row - 1] + 0.3 * rows[row - 2, ::-1] + RANDOM.normal(size=2)
+        rows[row] = 0.6 * rows[row - 1] + 0.3 * rows[row - 2, ::-1] + random.normal(size=2)
     places = np.arange(3, 4000)
     found = Linear(histories(rows, places, 3), rows[places], reach=3, own=False)
     history = np.array([[[0.0, 0.0], [2.0, 4.0], [1.0, 3.0]]])
@@ -139,8 +151,24 @@ def test_the_chance_of_zeros_is_counted() -> None:
     assert (drawn == 0).mean() == pytest.approx(0.5, abs=0.05)
 
 
+def test_zeros_that_have_a_chance_of_their_own_do_not_widen_what_is_missed() -> None:
+    random = np.random.default_rng(0)
+    ones = np.ones((4000, 1))
+    truth = np.where(np.arange(4000)[:, None] % 2, 0.0, 5 + random.normal(size=(4000, 1)))
+    assert Noise.fit(ones, 5 * ones, truth, np.array([1e-3])).spread == pytest.approx([1.0], rel=0.1)
+
+
+def test_rows_that_are_missing_do_not_lower_the_mean_loss_of_baselines() -> None:
+    random = np.random.default_rng(0)
+    walk, judged = (random.normal(size=(300, 2)).cumsum(axis=0) for _ in range(2))
+    simple = Baselines([walk], context=16, horizons=[1])
+    gone = np.concatenate([judged, np.full((100, 2), np.nan)])
+    assert simple.losses([gone]) == pytest.approx(simple.losses([judged]))
+
+
 def test_baselines_learn_from_the_training_split_alone_and_bear_gaps() -> None:
-    walk = [RANDOM.normal(size=(300, 2)).cumsum(axis=0) for _ in range(4)]
+    random = np.random.default_rng(0)
+    walk = [random.normal(size=(300, 2)).cumsum(axis=0) for _ in range(4)]
     walk[0][50:60] = np.nan
     simple = Baselines(walk[:3], context=16, horizons=[1, 4])
     losses = simple.losses([walk[3]])
