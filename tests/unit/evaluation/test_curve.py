@@ -50,3 +50,13 @@ def test_a_line_moves_the_trend_and_not_the_noise(seed: int, level: float, slope
 def test_the_tail_is_the_share_of_steps_that_was_asked_for() -> None:
     assert noisy(1).tail(0.2).steps.tolist() == [4000.0 + 50 * n for n in range(21)]
     assert len(noisy(1).tail(1.0)) == 100
+
+
+def test_the_noise_is_that_of_the_end() -> None:
+    scatter = np.random.default_rng(0).standard_normal(400)
+    losses = 2.0 + scatter * np.where(np.arange(400) < 200, 0.5, 0.02)
+    assert Curve(np.arange(400.0), losses).noise == pytest.approx(0.02, rel=0.2)
+
+
+def test_the_best_of_equal_losses_is_the_first() -> None:
+    assert Curve(np.arange(5.0), np.array([3.0, 1.0, 2.0, 1.0, 4.0])).best == 1

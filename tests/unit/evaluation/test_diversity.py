@@ -75,3 +75,14 @@ def test_what_a_text_repeats_is_not_what_another_has_too() -> None:
     found = diversity(own, unit="word")
     assert found.alike == [0.0, 0.0] and min(found.repeated) > 0
     assert diversity([*own, own[0]], unit="word").alike == [1.0, 0.0, 1.0]
+
+
+def test_the_error_of_a_mean_is_that_of_a_sample() -> None:
+    assert measured([1.0, 2.0, 3.0])["error"] == pytest.approx(1 / 3**0.5)
+    assert measured([1.0]) == {"mean": 1.0, "error": None}
+
+
+def test_a_text_is_held_against_other_texts_not_against_itself() -> None:
+    """Halves that are the same, of two texts that have nothing in common."""
+    texts = [" ".join([f"{name}{number}" for number in range(10)] * 2) for name in ("ship", "cook")]
+    assert diversity(texts, unit="word").thread == pytest.approx([1.0, 1.0])

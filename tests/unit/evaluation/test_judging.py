@@ -41,3 +41,16 @@ def test_bootstrap_tells_a_better_system_and_no_difference_from_none() -> None:
     assert found == bootstrap(REFERENCES, worse, REFERENCES, samples=200)
     same = bootstrap(worse, worse, REFERENCES, samples=50)
     assert same["difference"] == 0 and same["interval"] == [0, 0] and same["not_better"] == 1
+
+
+def test_the_interval_holds_95_of_100_draws() -> None:
+    """One system is wrong in four sentences, the other in ten: it is better in 94 of 100 draws, which is not enough."""
+
+    def wrong_in(places: range) -> list[str]:
+        return [one.replace("sees", "sees not") if n in places else one for n, one in enumerate(REFERENCES)]
+
+    few, many = wrong_in(range(4)), wrong_in(range(20, 30))
+    found, mirrored = (bootstrap(*two, REFERENCES, samples=400) for two in ((few, many), (many, few)))
+    low, high = found["interval"]
+    assert 0.025 < found["not_better"] < 0.1 and low < 0 < high
+    assert mirrored["interval"] == pytest.approx([-high, -low])

@@ -98,3 +98,18 @@ def test_real_plays(test_data: Path) -> None:
     assert husband.form == "period"
     assert {"LORD GORING", "MRS. CHEVELEY", "VICOMTE DE NANJAC", "PHIPPS"} <= set(husband.speeches)
     assert not any("ACT" in name or "GUTENBERG" in name for name in husband.speeches)
+
+
+def test_a_company_is_half_of_the_speeches_or_more_up_to_the_last_place_beside_a_name() -> None:
+    """B speaks once beside A, and once elsewhere."""
+    speeches = ("A", "B", "C", "C", "C", "B")
+    assert Play("colon", speeches).company("A", 1) == {"B"}
+    assert Play("colon", (*speeches, "B")).company("A", 1) == frozenset()
+    assert Play("colon", speeches).company("B", 2) == {"A", "C"}
+
+
+def test_the_interval_of_a_share_is_that_of_95_of_100() -> None:
+    samples = [play("ROMEO", "JULIET" if number % 2 else "ARIEL") for number in range(400)]
+    low, high = who_answers(Play.read(THREE), "ROMEO", samples, {}).asked.interval or (1, 0)
+    half = 1.96 * 0.5 / np.sqrt(400)
+    assert (0.5 - low, high - 0.5) == pytest.approx((half, half), rel=0.1)

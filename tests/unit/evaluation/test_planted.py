@@ -81,9 +81,14 @@ def test_the_permutation_test_is_near_all_permutations() -> None:
     assert less_than(values, controls) == pytest.approx(wanted, abs=0.02)
 
 
+def test_no_chance_is_less_than_one_of_all_draws() -> None:
+    assert less_than(np.zeros(20), np.arange(1.0, 21.0)) == pytest.approx(1 / 10_000)
+
+
 def test_holm_holds_the_smallest_to_all() -> None:
     assert holm([0.01, 0.5, 0.03]) == pytest.approx([0.03, 0.5, 0.06])
     assert holm([0.4, 0.9]) == pytest.approx([0.8, 0.9])
+    assert holm([0.03, 0.04]) == pytest.approx([0.06, 0.06]), "none is surer than one that was lower"
 
 
 def group(times: int, matched: list[int], nats: float) -> list[Continued]:
@@ -96,6 +101,7 @@ def test_the_verdict_names_the_least_count_that_is_recited() -> None:
     )
     assert [row.times for row in found.rows] == [0, 1, 16]
     assert found.recited_from == 16 and found.known_from == 16
+    assert [row.matched for row in found.rows] == pytest.approx([29 / 200, 10 / 80, 73 / 80]), "shares"
     assert "what it saw 16 times: 7 of 8 word for word" in found.sentences()[0]
     assert "20 passages that it never saw it continues 1" in found.sentences()[0]
 

@@ -64,3 +64,9 @@ def test_n_grams_write_what_they_have_seen() -> None:
     assert written == written_by_ngrams(train, **options)
     assert sum(record == ([0, 1, 2, 3], True) for record in written) >= 12
     assert all(len(ids) == 12 or ended for ids, ended in written)
+
+
+def test_n_grams_do_not_begin_where_too_little_stands_before() -> None:
+    train = np.array([9, *[0, 1, 2, 3, 9] * 5])
+    written = written_by_ngrams(train, vocab_size=10, order=3, end=9, count=200, length=6, seed=1)
+    assert len(written) == 200 and sum(ids[:1] == [0] for ids, _ in written) > 150

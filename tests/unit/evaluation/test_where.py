@@ -48,6 +48,9 @@ def test_after_how_much_context_and_in_which_words() -> None:
     found = made(second)
     assert [part.name for part in found.first_better] == ["dog"]
     assert [part.name for part in found.second_better] == ["cat"]
+    both = np.array([{"dog": 1.2, "saw": 1.5, "cat": 0.7, "the": 0.9}.get(word, 1.0) for word in words])
+    assert [part.name for part in made(both).first_better] == ["saw", "dog"], "what adds most comes first"
+    assert [part.name for part in made(both).second_better] == ["cat", "the"]
     before = np.arange(len(words)) % 32 + 1
     late = made(np.where(before >= 16, 0.4, 1.0)).by_context
     assert [part.name for part in late] == ["1 to 3", "4 to 15", "16 to 63"]
@@ -95,3 +98,4 @@ def test_neighbours_that_err_together_make_the_error_larger() -> None:
     assert error_of(apart, stretches) == pytest.approx(1 / math.sqrt(1000), rel=0.2)
     assert error_of(together, stretches) == pytest.approx(1 / math.sqrt(100), rel=0.2)
     assert math.isnan(error_of(apart[:5], stretches[:5]))
+    assert error_of(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1])) == pytest.approx(1.0)

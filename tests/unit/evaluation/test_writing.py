@@ -140,6 +140,15 @@ def test_places_sum_what_the_batches_hold() -> None:
     assert document_ends["rate"] == pytest.approx(1 / 21)
 
 
+def test_what_is_given_to_the_end_elsewhere_is_a_mean_of_other_places() -> None:
+    places, targets = Places(context=8, end=0), torch.tensor([[1, 0, 1, 0, -1]])
+    logits = torch.tensor([[[0.2, 0.8], [0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [1.0, 0.0]]]).log()
+    places.add(PerToken(torch.zeros(1, 5), {}, logits), Batch(targets, targets))
+    found = places.document_ends()
+    assert found is not None and found["elsewhere"] == pytest.approx(0.3)
+    assert (found["documents"], found["probability"], found["rate"]) == (2, pytest.approx(0.8), 0.5)
+
+
 def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
     random = np.random.default_rng(3)
     nats = random.normal(2.0, 0.5, (9, 12))
