@@ -58,6 +58,19 @@ def test_a_damaged_run_is_said(tmp_path: Path) -> None:
     assert "three" in render(found)
 
 
+def test_a_damaged_run_is_not_the_best(tmp_path: Path) -> None:
+    """One of another text once was: it has no say in whether texts are the same, and had one in who is best."""
+    runs = [*two(tmp_path), make_run(tmp_path / "three", bits=0.5)]
+    manifest = json.loads((runs[2] / "manifest.json").read_text())
+    manifest["data"]["files"]["validation.txt"]["sha256"] = "bb"
+    (runs[2] / "manifest.json").write_text(json.dumps(manifest))
+    (runs[2] / "checkpoints" / "step-000020" / "state.json").write_bytes(b"{}")
+    found = compare(runs)
+    assert found.runs[2].damage and found.runs[2].bits_per_byte == 0.5
+    assert found.best == 1 and found.describe()["best"] == str(runs[1])
+    assert compare([runs[0], runs[2]]).best is None, "one alone is the best of none"
+
+
 def test_the_page_stands_alone(tmp_path: Path) -> None:
     page = render(compare(two(tmp_path)))
     assert page.count("<svg") == 2 and "http" not in page.replace("http://www.w3.org", "")
