@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from octavo.config import apply_override, apply_values, flatten, load_recipe
@@ -69,6 +71,19 @@ def test_in_any_order_no_override_takes_another_away(kind: str) -> None:
     tree: dict[str, object] = {"tokenizer": {"kind": "char"}}
     apply_values(tree, {"tokenizer.size": 300, "tokenizer.kind": "bpe"})
     assert tree == {"tokenizer": {"kind": "bpe", "size": 300}}
+
+
+def test_what_settings_were_taken_from_is_left_as_it_is() -> None:
+    """A recipe that shares its parts with another, and settings that several recipes get."""
+    shared: dict[str, Any] = {"training": {"optimizer": {"kind": "adamw", "betas": [0.9, 0.95]}}}
+    tree = dict(shared)
+    apply_override(tree, "training.optimizer.betas.0=0.8")
+    assert tree == {"training": {"optimizer": {"kind": "adamw", "betas": [0.8, 0.95]}}}
+    assert shared == {"training": {"optimizer": {"kind": "adamw", "betas": [0.9, 0.95]}}}
+    settings: dict[str, Any] = {"training.optimizer": {"kind": "adamw", "betas": [0.9, 0.95]}}
+    apply_values(tree, settings)
+    tree["training"]["optimizer"]["betas"][0] = 0.7
+    assert settings["training.optimizer"]["betas"] == [0.9, 0.95]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ def test_each_number_of_seeds_counts_once(tmp_path: Path) -> None:
     for seeds in (3, 3, 5, 3):
         note_look(tmp_path, seeds)
     assert looks_at(tmp_path) == (3, 5)
+    note_look(tmp_path, 2)
+    assert looks_at(tmp_path) == (3, 5, 2), "in the order in which it was judged"
     (tmp_path / "looks.json").write_text('{"damaged"')
     assert looks_at(tmp_path) == ()
 

@@ -94,3 +94,11 @@ def test_code_of_ones_own_that_was_edited_is_noticed(text: Path, tmp_path: Path)
     mine.write_text(PART.replace("0.5", "0.0"))
     own.load_parts(mine)
     assert changed(run) == [f"{mine} as it was before"]
+    manifest = json.loads(run.folder.manifest.read_text())
+    (entry,) = manifest["parts"]
+    entry["parts"] = []
+    run.folder.manifest.write_text(json.dumps(manifest))
+    assert changed(run) == [f"{mine} as it was before"], "its parts are not told"
+    entry["parts"] = ["schedule.another"]
+    run.folder.manifest.write_text(json.dumps(manifest))
+    assert changed(run) == [], "a part that the run did not take"
