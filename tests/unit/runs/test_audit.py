@@ -100,6 +100,12 @@ def test_standard_input_is_no_place_that_tells_texts_apart() -> None:
     assert text_of(manifest, named) == ["text abc", "paths /a.txt"] and text_of({}, piped) == []
 
 
+def test_promises_of_different_texts_count_apart_and_those_of_one_text_as_one(looks: list[Any]) -> None:
+    for held in ("abc", "def", "abc"):
+        after(Ended({"auto": {"promise": PROMISE}, "data": {"text": held}}))
+    assert len(earlier_promises()) == 2
+
+
 def test_settings_of_ones_own_teach_the_next_promises_nothing(looks: list[Any]) -> None:
     assert len(after(Ended({"auto": {"promise": PROMISE, "own": ["model.width"]}}))) == 1
     assert len(after(Ended({"auto": {"promise": PROMISE}}), "training.patience=1")) == 1

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from octavo.auto.family import SIZES, recipe_of
@@ -12,7 +15,7 @@ from octavo.config import check
 from octavo.errors import InputError
 from octavo.ground.console import Console
 from octavo.runs import clock as clocks
-from octavo.runs.clock import Clock, end_of, with_more_minutes
+from octavo.runs.clock import APART, IN_FLOAT32, Clock, end_of, judged_at_the_end, with_more_minutes
 from octavo.runs.progress import Progress
 from octavo.training.pace import Pace
 
@@ -154,6 +157,18 @@ def test_more_minutes_are_beyond_those_that_a_run_has_taken(
             with_more_minutes(tmp_path, minutes)
     with pytest.raises(InputError, match="needs the folder of the run"):
         with_more_minutes(None, 2.0)
+
+
+def test_a_token_of_the_test_split_takes_longer_where_it_is_judged_in_another_precision() -> None:
+    def split(tokens: int) -> SimpleNamespace:
+        return SimpleNamespace(tokens=np.zeros(tokens, np.int64))
+
+    tested: Any = SimpleNamespace(validation=split(1000), test=split(300))
+    untested: Any = SimpleNamespace(validation=split(1000), test=None)
+    alone = judged_at_the_end(untested, "bfloat16")
+    assert alone == judged_at_the_end(untested, "float32") == (1 + APART) * 1000
+    assert judged_at_the_end(tested, "float32") == alone + 300
+    assert judged_at_the_end(tested, "bfloat16") == alone + IN_FLOAT32 * 300 > alone + 300
 
 
 def test_one_slow_look_does_not_end_the_training(time: Time) -> None:

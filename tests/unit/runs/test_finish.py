@@ -58,6 +58,14 @@ def test_a_run_ends_in_a_verdict_with_evidence(text: Path, tmp_path: Path) -> No
     assert len(kept) == 16
 
 
+def test_a_run_is_judged_on_all_that_is_held_out_at_its_end(text: Path, tmp_path: Path) -> None:
+    """Also where a part is enough on the way."""
+    few = {"evaluation.tokens": 32, "training.steps": 4}
+    run = octavo.train(RECIPE, text=text, out=tmp_path / "run", overrides=few, quiet=True)
+    stored = json.loads((tmp_path / "run" / "evaluation.json").read_text("utf-8"))
+    assert stored["tokens"] == len(run.dataset.validation.tokens) - 1 > 32
+
+
 def test_a_run_that_diverged_leaves_a_report_with_the_remedy(text: Path, tmp_path: Path) -> None:
     wild = {"training.optimizer.learning_rate": 1e39, "training.checkpoint_every": 1}
     with pytest.raises(DivergedError):

@@ -58,6 +58,16 @@ def test_what_is_said_of_a_run(tmp_path: Path) -> None:
     assert look(make_run(tmp_path / "other", finished=False)).state == "unfinished"
 
 
+def test_the_figures_are_those_of_the_best_evaluation_not_of_the_last(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", bits=2.5)
+    worse = {"event": "validation", "step": 30, "loss": 1.9, "bits_per_byte": 3.0}
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(worse) + "\n")
+    seen = look(run)
+    assert (seen.bits_per_byte, seen.figures["val_loss"], seen.figures["step"]) == (2.5, 1.5, 20)
+    assert seen.curve == [(10, 3.5), (20, 2.5), (30, 3.0)] and seen.steps == 30
+
+
 def test_the_evaluation_of_a_finished_run_counts(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "evaluation.json").write_text('{"bits_per_byte": 2.25, "val_loss": 1.4}')
