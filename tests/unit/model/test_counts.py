@@ -136,6 +136,20 @@ def test_what_stands_before_a_row_is_read_where_a_batch_tells_of_it() -> None:
     torch.testing.assert_close(missing, untold)
 
 
+def test_what_a_text_has_said_before_a_row_is_counted_and_its_last_tokens_are_the_context() -> None:
+    counts = KneserNeyCounts(orders=K, hidden=8, width=6, vocab_size=V, recent=40)
+    counts.take_text(text(), None)
+    preferences.trust_what_was_said(counts)
+    counts.eval()
+    torch.manual_seed(0)
+    tokens, logits = torch.from_numpy(text(60, seed=2)).long()[None], torch.randn(1, 60, V)
+    state = torch.randn(1, 60, 6)
+    with torch.no_grad():
+        expected = counts(logits, state, tokens)[:, 40:]
+        told = counts(logits[:, 40:], state[:, 40:], tokens[:, 40:], tokens[:, :40])
+    torch.testing.assert_close(told, expected)
+
+
 def test_segments_are_kept_apart() -> None:
     found = model()
     found.take_text(text())
