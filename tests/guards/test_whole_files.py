@@ -16,8 +16,6 @@ from guards.common import name_of, python_files, tree
 ROOMS = ("src/octavo/runs", "src/octavo/studies")
 WRITERS = {"write_text", "write_bytes"}
 IN_PLACE = {
-    "src/octavo/runs/samples.py::kept": "for people to read: no figure comes from it",
-    "src/octavo/runs/written.py::save": "for people to read: no figure comes from it",
     "src/octavo/runs/pictures.py::save_records": "in a new folder, of which nothing stays if anything fails",
     "src/octavo/studies/cluster.py::performed_there": "in a temporary folder",
     "src/octavo/studies/cluster.py::write_files": "in a temporary folder",

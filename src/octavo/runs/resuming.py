@@ -37,7 +37,8 @@ def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointF
     Raises CheckpointError when there are checkpoints and none is whole.
     """
     sweep(folder.checkpoints)
-    drop_asides(folder.path)
+    for place in (folder.path, folder.samples):
+        drop_asides(place)
     checkpoint, complaints = newest_whole(folder.checkpoints)
     for complaint in complaints:
         console.say(f"damaged: {complaint}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from octavo.config import Recipe
 from octavo.dataset import Dataset
 from octavo.generation import Engine, Prompt, TextRequest, in_order
-from octavo.ground.files import storage_errors
+from octavo.ground.files import replace_text
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import asked, held_out, judges_only
 from octavo.runs.sampling import sampling_of
@@ -38,8 +38,7 @@ def kept(folder: Path, step: int, texts: list[str]) -> list[str]:
     """The same texts, each in a file."""
     for number, text in enumerate(texts, start=1):
         name = f"step-{step:06d}" + (f"-{number}" if len(texts) > 1 else "")
-        with storage_errors(folder):
-            (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        replace_text(folder / f"{name}.txt", text)
     return texts
 
 

@@ -18,7 +18,7 @@ from octavo.evaluation.diversity import diversity, measured, unit_of
 from octavo.evaluation.memorization import Copying, copying
 from octavo.evaluation.writing import COPIED
 from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
-from octavo.ground.files import storage_errors
+from octavo.ground.files import replace_text
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import held_out, judges_only, wished
 from octavo.runs.sampling import sampling_of
@@ -70,8 +70,7 @@ class GeneratedTexts:
             json.dumps({"text": sample.text, "finish": sample.finish}, ensure_ascii=False)
             for sample in self.samples
         ]
-        with storage_errors(path.parent):
-            path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        replace_text(path, "".join(line + "\n" for line in lines))
 
 
 def write(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTexts | None:
