@@ -109,12 +109,12 @@ def test_forecasts_as_files(octavo: Octavo, trained: tuple[Path, Path], tmp_path
 def test_series_side_by_side_have_chance_of_their_own(trained: tuple[Path, Path], tmp_path: Path) -> None:
     """Else what is reckoned of two of them, such as their sum, would be far too wide or too narrow."""
     run, data = trained
-    for name in ("a.txt", "b.txt"):
+    for name in ("P3run25.txt", "P4run25.txt"):
         (tmp_path / name).write_bytes((data / "P3run25.txt").read_bytes())
     opened = Run.open(run)
-    one, other = opened.forecast([tmp_path / "a.txt", tmp_path / "b.txt"], steps=2, samples=100, seed=3)
+    one, other = opened.forecast([tmp_path / "P3run25.txt", tmp_path / "P4run25.txt"], steps=2, samples=100, seed=3)
     assert abs(np.corrcoef(one["paths"][:, 0, 1], other["paths"][:, 0, 1])[0, 1]) < 0.4
-    again = opened.forecast([tmp_path / "a.txt"], steps=2, samples=100, seed=3)
+    again = opened.forecast([tmp_path / "P3run25.txt"], steps=2, samples=100, seed=3)
     assert np.array_equal(again[0]["paths"], one["paths"]), "whatever stands beside it"
 
 

@@ -41,7 +41,7 @@ def opens_to_write(call: ast.Call) -> bool:
         return False
     given = [*call.args, *(word.value for word in call.keywords if word.arg == "mode")]
     modes = [str(each.value) for each in given if isinstance(each, ast.Constant)]
-    return any(set(mode) <= set("rwxabt+") and set(mode) & set("wx+") for mode in modes)
+    return any(set(mode) <= set("rwxabt+") and set(mode) & set("wx+") and "a" not in mode for mode in modes)
 
 
 def written_in_place(source: ast.AST) -> Iterator[tuple[str, int]]:
