@@ -153,7 +153,7 @@ def show_lines(
         # Standard input by a reader of its own, for Python's cannot be closed while a thread waits in it.
         opened = text.open("rb") if text is not None else open(0, "rb", closefd=False)  # noqa: SIM115
     except OSError as error:
-        raise InputError(f"{text} cannot be read: {error.strerror}.") from error
+        raise InputError(f"{text or 'standard input'} cannot be read: {error.strerror}.") from error
     with opened as file:
         name = "--prompt" if prompt else str(text or "standard input")
         lines = prompt or (lines_of(file, name) if text is not None else Arriving(lines_of(file, name)))
