@@ -195,8 +195,8 @@ class _Xz:
         done = b""
         while len(done) < size:
             if self._xz.eof:
-                rest = self._xz.unused_data or self._file.read(_PIECE)
-                if not rest.strip(b"\0"):
+                rest = self._next_stream()
+                if not rest:
                     break
                 self._xz = lzma.LZMADecompressor(memlimit=_LZMA_MEMORY)
                 done += self._xz.decompress(rest, size - len(done))
@@ -207,6 +207,13 @@ class _Xz:
             done += self._xz.decompress(chunk, size - len(done))
         self._at += len(done)
         return done
+
+    def _next_stream(self) -> bytes:
+        """The beginning of what follows a stream and the zeros behind it; nothing at the end of the file."""
+        rest = self._xz.unused_data.lstrip(b"\0")
+        while not rest and (more := self._file.read(_PIECE)):
+            rest = more.lstrip(b"\0")
+        return rest
 
 
 class _Counted:

@@ -158,6 +158,17 @@ def test_archives_of_everything(tmp_path: Path) -> None:
     assert [text for name, text in Read(tmp_path / "a.zip").named] == ["inside", "record"]
 
 
+@pytest.mark.parametrize("zeros", [0, 4, 64, 1 << 18, (1 << 19) + 4])
+def test_xz_streams_are_read_to_the_end_whatever_fills_them_up(tmp_path: Path, zeros: int) -> None:
+    parts = [lzma.compress(text) for text in (b"one ", b"two ", b"three")]
+    whole = (b"\0" * zeros).join([*parts, b""])
+    (tmp_path / "a.txt.xz").write_bytes(whole)
+    assert Read(tmp_path / "a.txt.xz").texts == ["one two three"]
+    (tmp_path / "a.txt.xz").write_bytes(whole + parts[0][:20])
+    with pytest.raises(CorpusError, match="damaged"):
+        Read(tmp_path / "a.txt.xz")
+
+
 def test_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from octavo.corpus.readers import base
 
