@@ -6,6 +6,7 @@ duplicates.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from array import array
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from octavo.corpus.cleaning.cleaned import in_portions
-from octavo.corpus.cleaning.duplicates import NearDuplicates, digest
+from octavo.corpus.cleaning.duplicates import NearDuplicates, bare
 from octavo.corpus.counting import CharacterCounts, WordCounts, coverage, heaps, round_sizes, size_for
 from octavo.corpus.documents import Source
 from octavo.corpus.languages import CountedByFile, FileCounts, FileFigures
@@ -127,7 +128,7 @@ class _Pass:
         self.files = FileCounts()
         self.notes: list[str] = []
         self._here = 0
-        self._digest = 0
+        self._content = hashlib.blake2b(digest_size=8)
         self._near, self._found, self._compared = near, 0, 0
         self._index: NearDuplicates | None = None
         if near:
@@ -142,15 +143,15 @@ class _Pass:
         self.sentences += sum(1 for _ in _SENTENCE_END.finditer(text))
         self._here += self.words.add(text)
         self.alphabet.add(text)
-        own = int.from_bytes(digest(text)[:8], "little")
-        self._digest = own if first else (self._digest * 31 + own) % 2**64
+        self._content.update(bare(text))
         if first and self._index and self._compared < self._near:
             self._compared += 1
             self._found += self._index.earlier(text[:100_000], self._compared) is not None
 
     def end_document(self) -> None:
         self.lengths.append(self._here)
-        self.digests.append(self._digest)
+        self.digests.append(int.from_bytes(self._content.digest(), "little"))
+        self._content = hashlib.blake2b(digest_size=8)
         self._here = 0
 
     def statistics(self, seconds: float) -> Statistics:

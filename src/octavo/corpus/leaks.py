@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from octavo.corpus.cleaning.cleaned import in_portions
-from octavo.corpus.cleaning.duplicates import digest
+from octavo.corpus.cleaning.duplicates import bare
 from octavo.corpus.documents import Source
 from octavo.corpus.words import WORDS
 from octavo.errors import CorpusError
@@ -110,16 +110,16 @@ class _Judged:
         too_short = []
         for number, document in enumerate(source.documents()):
             self.names.append(f"document {number + 1:,} ({document.name})")
-            some = False
-            for place, text in enumerate(in_portions(document.pieces)):
-                if place == 0:
-                    self.digests.setdefault(digest(text), []).append(number)
+            some, whole = False, hashlib.blake2b(digest_size=16)
+            for text in in_portions(document.pieces):
+                whole.update(bare(text))
                 found = np.unique(runs(text)[0])
                 some = some or len(found) > 0
                 found = found[found % np.uint64(self.sampled) == 0]
                 hashes.append(found)
                 owners.append(np.full(len(found), number, np.int32))
                 held += len(found)
+            self.digests.setdefault(whole.digest(), []).append(number)
             too_short.append(not some)
             if held > MOST_RUNS:
                 self.sampled *= 2
@@ -186,13 +186,14 @@ def find_leaks(
     for number, document in enumerate(training.documents()):
         count += 1
         name = f"document {number + 1:,} ({document.name})"
-        for place, text in enumerate(in_portions(document.pieces)):
-            if place == 0:
-                for same in part.digests.get(digest(text), ()):
-                    part.exact.setdefault(same, name)
+        whole = hashlib.blake2b(digest_size=16)
+        for text in in_portions(document.pieces):
+            whole.update(bare(text))
             part.meet(*runs(text), name, words)
             done += len(text)
             progress(done, total)
+        for same in part.digests.get(whole.digest(), ()):
+            part.exact.setdefault(same, name)
     if not count or not part.names:
         raise CorpusError("One of the two parts has no documents, so there is nothing to compare.")
     return LeakCheck(

@@ -12,6 +12,7 @@ from typing import Any
 
 from octavo.config import Recipe, check, cleaning_steps, recipe_tree
 from octavo.corpus import Document, Source
+from octavo.corpus.cleaning.duplicates import bare
 from octavo.corpus.documents import trimmed
 from octavo.corpus.leaks import LeakCheck, find_leaks
 from octavo.dataset.splitting import split_text
@@ -144,7 +145,7 @@ class _Named(Source):
     def _noting(self, document: Document, number: int) -> Iterator[str]:
         content = hashlib.sha256()
         for piece in document.pieces:
-            content.update("".join(piece.split()).encode())
+            content.update(bare(piece))
             yield piece
         self.names.setdefault(content.digest(), f"{document.name}, document {number:,}")
 
@@ -166,7 +167,7 @@ class _Part(Source):
         for start, stop in zip(self._text.starts.tolist(), self._text.stops.tolist(), strict=True):
             content = hashlib.sha256()
             for piece in read_range(self._text.path, start, stop):
-                content.update("".join(piece.split()).encode())
+                content.update(bare(piece))
             name = self._names.get(content.digest(), "a part of a document that the split cuts in two")
             yield Document(name, read_range(self._text.path, start, stop))
 

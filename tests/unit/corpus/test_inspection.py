@@ -30,6 +30,11 @@ def test_a_small_corpus_by_hand() -> None:
     assert json.loads(json.dumps(found.describe()))["documents"] == 4
 
 
+def test_long_documents_repeat_each_other_but_for_white_space() -> None:
+    lines = "the same words again and again\n" * 150_000
+    assert inspect(Texts(f"{lines} one", f"{lines} two", f"  {lines}  one"), near=0).duplicates == 1
+
+
 def test_no_text() -> None:
     with pytest.raises(CorpusError, match="holds no text"):
         inspect(Texts())

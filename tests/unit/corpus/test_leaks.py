@@ -43,6 +43,13 @@ def test_overlap_is_summed_over_training_documents() -> None:
     assert find_leaks(Texts(*parts), Texts(judged), words=3).leaks[0].share == 1.0
 
 
+def test_long_documents_are_the_same_only_to_their_ends() -> None:
+    head = "the same words again and again\n" * 150_000
+    judged = Texts(f"{head} one end", f"{head} another end")
+    found = find_leaks(Texts(f"{head} one  end"), judged, least=2.0)
+    assert [(leak.document, leak.exact) for leak in found.leaks] == [("document 1 (texts)", True)]
+
+
 def test_nothing_in_common() -> None:
     found = find_leaks(Texts(story(1)), Texts(story(2), story(3)))
     assert (found.leaks, found.share) == ([], 0.0)

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     from datasketch import LeanMinHash
 
 
-def digest(text: str, ignoring: Literal["spaces", "case_and_marks"] = "spaces") -> bytes:
-    """16 bytes that are the same for texts which differ in nothing but what is ignored."""
-    bare = "".join(text.split()) if ignoring == "spaces" else " ".join(WORDS.findall(text.casefold()))
-    return hashlib.blake2b(bare.encode(), digest_size=16).digest()
+def bare(text: str) -> bytes:
+    """All of a text but its white space; that of its portions is together that of the whole."""
+    return "".join(text.split()).encode()
+
+
+def _digest(text: str, ignoring: Literal["spaces", "case_and_marks"]) -> bytes:
+    rest = bare(text) if ignoring == "spaces" else " ".join(WORDS.findall(text.casefold())).encode()
+    return hashlib.blake2b(rest, digest_size=16).digest()
 
 
 class _ExactDuplicates(Step):
@@ -30,7 +34,7 @@ class _ExactDuplicates(Step):
         self._seen: dict[bytes, int] = {}
 
     def clean(self, text: str, number: int) -> str:
-        key = digest(text, self._ignoring)
+        key = _digest(text, self._ignoring)
         if key in self._seen:
             raise Dropped("repeats an earlier document", f"document {self._seen[key]:,}")
         self._seen[key] = number
