@@ -63,8 +63,11 @@ def special_token(name: str, id: int) -> dict[str, Any]:
 
 
 def _as_it_is(inner: HuggingFaceTokenizer, tokenizer: Tokenizer) -> dict[str, Any]:
-    """The file that the tokenizer came from, without what cuts or fills texts, and with the added special tokens."""
+    """The file that the tokenizer came from, without what cuts or fills texts or leaves merges out at random, and with
+    the added special tokens."""
     found = json.loads(inner._files()["tokenizer.json"])
+    if found["model"].get("dropout"):
+        found["model"]["dropout"] = None
     added = [special_token(name, tokenizer.special[name]) for name in tokenizer.added]
     return found | {"truncation": None, "padding": None, "added_tokens": [*found["added_tokens"], *added]}
 

@@ -11,7 +11,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
+from heapq import nsmallest
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -43,6 +45,23 @@ _BEHIND, _AT_ONCE = (
     8,
     32,
 )  # ids that a stream's decoder looks at again, and how many it gathers before it forgets
+_MOST = 1 << 24  # tokens; far more than any model has, and few enough for a list of them
+_TRIED = 256  # tokens that are decoded before any text is
+
+
+class _Panic(Exception):
+    """The library met a case that its makers did not think of."""
+
+
+@contextmanager
+def _calling() -> Iterator[None]:
+    """Turns the library's panics, which are no exceptions (and whose class has no name to import), into one."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise _Panic(f"the library 'tokenizers' fails: {error}") from error
 
 
 class HuggingFaceTokenizer(Tokenizer):
@@ -63,22 +82,18 @@ class HuggingFaceTokenizer(Tokenizer):
     def __init__(
         self, content: str, *, start: int | None = None, end: int | None = None, size: int | None = None
     ) -> None:
-        from tokenizers import Tokenizer as Encoder
-
         self._content, self._size = content, size
-        try:
-            self._encoder = Encoder.from_str(content)
-        except Exception as error:  # the library raises nothing more special
-            raise ValueError(str(error)) from error
-        self._encoder.no_truncation()
-        self._encoder.no_padding()
-        self._encoder.encode_special_tokens = True  # the library does not save this switch
+        self._encoder = _encoder(content)
         self._tokens = {id: token for token, id in self._encoder.get_vocab(with_added_tokens=True).items()}
         named = max(self._tokens, default=-1) + 1
         if not named:
             raise ValueError("it has no tokens")
         if size is not None and size < named:
             raise ValueError(f"it has ids up to {named - 1:,}, and the model has {size:,} tokens")
+        if named > _MOST:
+            raise ValueError(
+                f"it has ids up to {named - 1:,}, and {_MOST - 1:,} is the highest that Octavo reads"
+            )
         super().__init__(vocab_size=named if size is None else size, start=start, end=end)
         for id in (start, end):
             if id is not None and id not in self._tokens:
@@ -91,6 +106,23 @@ class HuggingFaceTokenizer(Tokenizer):
         self._names: dict[int, str] = {id: self._tokens[id] for id in marked if id != self.unknown}
         self.cuts_at_words = _may_be_cut(settings)
         self._bytes = self._token_bytes(set(added)) if _is_byte_level(settings["decoder"]) else None
+        self._try()
+
+    def _try(self) -> None:
+        """Encode and decode a little. Raises ValueError where the library panics, so that no model comes without."""
+        try:
+            with _calling():
+                self._encoder.encode("a b\n", add_special_tokens=False)
+        except _Panic as error:
+            raise ValueError(str(error)) from error
+        except Exception:  # noqa: S110 - a vocabulary need not have these letters
+            pass
+        if self._bytes is None:  # the shortest tokens are the ones that a decoder stumbles over
+            for id in nsmallest(_TRIED, self._tokens, key=lambda id: len(self._tokens[id])):
+                try:
+                    self.text_of([id])
+                except TokenizerError as error:
+                    raise ValueError(str(error.__cause__)) from error
 
     def _unknown(self, model: Mapping[str, Any]) -> int | None:
         token = model.get("unk_token")
@@ -118,7 +150,8 @@ class HuggingFaceTokenizer(Tokenizer):
         pieces = whole_words([text], _PIECE) if self.cuts_at_words else iter([text])
         while batch := list(islice(pieces, _BATCH)):
             try:
-                found = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
+                with _calling():
+                    found = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
             except Exception as error:  # the library's own has no other name
                 raise self._unreadable("".join(batch), error) from error
             for encoding in found:
@@ -129,7 +162,8 @@ class HuggingFaceTokenizer(Tokenizer):
 
         def lacks(character: str) -> bool:
             try:
-                self._encoder.encode(character, add_special_tokens=False)
+                with _calling():
+                    self._encoder.encode(character, add_special_tokens=False)
             except Exception:
                 return True
             return False
@@ -161,9 +195,16 @@ class HuggingFaceTokenizer(Tokenizer):
         return self.text_of(array)
 
     def text_of(self, ids: list[int]) -> str:
-        """The library's own decoding, without special tokens and ids that have no token."""
+        """The library's own decoding, without special tokens and ids that have no token.
+
+        Raises TokenizerError where it fails.
+        """
         plain = [id for id in ids if id in self._tokens and id not in self._names]
-        return self._encoder.decode(plain, skip_special_tokens=False)
+        try:
+            with _calling():
+                return self._encoder.decode(plain, skip_special_tokens=False)
+        except Exception as error:  # as above
+            raise TokenizerError(f"This tokenizer cannot write the text of its tokens: {error}.") from error
 
     def decoder(self) -> StreamDecoder:
         return _Decoder(self) if self._bytes is None else ByteDecoder(self._bytes, self._check)
@@ -217,6 +258,24 @@ class _Decoder(StreamDecoder):
 
     def finish(self) -> str:
         return self.tokenizer.text_of(self.ids)[len(self.said) :]
+
+
+def _encoder(content: str) -> Any:
+    """The library's own tokenizer, which always gives the same ids for a text. Raises ValueError for what is none."""
+    from tokenizers import Tokenizer as Encoder
+    from tokenizers.models import BPE
+
+    try:
+        with _calling():
+            found = Encoder.from_str(content)
+    except Exception as error:  # the library raises nothing more special
+        raise ValueError(str(error)) from error
+    found.no_truncation()
+    found.no_padding()
+    found.encode_special_tokens = True  # the library does not save this switch
+    if isinstance(found.model, BPE):
+        found.model.dropout = None  # it leaves out merges at random, which only training wants
+    return found
 
 
 def _is_byte_level(decoder: Mapping[str, Any] | None) -> bool:

@@ -17,6 +17,8 @@ from octavo.errors import InputError
 from octavo.ship import prove
 from octavo.ship.targets import targets
 from octavo.ship.targets.hf import OpenedFolder, answer_of, prompt_of, sampling_of, save_sharded
+from octavo.ship.tokenizer_json import tokenizer_json
+from octavo.tokenizers.huggingface import HuggingFaceTokenizer
 from unit.ship.made import parcel_of, proven
 
 pytest.importorskip("transformers")
@@ -125,3 +127,13 @@ def test_what_it_cannot_say_is_refused_in_a_sentence() -> None:
         targets()["hf"].refuse(parcel.weights.shape, parcel.tokenizer, "float32")
     with pytest.raises(InputError, match="has no float8 here"):
         targets()["hf"].refuse(parcel.weights.shape, parcel.tokenizer, "float8")
+
+
+def test_no_merge_is_left_out_at_random() -> None:
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]], "dropout": 0.5}
+    content = {"version": "1.0", "added_tokens": [], "model": model}
+    rest = dict.fromkeys(
+        ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+    )
+    written = tokenizer_json(HuggingFaceTokenizer(json.dumps(content | rest)))
+    assert written == content | rest | {"model": model | {"dropout": None}}
