@@ -111,7 +111,7 @@ def _zip(file: BinaryIO, budget: Budget, skip: Skip) -> Iterator[tuple[str, Bina
             except _Bomb:
                 skip(name, f"it unpacks to more than {RATIO} times its size")
             except _DAMAGE as error:
-                skip(name, f"it is damaged ({_reason(error)})")
+                skip(name, f"it is damaged ({reason(error)})")
 
 
 def _tar(source: _Counted, skip: Skip) -> Iterator[tuple[str, BinaryIO]]:
@@ -138,7 +138,7 @@ def _tar(source: _Counted, skip: Skip) -> Iterator[tuple[str, BinaryIO]]:
     except CorpusError:
         raise
     except (*_DAMAGE, RecursionError) as error:
-        raise CorpusError(f"is damaged ({_reason(error)}).", remedy="Fetch it again.") from error
+        raise CorpusError(f"is damaged ({reason(error)}).", remedy="Fetch it again.") from error
 
 
 def _compressed(
@@ -149,7 +149,7 @@ def _compressed(
         head = source.read(512)
         source.seek(0)
     except _DAMAGE as error:
-        raise CorpusError(f"is damaged ({_reason(error)}).", remedy="Fetch it again.") from error
+        raise CorpusError(f"is damaged ({reason(error)}).", remedy="Fetch it again.") from error
     if head[257:262] == b"ustar":
         yield from _tar(source, skip)
         return
@@ -161,7 +161,7 @@ def _compressed(
     except CorpusError:
         raise
     except _DAMAGE as error:
-        raise CorpusError(f"is damaged ({_reason(error)}).", remedy="Fetch it again.") from error
+        raise CorpusError(f"is damaged ({reason(error)}).", remedy="Fetch it again.") from error
 
 
 def _decompressor(file: BinaryIO, kind: str) -> IO[bytes]:
@@ -284,5 +284,6 @@ def _hidden(name: str) -> bool:
     return "__MACOSX" in parts or any(p.startswith(".") and p not in (".", "..") for p in parts)
 
 
-def _reason(error: BaseException) -> str:
-    return shown(str(error)) or type(error).__name__
+def reason(error: BaseException) -> str:
+    """What a library says of damage, in one line."""
+    return shown(" ".join(str(error).split()).rstrip(".")) or type(error).__name__

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -15,6 +14,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from octavo.config.parts import FilePath, PartConfig, register
+from octavo.corpus.arrays import read_arrays
 from octavo.corpus.documents import Document, Report, Source
 from octavo.corpus.pixels import GREY, Order, PixelsConfig, Raster, as_text, quantised
 from octavo.errors import CorpusError, InputError, MissingExtra, OctavoError
@@ -58,21 +58,15 @@ def read_idx(path: Path) -> Images:
 
 def read_npz(path: Path) -> Images:
     """The images of an NPZ file: its array `images`, or the only one with three axes, of whole numbers 0 to 255."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if any(one.file_size > MOST_BYTES for one in archive.infolist()):
-                raise CorpusError(f"{path} holds an array of more than {MOST_BYTES:,} bytes.")
-        with np.load(path, allow_pickle=False) as arrays:
-            deep = [name for name in arrays.files if name == "images" or arrays[name].ndim == 3]
-            name = "images" if "images" in deep else deep[0] if len(deep) == 1 else None
-            if name is None:
-                raise CorpusError(
-                    f"{path} has {len(deep)} arrays with three axes: {', '.join(arrays.files) or 'nothing'}.",
-                    remedy="call the one with the images 'images'",
-                )
-            images = arrays[name]
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise CorpusError(f"{path} is no NPZ file that can be read: {error}.") from error
+    arrays = read_arrays(path, MOST_BYTES)
+    deep = [name for name, array in arrays.items() if name == "images" or array.ndim == 3]
+    name = "images" if "images" in deep else deep[0] if len(deep) == 1 else None
+    if name is None:
+        raise CorpusError(
+            f"{path} has {len(deep)} arrays with three axes: {', '.join(arrays) or 'nothing'}.",
+            remedy="call the one with the images 'images'",
+        )
+    images = arrays[name]
     if images.ndim != 3 or images.dtype.kind not in "iub":
         raise CorpusError(
             f"{path}: '{name}' has shape {images.shape} and numbers of type {images.dtype}.",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import math
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from octavo.corpus.archives import reason
+from octavo.corpus.arrays import read_arrays
 from octavo.errors import CorpusError, MissingExtra
 
 TEXT = (".csv", ".tsv", ".txt", ".dat", ".tab")
@@ -196,29 +198,31 @@ def _parquet(path: Path) -> Table:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtra("pyarrow", "data", "Reading Parquet") from error
-    try:
-        table = pq.read_table(path)
-    except pa.ArrowException as error:
-        raise CorpusError(f"{path} is no Parquet file that can be read: {error}") from error
+
+    @contextmanager
+    def reading() -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # whatever a damaged file leads the library to
+            raise CorpusError(f"{path} is no Parquet file that can be read: {reason(error)}.") from error
 
     def cells(place: int) -> Sequence[Any]:
-        column = table.column(place)
-        plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        if plain and not column.null_count:
-            return column.to_numpy()
-        return column.to_pylist()
+        with reading():
+            column = table.column(place)
+            plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+            if plain and not column.null_count:
+                return column.to_numpy()
+            return column.to_pylist()
 
-    return Table(path, list(table.column_names), cells, lambda row: f"row {row + 1}", table.num_rows)
+    with path.open("rb") as file, reading():
+        table = pq.read_table(file)
+        return Table(path, list(table.column_names), cells, lambda row: f"row {row + 1}", table.num_rows)
 
 
 def _npz(path: Path) -> Table:
     """One-dimensional arrays of one length are columns by their names; one of two dimensions is a table, whose columns
     an array of text `columns` may name."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise CorpusError(f"{path} is no NPZ file of plain arrays: {error}") from error
+    arrays = read_arrays(path)
     named = arrays.pop("columns", None)
     columns: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
@@ -226,9 +230,11 @@ def _npz(path: Path) -> Table:
             columns[name] = array
         elif array.ndim == 2:
             own = [f"{name}{number}" for number in range(1, array.shape[1] + 1)]
-            titles = own if named is None or len(arrays) > 1 else [str(title) for title in named]
+            titles = own if named is None or len(arrays) > 1 else [str(title) for title in named.ravel()]
             if len(titles) != array.shape[1]:
                 raise CorpusError(f"{path}: 'columns' has {len(titles)} names for {array.shape[1]} columns.")
+            if len(set(titles)) != len(titles):
+                raise CorpusError(f"{path}: 'columns' has a name twice: {_listed(titles)}.")
             columns |= {title: array[:, place] for place, title in enumerate(titles)}
         else:
             raise CorpusError(
