@@ -105,6 +105,11 @@ def tensors_of(weights: Weights, config: GPTConfig) -> dict[str, Tensor]:
 
     Raises InputError where one is missing, too many or of another size.
     """
+    layers = {name.split(".")[1] for name in weights.tensors if name.startswith("blocks.")}
+    if len(layers) != weights.shape.layers:  # before as many are built
+        raise InputError(
+            f"The weights do not fit the settings: they have {len(layers):,} layers, not {weights.shape.layers:,}."
+        )
     with torch.device("meta"):
         model = config.build(vocab_size=weights.shape.vocab_size)
         here = weights_of(model, config).tensors

@@ -96,7 +96,8 @@ def _torch_only(folder: Path, tokenizer: Path | None) -> Incoming:
 def _gguf(path: Path, tokenizer: Path | None) -> Incoming:
     settings, tensors, words = read_gguf(path)
     architecture = _architecture(settings.get("general.architecture"), "gguf", path)
-    settings.setdefault(f"{architecture.name}.vocab_size", words.size)
+    if words.size:
+        settings.setdefault(f"{architecture.name}.vocab_size", words.size)
     shape = shape_of(
         architecture, settings, path, **slowness_of(tensors), tied="output.weight" not in tensors
     )
@@ -164,11 +165,14 @@ def _wrong_fields(shape: Shape) -> list[str]:
         "float": (int, float),
         "str": (str,),
     }
-    return [
-        each.name.replace("_", " ")
+    strange = [
+        each.name
         for each in fields(Shape)
         if each.type in kinds and type(getattr(shape, each.name)) not in kinds[each.type]
     ]
+    if not strange:  # all other sizes are options of the GPT, which limits them
+        strange = [name for name in ("vocab_size", "head_width") if not 0 < getattr(shape, name) < 2**31]
+    return [name.replace("_", " ") for name in strange]
 
 
 def weights_of(architecture: Architecture, shape: Shape, theirs: Mapping[str, Tensor], path: Path) -> Weights:

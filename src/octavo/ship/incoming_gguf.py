@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +33,24 @@ def _library() -> ModuleType:
     return gguf
 
 
+def _all(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(type(each) is kind for each in value)
+
+
+_TEXT, _NUMBER = (lambda value: isinstance(value, str), "a text"), (lambda value: type(value) is int, "an id")
+_TEXTS, _NUMBERS = (_all(str), "a list of texts"), (_all(int), "a list of whole numbers")
+WRITTEN: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "model": _TEXT,
+    "pre": _TEXT,
+    "tokens": _TEXTS,
+    "token_type": _NUMBERS,
+    "merges": _TEXTS,
+    "bos_token_id": _NUMBER,
+    "eos_token_id": _NUMBER,
+}
+"""What a file may say of its tokenizer: whether it is of the right kind, and what that is called."""
+
+
 @dataclass(frozen=True)
 class Words:
     """What a file says of its tokenizer, under `tokenizer.ggml.`."""
@@ -41,11 +59,17 @@ class Words:
 
     @property
     def size(self) -> int:
-        """Tokens."""
-        return len(self.settings.get("tokens") or ())
+        """Tokens; 0 where the file names none."""
+        tokens = self.settings.get("tokens")
+        return len(tokens) if isinstance(tokens, list) else 0
 
     def tokenizer(self, path: Path) -> HuggingFaceTokenizer:
         """The same as a `tokenizer.json`. Raises InputError for kinds that Octavo does not read from here."""
+        for name, (fits, what) in WRITTEN.items():
+            if name in self.settings and not fits(self.settings[name]):
+                raise InputError(
+                    f"The tokenizer in {path} is damaged ('{name}' is not {what}).", remedy=NAME_IT
+                )
         kind, pre = self.settings.get("model"), self.settings.get("pre")
         known = {"gpt2": _merged, "rwkv": _letters}
         if kind not in known or (kind == "gpt2" and pre not in CUTS):

@@ -7,7 +7,7 @@ theirs as ours.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,11 +193,7 @@ class Architecture:
     def weights_of(self, shape: Shape, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Their tensors under our names, in our layout. Raises InputError for a tensor that is missing."""
         found: dict[str, Tensor] = {}
-        wanted = _wanted(shape)
-        for name, ours, their in self._pairs(shape):
-            needed = [one for one in ours if one in wanted]
-            if not needed:
-                continue
+        for name, ours, their in self._pairs(shape, _wanted(shape)):
             if their not in theirs:
                 raise InputError(f"The weights lack the tensor '{their}'.")
             found |= dict(zip(ours, name.layout.back(theirs[their], name.ours, shape), strict=True))
@@ -205,26 +201,26 @@ class Architecture:
 
     def reads(self, shape: Shape) -> set[str]:
         """The names of their tensors that `weights_of` takes."""
-        wanted = _wanted(shape)
-        return {their for _, ours, their in self._pairs(shape) if wanted.intersection(ours)}
+        return {their for _, _, their in self._pairs(shape, _wanted(shape))}
 
-    def _pairs(self, shape: Shape) -> list[tuple[Name, list[str], str]]:
-        """Each of their tensors' names with those of ours, for all layers, weights and biases."""
-        found = []
+    def _pairs(self, shape: Shape, wanted: Set[str] | None = None) -> Iterator[tuple[Name, list[str], str]]:
+        """Each of their tensors' names with those of ours, for all layers, weights and biases; with `wanted` only where
+        the first layer has some of these."""
         for name in self.names:
             for layer in range(shape.layers) if "{i}" in name.theirs else (0,):
                 for end in ("weight", "bias"):
-                    ours = [f"{one.format(i=layer)}.{end}" for one in name.ours]
-                    found.append((name, ours, f"{name.theirs.format(i=layer)}.{end}"))
-        return found
+                    if wanted is None or any(f"{one.format(i=0)}.{end}" in wanted for one in name.ours):
+                        ours = [f"{one.format(i=layer)}.{end}" for one in name.ours]
+                        yield name, ours, f"{name.theirs.format(i=layer)}.{end}"
 
 
-def _wanted(shape: Shape) -> set[str]:
-    """The names of the tensors that a model of this shape has."""
+def _wanted(shape: Shape) -> Set[str]:
+    """The names of the tensors that a model of this shape has, of its layers the first: the others have the same, and
+    settings may say more of them than can be built in a minute."""
     from octavo.ship.model import Model
 
     with torch.device("meta"):
-        own = Model(shape.as_dict()).state_dict()
+        own = Model(shape.as_dict() | {"layers": 1}).state_dict()
     return {
         name for name, tensor in own.items() if tensor.numel() and not (shape.tied and name == "head.weight")
     }
