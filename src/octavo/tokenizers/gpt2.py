@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal, Self
@@ -19,6 +20,7 @@ import numpy as np
 
 from octavo.config.parts import FilePath, register
 from octavo.errors import MissingExtra, TokenizerError
+from octavo.ground.meanwhile import Meanwhile
 from octavo.tokenizers.base import END_OF_TEXT, Tokenizer, TokenizerConfig, utf8
 from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet, from_alphabet
 from octavo.tokenizers.pieces import whole_words
@@ -26,6 +28,7 @@ from octavo.tokenizers.pieces import whole_words
 MERGES = "vocab.bpe"
 ADDRESS = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/"
 MERGES_SHA256 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
+SECONDS = 90.0  # that a download of half a megabyte may take
 RANKS = "gpt2.tiktoken"
 RANKS_SHA256 = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
 
@@ -114,12 +117,13 @@ def _given(folder: Path) -> bytes:
 
 def _cached_or_downloaded() -> bytes:
     """`vocab.bpe` out of tiktoken's cache, or downloaded into it."""
+    read = partial(_library().load.read_file_cached, ADDRESS + MERGES, MERGES_SHA256)
     try:
-        return _library().load.read_file_cached(ADDRESS + MERGES, MERGES_SHA256)
+        return Meanwhile(read).result(SECONDS)  # the library waits for ever
     except (OSError, ValueError) as error:  # the errors of `requests` are OSErrors
+        why = f"not within {SECONDS:g} seconds" if isinstance(error, TimeoutError) else type(error).__name__
         raise TokenizerError(
-            f"GPT-2's {MERGES} is not in tiktoken's cache and could not be downloaded "
-            f"({type(error).__name__}).",
+            f"GPT-2's {MERGES} is not in tiktoken's cache and could not be downloaded ({why}).",
             remedy=f"Where there is a network, fetch {ADDRESS}{MERGES} into a folder and name the folder by "
             "tokenizer.files=FOLDER; or set TIKTOKEN_CACHE_DIR to a cache that tiktoken has filled.",
         ) from error

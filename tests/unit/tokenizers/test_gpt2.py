@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import sys
+import threading
 
 import pytest
 from hypothesis import given
@@ -87,6 +88,20 @@ def test_offline_says_what_to_do(offline):
         gpt2.GPT2().build(lambda: iter([]), documents=False)
     for hint in ("tokenizer.files=FOLDER", "TIKTOKEN_CACHE_DIR", "https://", "vocab.bpe", "ConnectionError"):
         assert hint in str(raised.value)
+
+
+def test_a_download_that_never_comes_is_not_waited_for(offline, monkeypatch):
+    import requests
+
+    never = threading.Event()
+    monkeypatch.setattr(requests, "get", lambda *_, **__: never.wait())
+    monkeypatch.setattr(gpt2, "SECONDS", 0.1)
+    try:
+        with pytest.raises(TokenizerError, match=r"not within 0\.1 seconds") as raised:
+            gpt2.GPT2().build(lambda: iter([]), documents=False)
+    finally:
+        never.set()
+    assert "tokenizer.files=FOLDER" in str(raised.value)
 
 
 def test_filled_cache_is_used_offline(tokenizer, offline, test_data):
