@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from octavo.config import Recipe, check, cleaning_steps, recipe_tree
 from octavo.corpus import Document, Source
 from octavo.corpus.cleaning.duplicates import bare
-from octavo.corpus.documents import trimmed
+from octavo.corpus.documents import separator_line, trimmed
 from octavo.corpus.leaks import LeakCheck, find_leaks
 from octavo.dataset.splitting import split_text
 from octavo.dataset.store import aside
@@ -25,6 +25,7 @@ from octavo.ground.output import Output
 from octavo.runs.data import Paths, build_source, fill
 
 SEPARATOR = "<|endoftext|>"
+_LINE = 1 << 12  # characters of a line that are looked at for it
 
 
 def corpus_recipe(
@@ -58,12 +59,14 @@ class CleanedFile:
 
     Attributes:
         documents, characters: in the file.
+        cut: documents that hold a line which is that between documents, and so will be read as several.
         seconds: what it took.
         cleaning: what every step did.
     """
 
     path: Path
     documents: int
+    cut: int
     characters: int
     seconds: float
     cleaning: dict[str, Any]
@@ -86,7 +89,8 @@ def read_by(recipe: Recipe, *more: str | Path | None) -> list[str | Path]:
 
 def write_cleaned(recipe: Recipe, out: Output, console: Console, *, lines: bool = False) -> CleanedFile:
     """Write a recipe's cleaned documents: `.jsonl` as one object on a line, with the `file` and the `text`, else as
-    text with a line `<|endoftext|>` between documents, or with `lines` each document on a line of its own.
+    text with a line `<|endoftext|>` between documents, or with `lines` each document on a line of its own. A text
+    cannot say of such a line in a document that it is none between documents: the console does.
 
     Raises StorageError if the file cannot be written; it is whole or not there.
     """
@@ -94,16 +98,45 @@ def write_cleaned(recipe: Recipe, out: Output, console: Console, *, lines: bool 
     source = build_source(recipe, console)
     records = out.path.suffix.lower() == ".jsonl"
     documents = characters = 0
+    separators = _Separators()
     with out.writing() as file, console.working("cleaning", None):
         for document in source.documents():
-            if documents and not records and not lines:
-                file.write(f"\n{SEPARATOR}\n")
-            for text in written_pieces(document, lines=lines, records=records):
+            pieces = written_pieces(document, lines=lines, records=records)
+            if not records and not lines:
+                file.write(f"\n{SEPARATOR}\n" if documents else "")
+                pieces = separators.noticed(pieces)
+            for text in pieces:
                 file.write(text)
                 characters += len(text)
                 console.read(characters, source.total_bytes)
             documents += 1
-    return CleanedFile(out.path, documents, characters, time.monotonic() - started, source.cleaning())
+    if separators.documents:
+        console.say(
+            f"documents that hold a line {SEPARATOR}, as it stands between documents of {out.path.name}, and so will "
+            f"be read as several: {separators.documents:,}"
+        )
+        console.say("  → --out FILE.jsonl keeps each document whole")
+    seconds = time.monotonic() - started
+    return CleanedFile(out.path, documents, separators.documents, characters, seconds, source.cleaning())
+
+
+class _Separators:
+    """Counts documents that hold a line which is read as the end of one."""
+
+    def __init__(self) -> None:
+        self.documents = 0
+        self._pattern = separator_line(SEPARATOR)
+
+    def noticed(self, pieces: Iterable[str]) -> Iterator[str]:
+        """A document's pieces as they are."""
+        line, found = "\n", False  # the last line so far, behind its line break
+        for piece in pieces:
+            yield piece
+            text = line + piece
+            end = text.rfind("\n")
+            found = found or self._pattern.search(text[: end + 1]) is not None
+            line = text[end : end + _LINE]
+        self.documents += found or self._pattern.search(line) is not None
 
 
 def written_pieces(document: Document, *, lines: bool, records: bool) -> Iterator[str]:
