@@ -112,7 +112,9 @@ def test_series_side_by_side_have_chance_of_their_own(trained: tuple[Path, Path]
     for name in ("P3run25.txt", "P4run25.txt"):
         (tmp_path / name).write_bytes((data / "P3run25.txt").read_bytes())
     opened = Run.open(run)
-    one, other = opened.forecast([tmp_path / "P3run25.txt", tmp_path / "P4run25.txt"], steps=2, samples=100, seed=3)
+    one, other = opened.forecast(
+        [tmp_path / "P3run25.txt", tmp_path / "P4run25.txt"], steps=2, samples=100, seed=3
+    )
     assert abs(np.corrcoef(one["paths"][:, 0, 1], other["paths"][:, 0, 1])[0, 1]) < 0.4
     again = opened.forecast([tmp_path / "P3run25.txt"], steps=2, samples=100, seed=3)
     assert np.array_equal(again[0]["paths"], one["paths"]), "whatever stands beside it"
