@@ -20,13 +20,17 @@ OPENINGS: dict[Role, str] = {"system": "<|system|>", "user": "<|user|>", "assist
 CHAT_TOKENS = (*OPENINGS.values(), CHAT_END)
 """The special tokens of the template, as `tokenizer.special` names them."""
 
-JINJA = (
-    "{% for message in messages %}"
-    "{{ '<|' + message['role'] + '|>' + message['content'] + '" + CHAT_END + "' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ '" + OPENINGS["assistant"] + "' }}{% endif %}"
-)
-"""The same for Hugging Face's `apply_chat_template`."""
+
+def jinja(before: str = "") -> str:
+    """The same for Hugging Face's `apply_chat_template` and for llama.cpp; `before`: what a file has before the name of
+    each special token."""
+    mark = before.replace("\\", "\\\\")
+    return (
+        "{% for message in messages %}"
+        f"{{{{ '{mark}<|' + message['role'] + '|>' + message['content'] + '{mark}{CHAT_END}' }}}}"
+        "{% endfor %}"
+        f"{{% if add_generation_prompt %}}{{{{ '{mark}{OPENINGS['assistant']}' }}}}{{% endif %}}"
+    )
 
 
 @dataclass(frozen=True)

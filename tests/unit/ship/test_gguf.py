@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from octavo.corpus.records.turns import Message
 from octavo.errors import InputError
 from octavo.ship.targets import targets
+from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate
 from unit.ship import folders
 from unit.ship.made import TEXT, parcel_of, proven
 
@@ -15,6 +17,7 @@ pytest.importorskip("gguf")
 llama = pytest.importorskip(
     "llama_cpp", reason="llama-cpp-python is not installed: pip install 'octavo[ship]'"
 )
+Jinja2ChatFormatter = pytest.importorskip("llama_cpp.llama_chat_format").Jinja2ChatFormatter
 pytestmark = pytest.mark.slow
 
 ASCII = TEXT.encode("ascii", "ignore").decode()
@@ -46,6 +49,25 @@ def test_tokenizers(tmp_path: Path, case: str) -> None:
         seen["strings"]["compared"] > 500
         and seen["strings"]["other_ids"] == seen["strings"]["other_text"] == 0
     )
+
+
+@pytest.mark.parametrize("kind", ["char", "byte", "bpe"])
+def test_llama_cpp_reads_a_conversation_as_the_run_does(tmp_path: Path, kind: str) -> None:
+    size = ", size: 400" if kind == "bpe" else ""
+    special = ", ".join(f"'{token}'" for token in ("<|endoftext|>", *CHAT_TOKENS))
+    words = f"tokenizer={{kind: {kind}{size}, special: [{special}]}}"
+    parcel, _ = parcel_of("shakespeare-char-modern", "model.layers=1", words, text=ASCII)
+    targets()["gguf"].write(parcel, tmp_path)
+    model = llama.Llama(str(tmp_path / "model.gguf"), verbose=False, vocab_only=True)
+    form = Jinja2ChatFormatter(model.metadata["tokenizer.chat_template"], eos_token="<|end|>", bos_token="")
+    said = [
+        Message(role, ASCII[at : at + 9])  # type: ignore[arg-type]
+        for at, role in enumerate(("system", "user", "assistant", "user"))
+    ]
+    for given in (said[:2], said[1:2], said):
+        prompt = form(messages=[each.as_dict() for each in given]).prompt
+        found = model.tokenize(prompt.encode(), add_bos=False, special=True)
+        assert found == ChatTemplate(parcel.tokenizer).render(given, answering=True).ids.tolist()
 
 
 def test_without_an_end_it_is_refused_where_llama_cpp_would_invent_one() -> None:

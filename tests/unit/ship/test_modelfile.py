@@ -37,6 +37,9 @@ def test_a_model_of_conversations_has_their_template_and_stops_at_the_end_of_a_t
     config = parts("tokenizer")["byte"].model_validate({"special": CHAT_TOKENS})
     own = build_tokenizer(config, lambda: iter(()), documents=True)  # type: ignore[arg-type]
     text = modelfile(Parcel(Weights(shape, {}), own, "float32", "x"))
-    assert "{{ if .Prompt }}<|user|>{{ .Prompt }}<|end|>{{ end }}<|assistant|>{{ .Response }}<|end|>" in text
+    assert (
+        r"{{ if .Prompt }}\xff<|user|>{{ .Prompt }}\xff<|end|>{{ end }}\xff<|assistant|>{{ .Response }}\xff<|end|>"
+        in text
+    ), "by the names that the file has"
     assert 'PARAMETER stop "<|endoftext|>"' in text and 'PARAMETER stop "<|end|>"' in text
     assert "num_predict" not in text

@@ -16,11 +16,11 @@ from octavo.ship.architectures import architectures
 from octavo.ship.solver import solve
 from octavo.ship.targets.base import Opened, Parcel, Said, Target, in_words
 from octavo.ship.targets.hf import answer_of, prompt_of
-from octavo.ship.tokenizer_gguf import said, vocabulary
+from octavo.ship.tokenizer_gguf import Vocabulary, said, vocabulary
 from octavo.ship.weights import Shape
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import CHAT_END
-from octavo.tokenizers.chat import JINJA, OPENINGS, has_chat
+from octavo.tokenizers.chat import OPENINGS, has_chat, jinja
 
 FILE, MODELFILE = "model.gguf", "Modelfile"
 
@@ -148,7 +148,7 @@ def _write_tokenizer(writer: Any, tokenizer: Tokenizer) -> None:
     if found.unknown is not None:
         writer.add_unk_token_id(found.unknown)
     if has_chat(tokenizer):
-        writer.add_chat_template(JINJA)
+        writer.add_chat_template(jinja(mark_of(found, tokenizer)))
         writer.add_eot_token_id(tokenizer.special[CHAT_END])
     writer.add_add_bos_token(False)
     writer.add_add_eos_token(False)
@@ -159,7 +159,8 @@ def modelfile(parcel: Parcel) -> str:
     """Ollama's settings of a model that goes on from a text, or answers. What the run does not use is switched off, for
     Ollama has defaults of its own."""
     context, how, tokenizer = parcel.weights.shape.context, parcel.sampling, parcel.tokenizer
-    template = OLLAMA_CHAT if has_chat(tokenizer) else "{{ .Prompt }}"
+    chats = has_chat(tokenizer)
+    template = ollama_chat(mark_of(vocabulary(tokenizer), tokenizer)) if chats else "{{ .Prompt }}"
     numbers = {
         "num_ctx": context,
         "temperature": how.temperature,
@@ -182,12 +183,20 @@ def modelfile(parcel: Parcel) -> str:
     )
 
 
-OLLAMA_CHAT = (
-    "{{ if .System }}" + OPENINGS["system"] + "{{ .System }}" + CHAT_END + "{{ end }}"
-    "{{ if .Prompt }}" + OPENINGS["user"] + "{{ .Prompt }}" + CHAT_END + "{{ end }}"
-    + OPENINGS["assistant"] + "{{ .Response }}" + CHAT_END
-)  # fmt: skip
-"""The template of conversations in Ollama's words."""
+def mark_of(written: Vocabulary, tokenizer: Tokenizer) -> str:
+    """What a file has before the names of special tokens: llama.cpp finds those of a template by these names."""
+    return written.tokens[tokenizer.special[CHAT_END]].removesuffix(CHAT_END) if written.tokens else ""
+
+
+def ollama_chat(mark: str) -> str:
+    """The template of conversations in Ollama's words; for `mark` see `mark_of`."""
+    system, user, assistant, end = (
+        mark + name for name in (OPENINGS["system"], OPENINGS["user"], OPENINGS["assistant"], CHAT_END)
+    )
+    return (
+        f"{{{{ if .System }}}}{system}{{{{ .System }}}}{end}{{{{ end }}}}"
+        f"{{{{ if .Prompt }}}}{user}{{{{ .Prompt }}}}{end}{{{{ end }}}}{assistant}{{{{ .Response }}}}{end}"
+    )
 
 
 def _figure(number: float) -> str:

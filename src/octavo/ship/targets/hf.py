@@ -21,7 +21,7 @@ from octavo.ship.targets.base import Opened, Parcel, Said, Target, in_words
 from octavo.ship.tokenizer_json import KINDS, named, tokenizer_json, why_near
 from octavo.ship.weights import Shape
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.chat import JINJA, OPENINGS, has_chat
+from octavo.tokenizers.chat import OPENINGS, has_chat, jinja
 
 SHARD = 2 * 2**30
 """Bytes of one file of weights at most; a larger tensor has a file of its own."""
@@ -140,7 +140,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, *, context: int) -> None
             "add_bos_token": False,
             **special,
             **({"pad_token": special["eos_token"]} if "eos_token" in special else {}),
-            **({"chat_template": JINJA} if has_chat(tokenizer) else {}),
+            **({"chat_template": jinja()} if has_chat(tokenizer) else {}),
         },
     )
 
