@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -227,3 +230,24 @@ def test_it_is_judged_beside_baselines_and_another_run(octavo: Octavo, runs: dic
     assert found["difference"]["difference"] == pytest.approx(one - other)
     done = octavo(*words, runs["encoder"])
     assert done.code == 2 and "cannot be compared with itself" in done.err, done.err
+
+
+@pytest.mark.parametrize("end", ["an unknown word", "ctrl-c"])
+def test_it_ends_though_nobody_closes_its_input(octavo: Octavo, runs: dict[str, Path], end: str) -> None:
+    """A program that waits for each answer keeps the pipe open."""
+    command = [sys.executable, "-m", "octavo", "translate", str(runs["encoder"]), "--beams", "1"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=octavo.folder, stdin=pipe, stdout=pipe, stderr=pipe) as running:
+        assert running.stdin and running.stdout and running.stderr
+        word = (octavo.folder / "pairs.tsv").read_text(encoding="utf-8").split()[0]
+        running.stdin.write(f"{word}\n".encode())
+        running.stdin.flush()
+        assert running.stdout.readline().endswith(b"\n")
+        if end == "ctrl-c":
+            running.send_signal(signal.SIGINT)
+        else:
+            running.stdin.write("☃☃\n".encode())
+            running.stdin.flush()
+        assert running.wait(timeout=60) == (130 if end == "ctrl-c" else 2)
+        said = running.stderr.read().decode()
+        assert "interrupted" in said if end == "ctrl-c" else "line 2" in said and "Traceback" not in said

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json as json_
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,8 +152,10 @@ def show_lines(
     from octavo.translation.lines import Arriving, lines_of, translated
 
     try:
-        # Standard input by a reader of its own, for Python's cannot be closed while a thread waits in it.
-        opened = text.open("rb") if text is not None else open(0, "rb", closefd=False)  # noqa: SIM115
+        if text is not None:
+            opened = text.open("rb")
+        else:  # by a reader of its own, which stays open: none can be closed while a thread waits in it
+            opened = nullcontext(io.BytesIO() if prompt else open(0, "rb", closefd=False))  # noqa: SIM115
     except OSError as error:
         raise InputError(f"{text or 'standard input'} cannot be read: {error.strerror}.") from error
     with opened as file:

@@ -167,7 +167,7 @@ def _inside(folder: str, wanted: Wanted, walked: set[tuple[int, int]]) -> Iterat
         raise CorpusError(f"The folder {folder} cannot be read: {error.strerror}.") from error
     for name, is_folder in entries:
         path = f"{folder}{os.sep}{name}"  # for 200,000 files Path objects are slow and large
-        if name.startswith(".") or (is_folder and _is_run(path)):
+        if name.startswith(".") or (is_folder and _is_ours(path)):
             continue
         if is_folder:
             yield from _inside(path, wanted, walked)
@@ -175,13 +175,18 @@ def _inside(folder: str, wanted: Wanted, walked: set[tuple[int, int]]) -> Iterat
             yield path
 
 
-def _is_run(folder: str) -> bool:
-    """Whether a folder is a run of Octavo's: what it wrote of a text is no part of that text, and changes with it."""
+_OURS = (
+    ("config.yaml", ".lock", "samples"),
+    ("config.yaml", "manifest.json", "checkpoints"),
+    ("study.yaml", ".lock"),
+    ("study.yaml", "runs"),
+)
+"""Names that stand together in a run that begins, in one that has begun or was copied, and in studies."""
 
-    def holds(*names: str) -> bool:
-        return all(os.path.lexists(f"{folder}{os.sep}{name}") for name in names)
 
-    return holds("config.yaml", "samples") and (holds(".lock") or holds("manifest.json", "checkpoints"))
+def _is_ours(folder: str) -> bool:
+    """Whether a folder is a run or a study: what Octavo wrote of a text is no part of it, and changes on the way."""
+    return any(all(os.path.lexists(f"{folder}{os.sep}{name}") for name in names) for names in _OURS)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

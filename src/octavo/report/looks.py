@@ -56,7 +56,7 @@ def tested(
     """The figures of the last look at the test split, each with its label and what it is."""
     if not (looks := looks_of(manifest)):
         return
-    counted, last = looked_at(len(looks)), looks[-1]
+    counted, last = looked_at(len(looks)), (of_result(manifest, evaluation) or looks)[-1]
     what = (
         "the result"
         if last in of_result(manifest, evaluation)

@@ -26,6 +26,7 @@ class State(Record):
     evaluations_since_best: Count
     finished: bool
     minutes: Number | None = None
+    planned: Count | None = None
     thread_changes: list[tuple[Count, Annotated[int, Field(ge=1, le=1024)]]] = Field(default_factory=list)
     pace: list[tuple[Count, Count, Number]] = Field(default_factory=list)
 
@@ -47,6 +48,8 @@ class Progress:
     finished: bool = False
     minutes: float | None = None
     """Of the recipe: a run that has ended by the clock goes on for other minutes alone."""
+    planned: int | None = None
+    """Steps that the schedule had at first."""
     thread_changes: list[list[int]] = field(default_factory=list)
     pace: list[list[float]] = field(default_factory=list)
 
@@ -58,6 +61,14 @@ class Progress:
         if known["best_loss"] is None:
             known["best_loss"] = math.inf
         return cls(**known)
+
+    def plan(self, steps: int, *, anew: bool, like: Progress | None) -> int:
+        """The steps that the schedule has: those of the run's beginning, so long as it goes by the clock, whatever its
+        recipe says by now; else (`anew`) these. `like`: of a run that is repeated, whose pace is taken."""
+        if like is not None:
+            self.pace, self.planned = like.pace, like.planned
+        self.planned = steps if anew or self.planned is None else self.planned
+        return self.planned
 
     def state(self) -> dict[str, Any]:
         """As it is saved; JSON has no infinity."""

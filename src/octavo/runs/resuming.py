@@ -61,10 +61,10 @@ def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointF
     return checkpoint
 
 
-def followed(like: RunFolder) -> list[list[float]]:
-    """How a run changed its number of steps on its way."""
+def followed(like: RunFolder) -> Progress:
+    """How far a run came, and how it changed its number of steps on its way."""
     newest = follow(like.last)
-    return [] if newest is None else Progress.of(newest).pace
+    return Progress() if newest is None else Progress.of(newest)
 
 
 def keep_rows(folder: RunFolder, step: int) -> None:

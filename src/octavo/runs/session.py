@@ -51,7 +51,7 @@ SPARING = 10  # a checkpoint by time comes no sooner than after so many times th
 
 
 class Session:
-    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. `pace` is that of a
+    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. `like` is that of a
     run that it repeats. `finish`: seconds that a clock keeps for the end of the run, beside its evaluation; without it
     no clock is looked at. `before`: seconds that the run took in earlier sessions that did not come to it."""
 
@@ -69,7 +69,7 @@ class Session:
         source: Checkpoint | None = None,
         teachers: Sequence[Run] = (),
         hooks: Sequence[Hook[Session]] = (),
-        pace: list[list[float]] | None = None,
+        like: Progress | None = None,
         finish: float | None = None,
         before: float = 0.0,
     ) -> None:
@@ -91,17 +91,16 @@ class Session:
             console.say(note)
         self.earlier = self.progress.elapsed
         self.evaluated: int | None = None  # the step after which it was last evaluated, in this session
-        if pace is not None:
-            self.progress.pace = pace
-        self.pace = Pace(steps, self.progress.pace)
-        self.ends = ends_before(steps, pace or ())
+        planned = self.progress.plan(steps, anew=recipe.training.minutes is None, like=like)
+        self.pace = Pace(planned, self.progress.pace)
+        self.ends = ends_before(planned, like.pace if like else ())
         self.clock = clock_of(recipe, batches, self.pace, self.progress, console, finish=finish)
         self.progress.finished = self.progress.step >= self.steps or self.out_of_patience
         self.crew = self._crew()
         self.board = (
             TensorBoard.open(folder.path) if recipe.logging.tensorboard and self.world.first else None
         )
-        periods = in_steps(recipe, batches, steps)
+        periods = in_steps(recipe, batches, planned)
         self.checkpoint_every = int(periods.training.checkpoint_every)
         self.hooks: list[Hook[Session]] = [
             Hook(recipe.logging.every, Session.log_step, first=True, last=True),

@@ -192,7 +192,7 @@ def train_in(
         source=source,
         teachers=teachers,
         hooks=hooks,
-        pace=None if like is None else followed(like),
+        like=None if like is None else followed(like),
         finish=finish,
         before=own.before,
     )

@@ -23,7 +23,7 @@ from octavo.runs.clock import end_of
 from octavo.runs.data import build_batches, total_steps, with_rows_held_out
 from octavo.runs.folder import RunFolder
 from octavo.runs.next_step import going_on
-from octavo.runs.progress import progress_of, seconds_of
+from octavo.runs.progress import Progress, progress_of, seconds_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
 from octavo.runs.session import Session
@@ -165,14 +165,14 @@ class OwnTeachers:
             runtime=self.runtime,
             console=console,
             source=source,
-            pace=None if self.like is None else self._pace(number),
+            like=None if self.like is None else self._followed(number),
             finish=None if minutes is None else 0.0,
         )
         if world.first:
             keep_rows(teacher, session.progress.step if source else -1)
         session.run()
 
-    def _pace(self, number: int) -> list[list[float]]:
+    def _followed(self, number: int) -> Progress:
         """That of the same teacher of the run that is repeated. Raises CheckpointError where it is gone."""
         assert self.like is not None
         before = folder_of(self.like, number)

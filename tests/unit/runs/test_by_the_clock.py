@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,14 @@ def test_a_run_that_has_ended_goes_on_for_more_minutes_alone(text: Path, tmp_pat
     assert steps(out)[: len(before)] == before and steps(out)[-1] > before[-1]
 
 
-def test_a_run_that_got_more_minutes_is_repeated_to_the_bit(text: Path, tmp_path: Path) -> None:
-    """Also what was done at its first end: a look, and a checkpoint that may be the best."""
+@pytest.mark.parametrize("passes", ["null", "1.0"])
+def test_a_run_that_got_more_minutes_is_repeated_to_the_bit(text: Path, tmp_path: Path, passes: str) -> None:
+    """Also what was done at its first end: a look, and a checkpoint that may be the best. More minutes lift a limit of
+    passes, with which fewer steps were planned."""
     out = tmp_path / "run"
-    octavo.train(BY_THE_CLOCK, text, out, quiet=True)
+    octavo.train(BY_THE_CLOCK, text, out, overrides=[f"training.passes={passes}"], quiet=True)
     octavo.train_for(0.03, out=out, resume=True, quiet=True)
+    octavo.train_for(0.02, out=out, resume=True, quiet=True)
     _, differing = octavo.replay(out, tmp_path / "again", console=Console(quiet=True))
     assert differing == []
     assert steps(tmp_path / "again") == steps(out)
@@ -111,8 +115,14 @@ def test_a_run_is_no_part_of_the_text_that_it_stands_in(text: Path, tmp_path: Pa
     octavo.train(RECIPE, folder, out, quiet=True)
     octavo.train(out=out, resume=True, quiet=True)
     again = octavo.train(RECIPE, folder, folder / "runs" / "second", quiet=True)
-    held = [json.loads((run / "manifest.json").read_text())["data"]["text"] for run in (out, again.path)]
-    assert held[0] == held[1]
+    copied = folder / "copied"
+    shutil.copytree(out, copied, ignore=shutil.ignore_patterns("samples", ".lock"), symlinks=True)
+    third = octavo.train(RECIPE, folder, folder / "runs" / "third", quiet=True)
+    held = [
+        json.loads((run / "manifest.json").read_text())["data"]["text"]
+        for run in (out, again.path, third.path)
+    ]
+    assert len(set(held)) == 1
 
 
 def test_a_text_that_is_a_folder_with_nothing_but_a_run_is_none(text: Path, tmp_path: Path) -> None:

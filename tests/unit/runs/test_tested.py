@@ -114,6 +114,9 @@ def test_a_look_at_another_model_is_not_the_result(run: Run) -> None:
     run.evaluate(test=True)
     assert "no result" not in page.read_text() and "looked at 2 times" in page.read_text()
     assert "The result, on the split kept out of everything" not in page.read_text()
+    result = f"{run.evaluate(test=True)['loss']:.4f}"
+    Run.open(run.path, checkpoint="3").evaluate(test=True)
+    assert result in page.read_text() and "no result" not in page.read_text(), "whatever is looked at later"
     (run.path / "manifest.json").write_text(json.dumps(kept))
 
 
