@@ -43,9 +43,9 @@ def begin(
         writer()
     if not folder.manifest.is_file():
         told = read_record(folder.told, AnyRecord) if folder.told.is_file() else told
+        replace_text(folder.made.file(folder.config), to_yaml(recipe))  # first: with it, it can be resumed
         if told:
             replace_text(folder.made.file(folder.told), json.dumps(told))
-        replace_text(folder.made.file(folder.config), to_yaml(recipe))
     with storage_errors(folder.path):
         folder.made.folder(folder.samples)
     return told
@@ -60,8 +60,8 @@ def note_down(
         dataset.tokenizer.save(folder.tokenizer)
     if told is not None:
         _write_manifest(folder, run_manifest(recipe, dataset, runtime, told=told))
-        with storage_errors(folder.path):
-            folder.told.unlink(missing_ok=True)
+    with storage_errors(folder.path):
+        folder.told.unlink(missing_ok=True)
 
 
 def add_to_manifest(folder: RunFolder, told: Mapping[str, Any]) -> None:
