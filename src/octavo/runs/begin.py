@@ -60,8 +60,8 @@ def note_down(
         dataset.tokenizer.save(folder.tokenizer)
     if told is not None:
         _write_manifest(folder, run_manifest(recipe, dataset, runtime, told=told))
-    with storage_errors(folder.path):
-        folder.told.unlink(missing_ok=True)
+        with storage_errors(folder.path):
+            folder.told.unlink(missing_ok=True)  # `begin` wrote it
 
 
 def add_to_manifest(folder: RunFolder, told: Mapping[str, Any]) -> None:
