@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -45,6 +46,19 @@ class Series:
     rows: np.ndarray
 
 
+@dataclass(frozen=True)
+class Suggested:
+    """Persons that the names of files suggest.
+
+    Attributes:
+        of: each `Series.person`, and who that may be.
+        pattern: a value of `corpus.pattern` that says so.
+    """
+
+    of: dict[str, str]
+    pattern: str
+
+
 class SeriesSource(ABC):
     """Where series come from.
 
@@ -66,6 +80,10 @@ class SeriesSource(ABC):
     def describe(self) -> dict[str, Any]:
         """What a run's manifest says about the source, as JSON values."""
 
+    def suggested_persons(self) -> Suggested | None:
+        """Whose the series may be by the names of their files; None where that is told, or nothing suggests it."""
+        return None
+
     def log_density(self, rows: np.ndarray) -> np.ndarray | None:
         """Log of the true density of each row of a series (N, D) given those before it, (N,); None if nobody knows."""
         return None
@@ -82,6 +100,70 @@ def told_apart(files: Sequence[Path]) -> dict[Path, str]:
         names |= {path: name for path, name in called.items() if times[name] == 1 or not deeper}
         left, depth = [path for path in left if path not in names], depth + 1
     return names
+
+
+_TAGS = tuple(rf"[A-Za-z]+{parted}\d+|[A-Za-z]+|\d+" for parted in ("[-_ ]?", ""))
+"""S_01 as one tag, and as two."""
+_PERSON = re.compile(
+    r"(s|p|vp|id|sub|subj|subject|part|participant|pers|person|pat|patient|proband|user|sujet)[-_ ]?\d+", re.I
+)
+_DEEPEST = 4  # folders above a file whose names are looked at
+
+
+def suggested_persons(files: Sequence[Path]) -> Suggested | None:
+    """Persons by a folder or by a tag in the files' names: one that is called as persons are (S01, sub-3), or whose
+    files are called alike (ann_1, ann_2, bo_1, bo_2)."""
+    called = told_apart(files)
+    weaker = None
+    for parts, pattern in (*_folders(files), *_tags(files)):
+        groups = [group for group, _ in parts]
+        rests = Counter(rest for _, rest in dict.fromkeys(parts))
+        several = 1 < len(set(groups)) < len(files)
+        if not several or not all(groups):
+            continue
+        found = Suggested({called[path]: group for path, group in zip(files, groups, strict=True)}, pattern)
+        if all(map(_PERSON.fullmatch, groups)):
+            return found
+        if weaker is None and rests.most_common(1)[0][1] > 1:
+            weaker = found
+    return weaker
+
+
+def _folders(files: Sequence[Path]) -> Iterator[tuple[list[tuple[str, str]], str]]:
+    """For each level of folders above the files: its name and the rest of each path, and the pattern that finds it."""
+    for depth in range(1, _DEEPEST + 1):
+        if any(len(path.parts) <= depth for path in files):
+            return
+        parts = [(path.parts[-1 - depth], "/".join(path.parts[-depth:])) for path in files]
+        yield parts, "(?P<person>[^/]+)" + "/[^/]+" * depth + "$"
+
+
+def _tags(files: Sequence[Path]) -> Iterator[tuple[list[tuple[str, str]], str]]:
+    """The same for the first tags in the files' names."""
+    for tag in _TAGS:
+        found = [re.findall(tag, path.stem) for path in files]
+        for at in range(min(map(len, found))):
+            heads = {tags[at].rstrip("0123456789") for tags in found}
+            if len(heads) == 1 and all(tags[at][-1].isdigit() for tags in found):
+                pattern = rf"(?P<person>{heads.pop()}\d+)"
+            elif at == 0:
+                pattern = f"^(?P<person>{tag})"
+            else:
+                continue
+            yield [(own[at], " ".join((*own[:at], *own[at + 1 :]))) for own in found], pattern
+
+
+_NUMBER = re.compile(r"(?<![\d.])0*(\d+)(?:\.0+)?(?![\d.])")
+
+
+def alike(persons: Iterable[str]) -> list[list[str]]:
+    """Names that differ in case, spaces, hyphens or the form of a number alone, which may be one person's."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(set(persons)):
+        bare = _NUMBER.sub(r"\1", unicodedata.normalize("NFKC", name).casefold())
+        bare = re.sub(r"(?<!\d)[\s_-]+|[\s_-]+(?!\d)", "", bare)
+        groups.setdefault(bare, []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
 
 
 class TableSeries(SeriesSource):
@@ -109,6 +191,10 @@ class TableSeries(SeriesSource):
             "files": [path.name for path in self._files[:_DESCRIBED]],
             "more_files": max(0, len(self._files) - _DESCRIBED),
         }
+
+    def suggested_persons(self) -> Suggested | None:
+        told = self._config.person or "(?P<person>" in (self._config.pattern or "")
+        return None if told else suggested_persons(self._files)
 
     def series(self) -> Iterator[Series]:
         for path in self._files:
@@ -146,20 +232,20 @@ class TableSeries(SeriesSource):
     def _from_name(self, path: Path) -> dict[str, str]:
         if self._config.pattern is None:
             return {}
-        match = re.search(self._config.pattern, path.name)
-        if match is None:
-            raise CorpusError(
-                f"The name of {path} does not fit corpus.pattern={self._config.pattern!r}.",
-                remedy="leave the file out, or another pattern",
-            )
-        return match.groupdict()
+        for depth in range(1, len(path.parts) + 1):  # the nearest folder that fits
+            if match := re.search(self._config.pattern, "/".join(path.parts[-depth:])):
+                return match.groupdict()
+        raise CorpusError(
+            f"The path {path} does not fit corpus.pattern={self._config.pattern!r}.",
+            remedy="leave the file out, or another pattern",
+        )
 
     def _number(self, path: Path, named: dict[str, str], name: str) -> float:
         try:
             return float(named[name])
         except KeyError:
             raise CorpusError(
-                f"{path} has no column {name!r}, and corpus.pattern finds none in its name."
+                f"{path} has no column {name!r}, and corpus.pattern finds none in its path."
             ) from None
         except (TypeError, ValueError):
             raise CorpusError(
@@ -275,11 +361,11 @@ class SeriesConfig(SeriesSourceConfig):
     time: str | None = None
     """The column with the times: where it jumps, rows are missing. Empty: rows stand at even times."""
     person: str | None = None
-    """The column that says whose a row is. Empty: `pattern` finds it in the file's name, and without one each file is
+    """The column that says whose a row is. Empty: `pattern` finds it in the file's path, and without one each file is
     somebody else's."""
     pattern: Annotated[str | None, AfterValidator(_compiles)] = Field(None, max_length=1000)
-    """A regular expression with named groups for the file's name: (?P<person>…), and a group for each covariate that is
-    no column."""
+    """A regular expression with named groups for the file's name or, where that does not fit, for its path, the nearest
+    folders first: (?P<person>…), and a group for each covariate that is no column."""
     rate: float | None = Field(None, gt=0, le=1e9)
     """Rows a second, so that horizons can be told in milliseconds."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from octavo.corpus import Report
-from octavo.corpus.series import Series, SeriesSource, listed
+from octavo.corpus.series import Series, SeriesSource, Suggested, alike, listed
 from octavo.dataset.shards import starts_path, tokens_path
 from octavo.dataset.store import FORMAT, TOKENIZER, Dataset, Split, aside, open_dataset, publish
 from octavo.errors import CorpusError
@@ -54,6 +54,7 @@ def prepare_series(
     if not found:
         raise CorpusError("There is no series.")
     learned, judged = split_by_person(found, validation, held_out, report)
+    report_shared_persons(learned, judged, source.suggested_persons(), report)
     refuse_foreseen(learned, columns, differences=differences)
     sides = {"train": learned, "validation": judged}
     numbers = sum(series.rows.size for series in found)
@@ -202,3 +203,23 @@ def split_by_person(
         )
     report(f"held out: {listed(sorted(chosen))}; learned from: {listed(sorted(set(persons) - chosen))}")
     return [s for s in found if s.person not in chosen], [s for s in found if s.person in chosen]
+
+
+def report_shared_persons(
+    learned: Sequence[Series], judged: Sequence[Series], suggested: Suggested | None, report: Report
+) -> None:
+    """Say where somebody may stand on both sides: by names that look alike, or by those of the files."""
+    sides = [{series.person for series in side} for side in (learned, judged)]
+    if groups := alike(set.union(*sides)):
+        torn = any(all(side & set(names) for side in sides) for names in groups)
+        where = ", on both sides of the split" * (torn and not sides[0] & sides[1])
+        which = listed([" and ".join(map(repr, names)) for names in groups], 3)
+        report(f"names that look alike count as different persons{where}: {which}")
+    if suggested is None or sides[0] & sides[1]:
+        return
+    by_name = [{suggested.of[person] for person in side if person in suggested.of} for side in sides]
+    if torn := sorted(by_name[0] & by_name[1]):
+        report(
+            f"each file counts as another person's, but by the files' names {listed(torn)} "
+            f"may stand on both sides of the split; if so: 'corpus.pattern={suggested.pattern}'"
+        )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from octavo.config import check
-from octavo.corpus.series import Series, TableSeries, told_apart
+from octavo.corpus.series import Series, TableSeries, alike, told_apart
 from octavo.errors import ConfigError, CorpusError
 
 WHOLE = "t,x,y,speed\n0,1,2,5\n1,1.5,NaN,5\n2,-2e1,,5\n3,0,7,5\n"
@@ -140,7 +140,7 @@ def test_gaps_in_time_become_missing_rows(tmp_path: Path) -> None:
         ("x,y\n", {}, "nothing under it"),
         ("", {}, "is empty"),
         ("x,y\n1,2\n", {"channels": ["z"]}, "no column 'z'; it has 'x', 'y'"),
-        ("x,y\n1,2\n", {"pattern": "(?P<person>S)"}, "does not fit corpus.pattern"),
+        ("x,y\n1,2\n", {"pattern": "(?P<person>§)"}, "does not fit corpus.pattern"),
         ("x,y\n1,2\n", {"channels": ["x"], "covariates": ["mass"]}, "no column 'mass'"),
         ("x,y\n1,2\n", {"channels": ["x"], "covariates": ["x"]}, "a channel and a covariate"),
         ("t,x\n0,1\n2,1\n1,1\n", {"time": "t"}, "line 4: the time 't' is missing, or does not increase"),
@@ -238,3 +238,61 @@ def test_numbers_that_32_bits_cannot_tell_apart_are_refused(
 def test_a_jump_in_time_may_be_of_any_length(tmp_path: Path) -> None:
     parts = read(tmp_path / "a.csv", "t,x\n0,1\n1,2\n2,3\n3,4\n1e30,6\n2e30,7\n", time="t")
     assert [series.rows.ravel().tolist() for series in parts] == [[1, 2, 3, 4], [6], [7]]
+
+
+def written(folder: Path, *names: str) -> Path:
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"x\n{number}\n{number + 2}\n{number}\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "persons"),
+    [
+        (r"(?P<person>S\d+)", ("S01/trial1.csv", "S02/trial1.csv"), ["S01", "S02"]),
+        (r"(?P<person>S\d+)", ("S1/S7.csv", "S1/S8.csv"), ["S7", "S8"]),
+        (r"(?P<person>[^/]+)/[^/]+/[^/]+$", ("S01/walk/1.csv", "S02/run/1.csv"), ["S01", "S02"]),
+        (r"^(?P<person>[a-z]+)_", ("x_y/ann_1.csv", "x_y/bo_1.csv"), ["ann", "bo"]),
+    ],
+)
+def test_the_pattern_finds_persons_in_the_name_and_then_in_the_nearest_folders(
+    tmp_path: Path, pattern: str, names: tuple[str, ...], persons: list[str]
+) -> None:
+    found = source(written(tmp_path / "S99", *names), pattern=pattern).series()
+    assert [series.person for series in found] == persons
+
+
+@pytest.mark.parametrize(
+    ("names", "groups"),
+    [
+        (("S01/trial1.csv", "S01/trial2.csv", "S02/trial1.csv"), ["S01", "S01", "S02"]),
+        (("S01/walk.csv", "S01/jump.csv", "S02/run.csv"), ["S01", "S01", "S02"]),
+        (("ann/1.csv", "ann/2.csv", "bo/1.csv"), ["ann", "ann", "bo"]),
+        (("sub-1/day1/a.csv", "sub-1/day2/b.csv", "sub-2/day1/c.csv"), ["sub-1", "sub-1", "sub-2"]),
+        (("RBDS1runT25.csv", "RBDS1runT35.csv", "RBDS2runT25.csv"), ["RBDS1", "RBDS1", "RBDS2"]),
+        (("ann_1.csv", "ann_2.csv", "bo_1.csv"), ["ann", "ann", "bo"]),
+        (("walk_S_01.csv", "run_S_01.csv", "walk_S_02.csv"), ["S_01", "S_01", "S_02"]),
+        (("trial_1.csv", "trial_2.csv", "trial_3.csv"), None),
+        (("oslo.csv", "rome.csv", "bern.csv"), None),
+        (("2024/may.csv", "2024/june.csv", "2025/july.csv"), None),
+        (("S01.csv", "S02.csv"), None),
+    ],
+)
+def test_names_of_files_suggest_persons(
+    tmp_path: Path, names: tuple[str, ...], groups: list[str] | None
+) -> None:
+    written(tmp_path, *names)
+    plain = source(*(tmp_path / name for name in names))
+    suggested = plain.suggested_persons()
+    if groups is None or suggested is None:
+        assert suggested is None and groups is None
+        return
+    assert [suggested.of[series.person] for series in plain.series()] == groups
+    told = source(*(tmp_path / name for name in names), pattern=suggested.pattern)
+    assert [series.person for series in told.series()] == groups and told.suggested_persons() is None
+
+
+def test_names_that_may_be_one_persons() -> None:
+    names = ["ana", "ANA", "Ana", "1", "01", "1.0", "12", "1-2", "1.5", "S 01", "s1", "bo", "bob"]
+    assert alike(names) == [["01", "1", "1.0"], ["ANA", "Ana", "ana"], ["S 01", "s1"]]

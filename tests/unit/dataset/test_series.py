@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from octavo.config.parts import parts
-from octavo.corpus.series import Series, SeriesSource
+from octavo.corpus.series import Series, SeriesSource, Suggested
 from octavo.dataset import Dataset
 from octavo.dataset.series import prepare_new, prepare_series, series_in
 from octavo.dataset.series_batches import ShortSeriesError
@@ -174,3 +175,32 @@ def test_a_limit_ends_an_evaluation(dataset: Dataset) -> None:
     config, split = parts("batches")["series"](), dataset.train
     found = list(config.evaluation(split.tokens, split.starts, limit=7, **shape(5, 2)))
     assert 7 <= sum(one.scored for one in found) <= 10
+
+
+class Named(Made):
+    """Files whose names suggest that ann wrote two of them."""
+
+    def suggested_persons(self) -> Suggested:
+        return Suggested({"ann1": "ann", "ann2": "ann", "bo1": "bo"}, "(?P<person>[a-z]+)")
+
+
+@pytest.mark.parametrize(
+    ("held_out", "said"),
+    [("ann2", "by the files' names ann may stand on both sides .* 'corpus.pattern=.*'"), ("bo1", None)],
+)
+def test_a_person_who_may_stand_on_both_sides_is_said(
+    tmp_path: Path, held_out: str, said: str | None
+) -> None:
+    heard: list[str] = []
+    source = Named({"ann1": [30], "ann2": [20], "bo1": [10]})
+    prepared(tmp_path, source, held_out=[held_out], report=heard.append)
+    found = [sentence for sentence in heard if "files' names" in sentence]
+    assert len(found) == (said is not None) and (said is None or re.search(said, found[0]))
+
+
+@pytest.mark.parametrize(("held_out", "where"), [("Ana", ", on both sides of the split"), ("bo", "")])
+def test_persons_whose_names_look_alike_are_said(tmp_path: Path, held_out: str, where: str) -> None:
+    heard: list[str] = []
+    source = Made({"ana": [30], "Ana": [20], "bo": [10]})
+    prepared(tmp_path, source, held_out=[held_out], report=heard.append)
+    assert f"names that look alike count as different persons{where}: 'Ana' and 'ana'" in heard
