@@ -150,21 +150,26 @@ def test_evaluation_says_where_each_target_stands(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_evaluation_of_a_part(kind: str) -> None:
-    tokens, starts = documents(LENGTHS, "shared")
+@pytest.mark.parametrize("several", [False, True])
+def test_evaluation_of_a_part(kind: str, several: bool) -> None:
+    tokens, starts = documents(LENGTHS if several else [sum(LENGTHS)], "shared")
 
-    def scored(limit: int | None) -> list[int]:
-        options = {"context": CONTEXT, "batch": BATCH, "start_id": 1, "end_id": 1, "limit": limit}
+    def scored(limit: int | None, batch: int = BATCH) -> list[int]:
+        options = {"context": CONTEXT, "batch": batch, "start_id": 1, "end_id": 1, "limit": limit}
         return [
-            int(target)
-            for batch in config_of(kind).evaluation(tokens, starts, **options)
-            for target in batch.targets[batch.targets >= 0]
+            int(place)
+            for found in config_of(kind).evaluation(tokens, starts, **options)
+            for place in found.places[found.targets >= 0]
         ]
 
+    whole = scored(None)
     for limit in (1, 8, 20, 50, 10_000):
         part = scored(limit)
-        assert part == scored(None)[: len(part)]
-        assert min(limit, len(scored(None))) <= len(part) < limit + CONTEXT
+        assert part == scored(limit, batch=1) and min(limit, len(whole)) <= len(part) < limit + CONTEXT
+        if several:
+            assert part == [place for place in whole if place in set(part)]  # none twice, in order
+        else:
+            assert part == whole[: len(part)]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "windows"])

@@ -144,7 +144,8 @@ class EvaluationConfig(Strict):
     initial: bool = False
     """Also before the first step: the loss that improvement is measured from (report E)."""
     tokens: int | None = Field(None, ge=1, le=MOST)
-    """Evaluate on the first so many tokens only; empty: the whole split."""
+    """Evaluate on so many tokens only, in rows at equal distances over the split; of a single document, on the first.
+    Empty: the whole split."""
     batch: int = Field(64, ge=1, le=MOST)
     """Sequences at once at most; a CPU takes fewer where the vocabulary is large."""
 

@@ -167,27 +167,48 @@ class Together(Batches):
         return first.joined(second)
 
 
+def looked_at(predictions: np.ndarray, limit: int | None, *, documents: int) -> np.ndarray:
+    """The rows that a look at a split reads, in order: all without a limit; else as many as hold `limit` predictions,
+    at equal distances over the split, or of a single document the first ones.
+
+    Args:
+        predictions: (rows,) how many each row holds.
+    """
+    rows = len(predictions)
+    chosen = np.arange(rows)
+    if limit is None or limit >= predictions.sum():
+        return chosen
+    if documents > 1:
+        for count in range(-(-limit // int(predictions.max())), rows):
+            spread = (
+                (2 * np.arange(count) + 1) * rows // (2 * count)
+            )  # the middle of each of `count` equal parts
+            if predictions[spread].sum() >= limit:
+                chosen = spread
+                break
+    return chosen[: int(np.searchsorted(np.cumsum(predictions[chosen]), limit)) + 1]
+
+
 def _windows(tokens: np.ndarray, begins: np.ndarray, columns: np.ndarray) -> Batch[np.ndarray]:
     block = tokens[begins[:, None] + columns]
     return Batch(block[:, :-1].astype(np.int64), block[:, 1:].astype(np.int64))
 
 
 def _blocks(stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
-    """Every token but the first predicted once, in blocks of T side by side; the last one is padded."""
+    """Every token but the first predicted once, in blocks of T side by side, the last one padded; or in those that are
+    `looked_at`."""
     tokens, context, scored = stream.array, stream.context, len(stream.tokens) - 1
     if scored < 1:
         raise CorpusError("The text has no token to predict.", remedy="Give more text.")
-    rows = -(-min(scored, limit or scored) // context)
-    for first in range(0, rows, stream.batch):
-        begin, end = first * context, min(first + stream.batch, rows) * context
-        inside = min(end, scored)
-        inputs = np.zeros(end - begin, np.int64)
-        targets, places = np.full((2, end - begin), -1, np.int64)
-        inputs[: inside - begin] = tokens[begin:inside]
-        targets[: inside - begin] = tokens[begin + 1 : inside + 1]
-        places[: inside - begin] = np.arange(begin + 1, inside + 1)
-        inputs, targets, places = (array.reshape(-1, context) for array in (inputs, targets, places))
-        yield Batch(inputs, targets, places=places)
+    begins = np.arange(0, scored, context)
+    rows = looked_at(np.minimum(context, scored - begins), limit, documents=len(stream.starts))
+    for first in range(0, len(rows), stream.batch):
+        at = begins[rows[first : first + stream.batch], None] + np.arange(context)
+        inside = at < scored
+        at = np.where(inside, at, 0)
+        inputs = np.where(inside, tokens[at], 0).astype(np.int64)
+        targets = np.where(inside, tokens[at + 1].astype(np.int64), -1)
+        yield Batch(inputs, targets, places=np.where(inside, at + 1, -1))
 
 
 def _rows(stream: Stream, *, alone: bool = False) -> Rows:
@@ -238,7 +259,7 @@ class BatchesConfig(PartConfig):
         the last may have fewer rows.
 
         Args:
-            limit: stop after the first so many predictions, rounded up to whole rows.
+            limit: read as many rows as hold so many predictions (`looked_at`).
             shape: the other arguments of `Stream`.
 
         Raises:
@@ -365,9 +386,7 @@ class DocumentsConfig(BatchesConfig):
         own never.
         """
         rows = _rows(stream, alone=self.alone)
-        count = len(rows)
-        if limit is not None:
-            count = min(count, int(np.searchsorted(np.cumsum(rows.predictions), limit)) + 1)
-        for first in range(0, count, stream.batch):
-            chosen = np.arange(first, min(first + stream.batch, count))
-            yield _gather_from(stream, rows, segments=self.attention == "document")(chosen, places=True)
+        chosen = looked_at(rows.predictions, limit, documents=len(stream.starts))
+        gathered = _gather_from(stream, rows, segments=self.attention == "document")
+        for first in range(0, len(chosen), stream.batch):
+            yield gathered(chosen[first : first + stream.batch], places=True)

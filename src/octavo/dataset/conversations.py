@@ -10,7 +10,7 @@ import numpy as np
 
 from octavo.config.parts import register
 from octavo.dataset.batch import Batch
-from octavo.dataset.batches import Batches, BatchesConfig, Stream
+from octavo.dataset.batches import Batches, BatchesConfig, Stream, looked_at
 from octavo.dataset.packing import Rows, gather, pack_chains
 from octavo.dataset.permutation import Order
 from octavo.errors import CorpusError
@@ -124,8 +124,6 @@ class ConversationsConfig(BatchesConfig):
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """See the base class: everything that is learned is predicted once, of the conversations that fit."""
         found = Conversations(stream, packed=self.packed)
-        count = len(found.rows)
-        if limit is not None:
-            count = min(count, int(np.searchsorted(np.cumsum(found.rows.predictions), limit)) + 1)
-        for first in range(0, count, stream.batch):
-            yield found.gather(np.arange(first, min(first + stream.batch, count)))
+        rows = looked_at(found.rows.predictions, limit, documents=len(stream.starts))
+        for first in range(0, len(rows), stream.batch):
+            yield found.gather(rows[first : first + stream.batch])

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from octavo.config.parts import register
 from octavo.dataset.batch import NO_ROW, Batch
-from octavo.dataset.batches import Batches, BatchesConfig, Stream
+from octavo.dataset.batches import Batches, BatchesConfig, Stream, looked_at
 from octavo.dataset.merges import MergeDropout, spans
 from octavo.dataset.permutation import Order
 from octavo.errors import CorpusError
@@ -269,11 +269,9 @@ class PairsConfig(BatchesConfig):
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """See the base class: every token and end of every target is predicted once, and no source."""
         rows = self.rows(stream, scoring=True)
-        count = len(rows.pairs.begins)
-        if limit is not None:
-            count = min(count, int(np.searchsorted(np.cumsum(rows.pairs.targets), limit)) + 1)
-        for first in range(0, count, stream.batch):
-            yield rows(np.arange(first, min(first + stream.batch, count)), places=True)
+        chosen = looked_at(rows.pairs.targets, limit, documents=len(stream.starts))
+        for first in range(0, len(chosen), stream.batch):
+            yield rows(chosen[first : first + stream.batch], places=True)
 
 
 @register("batches")

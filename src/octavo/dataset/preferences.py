@@ -13,7 +13,7 @@ import numpy as np
 
 from octavo.config.parts import register
 from octavo.dataset.batch import NO_ROW, Batch
-from octavo.dataset.batches import Batches, BatchesConfig, Stream
+from octavo.dataset.batches import Batches, BatchesConfig, Stream, looked_at
 from octavo.dataset.conversations import openings_of
 from octavo.dataset.permutation import Order
 from octavo.errors import CorpusError
@@ -124,6 +124,6 @@ class PreferencesConfig(BatchesConfig):
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """See the base class: every pair that fits once."""
         found = Preferences(stream)
-        count = len(found) if limit is None else min(len(found), limit)
-        for first in range(0, count, stream.batch):
-            yield found.gather(np.arange(first, min(first + stream.batch, count)))
+        chosen = looked_at(np.ones(len(found), np.int64), limit, documents=len(stream.starts))
+        for first in range(0, len(chosen), stream.batch):
+            yield found.gather(chosen[first : first + stream.batch])

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from octavo.config.parts import register
 from octavo.dataset.batch import Batch
-from octavo.dataset.batches import Batches, BatchesConfig, Stream
+from octavo.dataset.batches import Batches, BatchesConfig, Stream, looked_at
 from octavo.dataset.series import series_in
 from octavo.errors import CorpusError
 
@@ -88,36 +88,33 @@ def as_batch(block: np.ndarray, channels: int) -> Batch[np.ndarray]:
 
 def blocks(stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
     """Every row but the first of each series predicted once; where there is more than half a context before it, from at
-    least that much."""
+    least that much. Or the windows of these that are `looked_at`."""
     context, stride = stream.context, max(1, stream.context // 2)
-    rows, channels = stream.array, channels_of(stream)
-    left = len(rows) if limit is None else limit
-    windows: list[np.ndarray] = []
-    places: list[np.ndarray] = []
-    for begin, end in series_in((stream.tokens, stream.starts)):
-        done = begin
-        for first in range(begin, end - 1, stride):
-            at = first + np.arange(context + 1)
-            window = np.where((at < end)[:, None], rows[np.minimum(at, end - 1)], np.float32(np.nan))
-            fresh = np.where((at[1:] > done) & (at[1:] < end), at[1:], -1)
-            done = min(first + context, end - 1)
-            windows.append(window)
-            places.append(fresh)
-            left -= int((fresh >= 0).sum())
-            over = left <= 0
-            if len(windows) == stream.batch or over:
-                yield _scored(windows, places, channels)
-                windows, places = [], []
-            if over:
-                return
-            if done == end - 1:
-                break
-    if windows:
-        yield _scored(windows, places, channels)
+    rows, spans = stream.array, series_in((stream.tokens, stream.starts))
+    starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for begin, end in spans:
+        if end - begin > 1:  # the last window is the first that reaches the end
+            count = 1 + max(0, -(-(end - 1 - context - begin) // stride))
+            starts.append(begin + stride * np.arange(count))
+            ends.append(np.full(count, end))
+    first, end = np.concatenate(starts), np.concatenate(ends)
+    until = np.minimum(first + context, end - 1)  # the last place that a window predicts
+    same = end[1:] == end[:-1]
+    done = first.copy()  # what was predicted before it
+    done[1:][same] = until[:-1][same]
+    chosen = looked_at(until - done, limit, documents=len(spans))
+    for some in np.split(chosen, list(range(stream.batch, len(chosen), stream.batch))):
+        if not len(some):
+            return
+        at = first[some, None] + np.arange(context + 1)
+        inside = at < end[some, None]
+        windows = np.where(inside[:, :, None], rows[np.where(inside, at, 0)], np.float32(np.nan))
+        fresh = np.where((at > done[some, None]) & inside, at, -1)[:, 1:]
+        yield _scored(windows, fresh, channels_of(stream))
 
 
-def _scored(windows: list[np.ndarray], places: list[np.ndarray], channels: int) -> Batch[np.ndarray]:
-    whole, at = as_batch(np.stack(windows), channels), np.stack(places)
+def _scored(windows: np.ndarray, at: np.ndarray, channels: int) -> Batch[np.ndarray]:
+    whole = as_batch(windows, channels)
     assert whole.values is not None
     at = np.where(whole.targets < 0, -1, at)
     values = np.where((at >= 0)[:, :, None], whole.values, np.float32(np.nan))

@@ -22,7 +22,9 @@ from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Objective
 
 SHOWN = 400
-"""Tokens that are shown one by one."""
+"""Tokens that are shown one by one, of those that stand side by side."""
+ASIDE = 2
+"""Places from one token to the next where a special token, which is not predicted, stands between them."""
 LEAST = 1e-30
 """Probabilities are taken to be this at least, where float32 has zero."""
 
@@ -35,12 +37,14 @@ class Credit:
         weights: (N, K + 1) the gate's, the network's first.
         probabilities: (N, K + 1) of the token, by the network and by each order.
         tokens: (N,) their ids.
+        places: (N,) where they stand in the split.
         recent: whether the last column, (N, K + 2) then, is of what the text has said so far.
     """
 
     weights: np.ndarray
     probabilities: np.ndarray
     tokens: np.ndarray
+    places: np.ndarray
     recent: bool = False
 
     @property
@@ -66,8 +70,10 @@ class Credit:
         columns = range(self.weights.shape[1])
         last = columns[-1] if self.recent else None
         decoder = tokenizer.decoder()
-        pieces = [decoder.push(token) for token in self.tokens[:SHOWN].tolist()]
-        lead = np.log(self.counting[:SHOWN] / self.network[:SHOWN])
+        gaps = np.flatnonzero(np.diff(self.places) > ASIDE)
+        shown = min(SHOWN, int(gaps[0]) + 1 if len(gaps) else SHOWN)
+        pieces = [decoder.push(token) for token in self.tokens[:shown].tolist()]
+        lead = np.log(self.counting[:shown] / self.network[:shown])
         return {
             "tokens": len(self.tokens),
             "counting_better": float(wins.mean()),
@@ -132,7 +138,8 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
     order = np.argsort(np.concatenate(places), kind="stable")
     weights, probabilities = (np.concatenate(side)[order] for side in zip(*found, strict=True))
     recent = counts.recent is not None
-    return Credit(weights, np.maximum(probabilities, LEAST), np.concatenate(ids)[order], recent)
+    tokens, stand = (np.concatenate(each)[order] for each in (ids, places))
+    return Credit(weights, np.maximum(probabilities, LEAST), tokens, stand, recent)
 
 
 @contextmanager

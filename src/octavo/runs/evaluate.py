@@ -195,7 +195,7 @@ def evaluation(
 
 
 def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict[str, Any] | None:
-    """Counting or learning, on the beginning of the validation split; None where nothing is counted."""
+    """Counting or learning, on a part of the validation split; None where nothing is counted."""
     split, objective = dataset.validation, recipe.objective.build()
     if not recipe.model.before or not objective.unit.text:
         return None

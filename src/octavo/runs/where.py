@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
+from octavo.dataset import Split
 from octavo.errors import InputError
 from octavo.evaluation.baselines import HIGHEST, LIMIT
 from octavo.evaluation.token_losses import TokenLosses, token_losses
@@ -67,9 +68,9 @@ def between(first: Sequence[Run], second: Sequence[Run], console: Console) -> Wh
     return parts(sides, -np.log(probabilities), words_of(tokens, dataset.tokenizer), order)
 
 
-def _losses(run: Run, split: Any) -> TokenLosses:
+def _losses(run: Run, split: Split) -> TokenLosses:
     recipe = whole_split(run.config)
-    count = min(MOST, len(split.tokens))
+    part = replace(split, tokens=split.tokens[:MOST], starts=split.starts[split.starts < MOST])
     rows = rows_at_once(recipe, run.tokenizer, next(run.model.parameters()).device)
-    batches = evaluated_on(split, recipe, run.tokenizer, rows=rows, limit=count)
-    return token_losses(run.model, batches, len(split.tokens), objective=recipe.objective.build())
+    batches = evaluated_on(part, recipe, run.tokenizer, rows=rows)
+    return token_losses(run.model, batches, len(part.tokens), objective=recipe.objective.build())

@@ -177,6 +177,22 @@ def test_a_limit_ends_an_evaluation(dataset: Dataset) -> None:
     assert 7 <= sum(one.scored for one in found) <= 10
 
 
+def test_a_look_reads_of_every_series_as_large_a_share(tmp_path: Path) -> None:
+    made = prepared(tmp_path, Made({"ann": [300, 100], "bo": [200], "cy": [9]}))
+    config, split = parts("batches")["series"](), made.train
+    places = np.concatenate(
+        [
+            one.places[one.places >= 0]
+            for one in config.evaluation(split.tokens, split.starts, limit=150, **shape(8, 7))
+        ]
+    )
+    spans = series_in(split)
+    shares = [((places >= begin) & (places < end)).sum() / (end - begin) for begin, end in spans]
+    assert 150 <= len(places) <= 158 and np.allclose(shares, 0.25, atol=0.05)
+    gaps = np.diff(np.concatenate([[0], places, [len(split.tokens)]]))
+    assert gaps.max() < 30  # no long stretch of any series is passed over
+
+
 class Named(Made):
     """Files whose names suggest that ann wrote two of them."""
 

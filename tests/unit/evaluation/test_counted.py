@@ -71,7 +71,7 @@ def test_both_sides_make_the_models_own_prediction_in_the_order_of_the_text(foun
 def test_the_figures_follow_from_the_tokens() -> None:
     weights = np.array([[0.5, 0.25, 0.25], [0.2, 0.8, 0.0]])
     probabilities = np.array([[0.4, 0.1, 0.3], [0.1, 0.9, 0.5]])
-    tree = Credit(weights, probabilities, np.array([0, 1])).as_dict(
+    tree = Credit(weights, probabilities, np.array([0, 1]), np.array([1, 2])).as_dict(
         CharTokenizer("ab", documents=False, unknown=False)
     )
     assert tree["counting_better"] == 0.5  # 0.2 against 0.4, 0.9 against 0.1
@@ -86,6 +86,13 @@ def test_the_figures_follow_from_the_tokens() -> None:
     page = of_counted({"counted": tree})
     assert [row.name for row in page["sides"]] == ["the network", "1-grams", "2-grams"]
     assert [one.side for one in page["pieces"]] == ["network", "counting"]
+
+
+def test_only_what_stands_side_by_side_is_shown_as_a_text() -> None:
+    weights, probabilities = np.full((5, 2), 0.5), np.full((5, 2), 0.1)
+    apart = Credit(weights, probabilities, np.array([0, 1, 0, 1, 1]), np.array([4, 5, 7, 40, 41]))
+    tree = apart.as_dict(CharTokenizer("ab", documents=False, unknown=False))
+    assert tree["tokens"] == 5 and [piece for piece, _ in tree["sample"]] == ["a", "b", "a"]
 
 
 def test_a_model_that_does_not_count_has_no_such_figures(batches: list[Batch[np.ndarray]]) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from octavo.dataset import Dataset
 from octavo.ground.console import Console
 from octavo.model.build import build_model
 from octavo.model.gpt import GPT
+from octavo.runs import where
 from octavo.runs.data import build_dataset
 from octavo.runs.metrics import Metrics, evaluate_split
 from octavo.training.runtime import Runtime
@@ -81,3 +85,14 @@ def test_the_whole_split(made: tuple[Recipe, Dataset, GPT], tokens: int | None) 
 def test_a_part_says_about_what_the_whole_says(made: tuple[Recipe, Dataset, GPT]) -> None:
     whole, half = measured(made, None), measured(made, made[1].validation.bytes // 2)
     assert half.bits_per_byte == pytest.approx(whole.bits_per_byte, rel=0.02)
+
+
+def test_token_by_token_the_beginning_is_compared_and_of_several_documents_too(
+    made: tuple[Recipe, Dataset, GPT], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, dataset, model = made
+    several = replace(dataset.validation, starts=np.arange(0, 400, 100, dtype=np.uint64))
+    monkeypatch.setattr(where, "MOST", 50)
+    run = SimpleNamespace(config=recipe, tokenizer=dataset.tokenizer, model=model)
+    nats = where._losses(cast(Any, run), several).nats
+    assert np.isnan(nats[0]) and np.isfinite(nats[1:]).all() and len(nats) == 50
