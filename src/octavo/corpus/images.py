@@ -17,6 +17,7 @@ from octavo.config.parts import FilePath, PartConfig, register
 from octavo.corpus.arrays import read_arrays
 from octavo.corpus.documents import Document, Report, Source
 from octavo.corpus.pixels import GREY, Order, PixelsConfig, Raster, as_text, quantised
+from octavo.corpus.series import listed
 from octavo.errors import CorpusError, InputError, MissingExtra, OctavoError
 
 LARGEST = 2**20
@@ -133,7 +134,9 @@ class ImageRecords(Source):
         levels: int,
         threshold: int,
         order: Order,
+        report: Report = lambda sentence: None,
     ) -> None:
+        self._report, self._reported = report, set[Path]()
         self._paths, self._size, self._order = paths, size, order
         self._levels, self._threshold = levels, threshold
 
@@ -144,9 +147,16 @@ class ImageRecords(Source):
                     raise CorpusError(f"{path} does not exist.")
                 yield path
                 continue
-            found = sorted(one for one in path.rglob("*") if one.suffix.lower() == ".png" and one.is_file())
+            inside = sorted(one for one in path.rglob("*") if one.is_file())
+            found = [one for one in inside if one.suffix.lower() == ".png"]
             if not found:
                 raise CorpusError(f"{path} holds no PNG files.", remedy="name IDX and NPZ files one by one")
+            others = [
+                one.name for one in inside if one.suffix.lower() != ".png" and not one.name.startswith(".")
+            ]
+            if others and path not in self._reported:
+                self._reported.add(path)
+                self._report(f"left out, since only the PNG files of a folder are read: {listed(others)}")
             yield from found
 
     def _images(self) -> Images:
@@ -226,7 +236,12 @@ class ImagesSource(Levels, PartConfig):
         if not self.paths:
             raise CorpusError("No images were given.", remedy="Name files or folders: --text PATH.")
         return ImageRecords(
-            self.paths, size=self.size, levels=self.levels, threshold=self.threshold, order=self.order
+            self.paths,
+            size=self.size,
+            levels=self.levels,
+            threshold=self.threshold,
+            order=self.order,
+            report=report or (lambda sentence: None),
         )
 
     def raster(self) -> Raster | None:

@@ -6,6 +6,7 @@ Each document is a source, a line break, and a target; white space inside a side
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,12 @@ from octavo.errors import CorpusError
 
 TABLES, RECORDS = (".tsv", ".tab"), (".jsonl", ".ndjson")
 FIELDS = ("source", "target")
+_TITLES = re.compile(
+    r"[a-z]{2,3}([-_][a-z]{2,4})?|source|target|src|tgt|trg|input|output|text|translation|original|sentence|english|"
+    r"german|french|spanish|italian|portuguese|dutch|russian|chinese|japanese|arabic|turkish|polish|czech",
+    re.I,
+)
+"""Cells of a first row that may be names of columns: codes of languages, and their names."""
 _COMPRESSED = (".gz", ".bz2", ".xz")
 _REMEDY = "Give two parallel files, one .tsv with tabs between columns, or one .jsonl."
 
@@ -152,7 +159,7 @@ def read_pairs(
         )
     read: Callable[..., Iterator[Pair]] = _table if suffix in TABLES else _records
     with _lines_of(files[0], encoding, report) as lines:
-        yield from read(lines, name, fields)
+        yield from read(lines, name, fields, report)
 
 
 def _suffix(name: str) -> str:
@@ -178,7 +185,7 @@ def _parallel(files: list[FoundFile], encoding: str, report: Report) -> Iterator
             )
 
 
-def _table(lines: Iterable[str], name: str, fields: tuple[str, str]) -> Iterator[Pair]:
+def _table(lines: Iterable[str], name: str, fields: tuple[str, str], report: Report) -> Iterator[Pair]:
     """Rows of a table with tabs; the first may name the columns."""
     at: tuple[int, int] | None = None
     for number, line in enumerate(lines, start=1):
@@ -188,6 +195,12 @@ def _table(lines: Iterable[str], name: str, fields: tuple[str, str]) -> Iterator
         if at is None:
             named = all(field in cells for field in fields)
             at = _columns(cells, fields, name)
+            first = [cells[place].strip() for place in at if place < len(cells)]
+            if not named and len(first) == 2 and first[0] != first[1] and all(map(_TITLES.fullmatch, first)):
+                report(
+                    f"{name}, line {number:,} is read as a pair, {first[0]!r} and {first[1]!r}; if it names the "
+                    f"columns: 'corpus.fields=[{first[0]},{first[1]}]'"
+                )
             if named:
                 continue
         if max(at) >= len(cells):
@@ -212,7 +225,7 @@ def _columns(head: list[str], fields: tuple[str, str], name: str) -> tuple[int, 
     )
 
 
-def _records(lines: Iterable[str], name: str, fields: tuple[str, str]) -> Iterator[Pair]:
+def _records(lines: Iterable[str], name: str, fields: tuple[str, str], report: Report) -> Iterator[Pair]:
     for number, line in enumerate(lines, start=1):
         if not line or line.isspace():
             continue

@@ -28,6 +28,23 @@ MOST_TURNS = 3
 LOST = 0.25
 """What a number may change by when it becomes one of 32 bits, as a share of its column's mean step that is one."""
 
+FAST = 0.5
+"""A row that comes after less than this share of the usual step is faster than the others."""
+UNITS = (1, 1e3, 1e6, 1e9, 60, 3600, 86_400)
+"""Of times, in seconds or as so many a second, minutes, hours and days."""
+NEAR = 0.05
+"""What the times' rate may differ by from `corpus.rate`, as a share."""
+
+CODES = np.array(
+    [float(f"{'9' * whole}.{'9' * parts}") for whole in range(2, 10) for parts in range(3)]
+    + [float(2**bits - less) for bits in (15, 16, 31, 32) for less in (0, 1)]
+)
+"""What devices write for a number that is missing, or minus that."""
+LEAST_ROWS = 20
+"""Of a column that odd numbers are looked for in."""
+ABSURD = 1000
+"""How many times as far from the middle as nine tenths of its column a number must be to be absurd."""
+
 _DESCRIBED = 100  # files that a manifest lists
 
 
@@ -110,6 +127,38 @@ _PERSON = re.compile(
 _DEEPEST = 4  # folders above a file whose names are looked at
 
 
+@dataclass
+class Odd:
+    """A number that hardly is one: how often it stands there, and the range of the others where it was seen first."""
+
+    place: str
+    low: float
+    high: float
+    times: int = 0
+
+
+def odd_numbers(numbers: np.ndarray) -> tuple[dict[float, np.ndarray], np.ndarray]:
+    """Rows of a column (N,) that hold what looks like a code for missing numbers, by code, which stand there twice or
+    more and farther from all others than these from one another; and rows with other numbers that are absurd."""
+    known = np.flatnonzero(~np.isnan(numbers))
+    if len(known) < LEAST_ROWS:
+        return {}, known[:0]
+    held = numbers[known]
+    away = np.abs(held - np.median(held))
+    usual = np.quantile(away, 0.9)
+    absurd = (away > ABSURD * usual) & (usual > 0)
+    like_codes = np.isin(np.abs(held), CODES)
+    others = held[~absurd & ~like_codes]
+    if not len(others):
+        return {}, known[absurd]
+    low, high = others.min(), others.max()
+    codes = {}
+    for value, count in zip(*np.unique(held[like_codes], return_counts=True), strict=True):
+        if count > 1 and max(low - value, value - high) > high - low > 0:
+            codes[float(value)] = known[held == value]
+    return codes, known[absurd & ~np.isin(held, list(codes))]
+
+
 def suggested_persons(files: Sequence[Path]) -> Suggested | None:
     """Persons by a folder or by a tag in the files' names: one that is called as persons are (S01, sub-3), or whose
     files are called alike (ann_1, ann_2, bo_1, bo_2)."""
@@ -178,11 +227,21 @@ class TableSeries(SeriesSource):
         self.channels = config.channels or self._all_columns(read_table(self._files[0]))
 
     def _all_columns(self, table: Table) -> tuple[str, ...]:
-        others = {*self.covariates, self._config.person, self._config.time}
+        if strangers := [name for name in self._config.without if name not in table.names]:
+            raise CorpusError(
+                f"{table.path} has no column {listed(list(map(repr, strangers)))}, so corpus.without leaves out "
+                f"nothing by that name; it has {listed(list(map(repr, table.names)), 12)}."
+            )
+        others = self._others
         found = tuple(name for name in table.names if name not in others)
         if not found:
             raise CorpusError(f"{table.path} has no column left to predict.")
         return found
+
+    @property
+    def _others(self) -> set[str | None]:
+        """Columns that are not predicted."""
+        return {*self.covariates, *self._config.without, self._config.person, self._config.time}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -197,8 +256,16 @@ class TableSeries(SeriesSource):
         return None if told else suggested_persons(self._files)
 
     def series(self) -> Iterator[Series]:
+        odd: dict[tuple[str, float | None], Odd] = {}
+        later: dict[str, Path] = {}
         for path in self._files:
             table = read_table(path)
+            if table.note:
+                self._report(table.note)
+            if not self._config.channels:
+                later |= {
+                    name: path for name in table.names if name not in {*self.channels, *self._others, *later}
+                }
             named = self._from_name(path)
             columns = [table.numbers(name) for name in self.channels]
             for name in self.covariates:
@@ -206,17 +273,53 @@ class TableSeries(SeriesSource):
                 columns.append(
                     table.numbers(name) if inside else np.full(table.rows, self._number(path, named, name))
                 )
-            rows = self._in_32_bits(table, np.stack(columns, axis=1))
+            whole = np.stack(columns, axis=1)
+            whole[np.isin(whole, self._config.missing)] = np.nan
+            ordinary = self._note_odd(table, whole, odd)
+            rows = self._in_32_bits(table, whole, ordinary)
             for begin, end, person in self._pieces(table, named):
-                whole = path.name if self._names[path.name] == 1 else str(path)
-                name = whole if (begin, end) == (0, table.rows) else f"{whole} from {table.place(begin)}"
+                file = path.name if self._names[path.name] == 1 else str(path)
+                name = file if (begin, end) == (0, table.rows) else f"{file} from {table.place(begin)}"
                 yield from self._even(table, Series(name, person, rows[begin:end]), begin)
+        self._report_odd(odd)
+        for name, path in later.items():
+            self._report(
+                f"column {name!r} of {path} is not in {self._files[0]}, whose columns are taken, and is left out"
+            )
 
-    def _in_32_bits(self, table: Table, rows: np.ndarray) -> np.ndarray:
-        """Rows as float32. CorpusError where a column's steps are lost in them."""
+    def _note_odd(
+        self, table: Table, rows: np.ndarray, odd: dict[tuple[str, float | None], Odd]
+    ) -> np.ndarray:
+        """Add a table's odd numbers, those that are absurd under None. Returns which of the rows' others are known."""
+        ordinary = ~np.isnan(rows)
+        for at, (column, name) in enumerate(zip(rows.T, (*self.channels, *self.covariates), strict=True)):
+            codes, absurd = odd_numbers(column)
+            strange = np.concatenate([absurd, *codes.values()]).astype(np.int64)
+            ordinary[strange, at] = False
+            others = column[ordinary[:, at]]
+            for value, where in [*codes.items(), *([(None, absurd)] if len(absurd) else [])]:
+                place = f"{column[where[0]]:g} in {table.path}, {table.place(int(where[0]))}"
+                seen = odd.setdefault((name, value), Odd(place, others.min(), others.max()))
+                seen.times += len(where)
+        return ordinary
+
+    def _report_odd(self, odd: dict[tuple[str, float | None], Odd]) -> None:
+        for (name, value), seen in odd.items():
+            times = "" if seen.times == 1 else f", the first of {seen.times:,}"
+            what = "an absurd number" if value is None else "what looks like a code for missing numbers"
+            remedy = (
+                "leave such a cell empty" if value is None else f"if it is one: 'corpus.missing=[{value:g}]'"
+            )
+            self._report(
+                f"column {name!r} holds {what}, {seen.place}{times} (the others: {seen.low:g} to {seen.high:g}); "
+                f"{remedy}"
+            )
+
+    def _in_32_bits(self, table: Table, rows: np.ndarray, ordinary: np.ndarray) -> np.ndarray:
+        """Rows as float32. CorpusError where the steps of a column's `ordinary` numbers are lost in them."""
         found = rows.astype(np.float32)
         for place, name in enumerate((*self.channels, *self.covariates)):
-            known = ~np.isnan(rows[:, place])
+            known = ordinary[:, place]
             held = rows[known, place]
             lost = np.abs(found[known, place] - held).max(initial=0.0)
             steps = np.abs(np.diff(held))
@@ -293,6 +396,14 @@ class TableSeries(SeriesSource):
                 f"{table.path}, {place}: the time {self._config.time!r} is missing, or does not increase.",
                 remedy="sort the rows, or leave corpus.time out",
             )
+        self._compare_rate(found.name, steps)
+        usual = float(np.median(steps))
+        if len(fast := np.flatnonzero(steps < FAST * usual)):
+            place = table.place(begin + int(fast[0]) + 1)
+            self._report(
+                f"{found.name}: {len(fast):,} rows come after less than half of the usual step of {usual:g}, the first "
+                f"in {place}; they count as one step apart all the same"
+            )
         missing = np.round(np.minimum(steps / np.median(steps), 1e12)).astype(np.int64) - 1
         yield from _filled(found, missing)
         if (missing > 0).any():
@@ -300,6 +411,17 @@ class TableSeries(SeriesSource):
             self._report(
                 f"{found.name}: {int((missing > 0).sum()):,} gaps in time, {int(missing.clip(0).sum()):,} rows long "
                 f"in all, the first before {table.place(at)}; nothing is predicted there"
+            )
+
+    def _compare_rate(self, name: str, steps: np.ndarray) -> None:
+        """Say where the times' rate is another one than `corpus.rate`, in whatever unit they are."""
+        usual = float(np.median(steps))
+        if self.rate is None or usual == 1:  # 1: they may count rows
+            return
+        if all(abs(self.rate * usual / unit - 1) > NEAR for unit in (*UNITS, *(1 / unit for unit in UNITS))):
+            self._report(
+                f"{name}: by its times there are {1 / usual:g} rows a second, if these are seconds, and corpus.rate "
+                f"says {self.rate:g}"
             )
 
 
@@ -358,6 +480,10 @@ class SeriesConfig(SeriesSourceConfig):
     else."""
     covariates: tuple[str, ...] = ()
     """What is known in advance, such as speed or body mass: columns, or groups of `pattern`."""
+    without: tuple[str, ...] = ()
+    """Columns that are left out where `channels` names none."""
+    missing: tuple[float, ...] = ()
+    """Numbers that stand for a missing one, such as -9999."""
     time: str | None = None
     """The column with the times: where it jumps, rows are missing. Empty: rows stand at even times."""
     person: str | None = None
@@ -369,7 +495,12 @@ class SeriesConfig(SeriesSourceConfig):
     rate: float | None = Field(None, gt=0, le=1e9)
     """Rows a second, so that horizons can be told in milliseconds."""
 
-    @field_validator("channels", "covariates")
+    @field_validator("without", "missing", mode="before")
+    @classmethod
+    def _one_of_them(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, (str, int, float)) else value
+
+    @field_validator("channels", "covariates", "without")
     @classmethod
     def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(value)) != len(value):
@@ -378,6 +509,11 @@ class SeriesConfig(SeriesSourceConfig):
 
     def build(self, report: Report | None = None) -> TableSeries:
         """The source. Raises CorpusError."""
+        if self.channels and self.without:
+            raise CorpusError(
+                "corpus.channels names all that is predicted, so corpus.without has nothing to leave out.",
+                remedy="name columns in one of the two",
+            )
         both = sorted({*self.channels} & {*self.covariates})
         if both:
             raise CorpusError(f"{both[0]!r} is a channel and a covariate; it can be one of them.")

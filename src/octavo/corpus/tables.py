@@ -34,6 +34,7 @@ class Table:
         cells: a column by its place: numbers, or text as the file has it.
         place: what messages call a row: "line 7".
         head: the line of the names, in a file of text.
+        note: what people should hear about how it was read.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class Table:
     place: Callable[[int], str]
     rows: int
     head: int | None = None
+    note: str | None = None
 
     def find(self, name: str) -> int:
         """The place of a column. CorpusError where there is none."""
@@ -84,7 +86,8 @@ class Table:
         hint = " (with a decimal comma?)" if text.replace(",", "", 1).lstrip("+-").isdigit() else ""
         raise CorpusError(
             f"{self.path}, {self.place(row)}: column {name!r} holds {text[:_SHOWN]!r}, which is no number{hint}.",
-            remedy="name the columns that are numbers: 'corpus.channels=[…]'; an empty cell or NaN is a missing number",
+            remedy="name the columns that are numbers: 'corpus.channels=[…]', or those that are none: "
+            "'corpus.without=[…]'; an empty cell or NaN is a missing number",
         )
 
     def words(self, name: str) -> list[str]:
@@ -142,7 +145,8 @@ def _text(path: Path) -> Table:
     rows = list(_cells(path, kept, mark))
     head = [cell.strip() for cell in rows[0]]
     titled = not all(_is_number(cell) for cell in head)
-    names = head if titled else [f"c{number}" for number in range(1, len(head) + 1)]
+    above = None if titled or not first else _title(lines[first - 1], mark, len(head))
+    names = head if titled else above or [f"c{number}" for number in range(1, len(head) + 1)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise CorpusError(f"{path}, line {kept[0][0]}: two columns are called {twice[0]!r}.")
@@ -157,7 +161,22 @@ def _text(path: Path) -> Table:
     if not body:
         raise CorpusError(f"{path} has a line of names and nothing under it.")
     columns = list(zip(*body, strict=True))
-    return Table(path, names, columns.__getitem__, lambda row: f"line {numbers[row]}", len(body), kept[0][0])
+    note = (
+        None if above is None else f"{path}: the comment in line {first} names the columns: {_listed(names)}"
+    )
+    return Table(
+        path, names, columns.__getitem__, lambda row: f"line {numbers[row]}", len(body), kept[0][0], note
+    )
+
+
+def _title(line: str, mark: str | None, columns: int) -> list[str] | None:
+    """The names in a comment right above the first row, as numpy.savetxt writes them: one for each column, and no
+    number."""
+    if not line.startswith("#"):
+        return None
+    names = [name.strip() for name in line.lstrip("#").strip().split(mark)]
+    named = len(names) == columns and len(set(names)) == columns and not any(map(_is_number, names))
+    return names if named else None
 
 
 def _mark(path: Path, first: str) -> str | None:

@@ -24,8 +24,6 @@ from octavo.tokenizers.columns import Columns
 
 DTYPE = "<f4"
 
-TO_PREDICT = "'[a,b]'"  # as a shell takes it
-
 STEADY = 1e-3
 """By what share of their mean the steps of a channel may differ, from the smallest to the largest, to be a clock's."""
 
@@ -140,31 +138,37 @@ def series_in(split: Split | tuple[np.ndarray, np.ndarray]) -> list[tuple[int, i
 
 
 def refuse_foreseen(learned: Sequence[Series], columns: Columns, *, differences: bool) -> None:
-    """Raise CorpusError for a channel that has no numbers to learn from, never changes in them, or, where differences
-    are predicted, goes on by the same amount from row to row, as a clock does: its scale would be zero, or nearly so.
-    """
+    """Raise CorpusError for all channels that have no numbers to learn from, never change in them, or, where
+    differences are predicted, go on by the same amount from row to row, as a clock does: their scale would be zero, or
+    nearly so."""
     names = listed([series.name for series in learned], 3)
+    faults, clocks = {}, []
     for place, channel in enumerate(columns.channels):
         each = [series.rows[:, place].astype(np.float64) for series in learned]
         held = np.concatenate(each)
         held = held[~np.isnan(held)]
         steps = np.concatenate([np.diff(rows) for rows in each])
         steps = steps[~np.isnan(steps)]
-        remedy = f"leave it out: name the others in corpus.channels={TO_PREDICT}"
         if not len(held):
             what = "has no numbers"
         elif held.min() == held.max():
             what = f"is {held[0]:g} in all {len(held):,} rows"
         elif differences and len(steps) > 1 and np.ptp(steps) <= STEADY * abs(steps.mean()):
             what = f"changes by {steps.mean():.3g} from each row to the next"
-            remedy = (
-                f"if it is a clock, corpus.time={channel}; or name the others in corpus.channels={TO_PREDICT}"
-            )
+            clocks.append(channel)
         else:
             continue
+        faults[channel] = what
+    if faults:
+        parts = [
+            f"{'channel' if at else 'Channel'} {name!r} {what}"
+            for at, (name, what) in enumerate(faults.items())
+        ]
+        clock = f"if {clocks[0]!r} is a clock, corpus.time={clocks[0]}; or " if clocks else ""
         raise CorpusError(
-            f"Channel {channel!r} {what} of what is learned from ({names}): there is nothing to predict.",
-            remedy=remedy,
+            f"{'; '.join(parts)} of what is learned from ({names}): there is nothing to predict.",
+            remedy=f"{clock}leave them out: 'corpus.without=[{','.join(faults)}]', or name the others in "
+            "corpus.channels",
         )
 
 

@@ -203,3 +203,13 @@ def test_a_record_as_levels_again() -> None:
     raster = Raster(3, 5, 256, frames=2, order="hilbert")
     film = np.arange(30).astype(np.uint8).reshape(2, 3, 5)
     assert np.array_equal(raster.image(raster.sequence(film)), film.reshape(6, 5))
+
+
+def test_other_pictures_in_a_folder_of_png_files_are_said_once(tmp_path: Path) -> None:
+    for name in ("a.png", "b.PNG", "c.jpg", "deep/d.jpeg", ".hidden.jpg"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    said: list[str] = []
+    source = ImagesSource(paths=(tmp_path,)).build(said.append)
+    assert [[path.name for path in source._files()] for _ in range(2)] == [["a.png", "b.PNG"]] * 2
+    assert said == ["left out, since only the PNG files of a folder are read: c.jpg, d.jpeg"]

@@ -79,3 +79,18 @@ def test_wrong_files_are_named_with_their_line(tmp_path: Path) -> None:
         read()
     with pytest.raises(CorpusError, match="There is no file"):
         read(tmp_path / "none.tsv")
+
+
+@pytest.mark.parametrize(
+    ("first", "names"),
+    [("en\tes", True), ("English\tGerman", True), ("en-GB\tpt_BR", True), ("a dog\tein Hund", False)],
+)
+def test_a_first_line_that_may_name_the_columns_is_said(tmp_path: Path, first: str, names: bool) -> None:
+    path = write(tmp_path / "a.tsv", f"{first}\none dog\tun perro\n")
+    found, said = read(path)
+    assert len(found) == 2 and len(said) == names
+    if names:
+        a, b = first.split("\t")
+        assert f"a.tsv, line 1 is read as a pair, '{a}' and '{b}'" in said[0]
+        assert f"'corpus.fields=[{a},{b}]'" in said[0]
+        assert len(read(path, fields=(a, b))[0]) == 1

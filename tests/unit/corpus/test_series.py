@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from octavo.config import check
-from octavo.corpus.series import Series, TableSeries, alike, told_apart
+from octavo.corpus.documents import Report
+from octavo.corpus.series import Series, TableSeries, alike, odd_numbers, told_apart
 from octavo.errors import ConfigError, CorpusError
 
 WHOLE = "t,x,y,speed\n0,1,2,5\n1,1.5,NaN,5\n2,-2e1,,5\n3,0,7,5\n"
 
 
-def source(*paths: Path, **options: Any) -> TableSeries:
+def source(*paths: Path, report: Report = lambda sentence: None, **options: Any) -> TableSeries:
     corpus = {"kind": "series", "paths": [str(path) for path in paths], **options}
     model = {"input": "linear", "output": "gaussian"}
     recipe = check({"corpus": corpus, "batches": "series", "objective": "forecast", "model": model})
-    return recipe.corpus.build(report=lambda sentence: None)
+    return recipe.corpus.build(report=report)
 
 
 def read(path: Path, content: str | bytes, **options: Any) -> list[Series]:
@@ -296,3 +297,144 @@ def test_names_of_files_suggest_persons(
 def test_names_that_may_be_one_persons() -> None:
     names = ["ana", "ANA", "Ana", "1", "01", "1.0", "12", "1-2", "1.5", "S 01", "s1", "bo", "bob"]
     assert alike(names) == [["01", "1", "1.0"], ["ANA", "Ana", "ana"], ["S 01", "s1"]]
+
+
+def heard(path: Path, content: str, **options: Any) -> tuple[np.ndarray, list[str]]:
+    """The rows of a table, and what is said of it."""
+    said: list[str] = []
+    return read(path, content, report=said.append, **options)[0].rows, said
+
+
+def waves(rows: int = 200) -> list[list[float]]:
+    return [[round(np.sin(row / 7) * 3 + 1, 3), round(np.cos(row / 5), 3)] for row in range(rows)]
+
+
+def as_csv(rows: list[list[float]], head: str = "x,y\n") -> str:
+    return head + "".join(",".join(repr(float(number)) for number in row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("code", [-9999.0, -999.0, 9999.0, -99.99, 32767.0])
+def test_a_code_for_missing_numbers_is_said_and_can_be_named(tmp_path: Path, code: float) -> None:
+    rows = waves()
+    for row in range(49, 200, 50):
+        rows[row][1] = code
+    found, said = heard(tmp_path / "a.csv", as_csv(rows))
+    assert found[49, 1] == np.float32(code) and len(said) == 1
+    where = f"{code:g} in {tmp_path / 'a.csv'}, line 51, the first of 4 (the others: -1 to 1)"
+    assert said[0].startswith(f"column 'y' holds what looks like a code for missing numbers, {where}")
+    assert said[0].endswith(f"'corpus.missing=[{code:g}]'")
+    found, said = heard(tmp_path / "a.csv", as_csv(rows), missing=code)
+    assert np.flatnonzero(np.isnan(found[:, 1])).tolist() == [49, 99, 149, 199] and not said
+
+
+def test_absurd_numbers_are_said_with_row_and_column(tmp_path: Path) -> None:
+    rows = waves()
+    rows[7][0], rows[30][1], rows[31][1] = 1e30, -9999, -9999
+    _, said = heard(tmp_path / "a.csv", as_csv(rows))
+    assert len(said) == 2 and "column 'x' holds an absurd number, 1e+30 in" in said[0]
+    assert "a.csv, line 9 (the others: -2 to 4)" in said[0] and "column 'y'" in said[1] and "code" in said[1]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.random.default_rng(0).standard_t(2, 5000),  # heavy tails
+        np.exp(2 * np.random.default_rng(1).normal(size=5000)),
+        np.arange(0, 12_000, 7.0),
+        np.tile([0.0, 0.0, 0.0, 1.0], 500),
+        np.repeat([99.0, 999.0, 500.0], 100),
+        np.full(100, 9999.0),
+        np.append(np.zeros(10), 1e9),  # too few to say
+        np.full(50, np.nan),
+    ],
+)
+def test_ordinary_numbers_are_neither_codes_nor_absurd(column: np.ndarray) -> None:
+    codes, absurd = odd_numbers(column)
+    assert codes == {} and not len(absurd)
+
+
+def test_columns_are_left_out_by_name(tmp_path: Path) -> None:
+    content = "day,x,y\nmonday,1,2\ntuesday,3,5\n"
+    with pytest.raises(CorpusError, match="column 'day' holds 'monday'") as error:
+        read(tmp_path / "a.csv", content)
+    assert "corpus.without" in str(error.value)
+    assert read(tmp_path / "a.csv", content, without="day")[0].rows.tolist() == [[1, 2], [3, 5]]
+    with pytest.raises(CorpusError, match="no column 'u', 'v'"):
+        read(tmp_path / "a.csv", content, without=["u", "day", "v"])
+    with pytest.raises(CorpusError, match=r"corpus\.without has nothing to leave out"):
+        read(tmp_path / "a.csv", content, without=["day"], channels=["x"])
+
+
+def test_a_column_that_only_a_later_file_has_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n1\n2\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("x,z\n1,2\n2,4\n", encoding="utf-8")
+    said: list[str] = []
+    list(source(tmp_path, report=said.append).series())
+    where = f"column 'z' of {tmp_path / 'b.csv'} is not in {tmp_path / 'a.csv'}, whose columns are taken"
+    assert said == [f"{where}, and is left out"]
+    said.clear()
+    list(source(tmp_path, report=said.append, channels=["x"]).series())
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "names"),
+    [
+        ("a.csv", "# x,y\n1,2\n3,4\n", ("x", "y")),
+        ("a.txt", "# by np.savetxt\n# x y\n1.0e+00 2.0e+00\n3 4\n", ("x", "y")),
+        ("a.csv", "# by hand\n1,2\n3,4\n", ("c1", "c2")),
+        ("a.csv", "# 1,2\n1,2\n3,4\n", ("c1", "c2")),
+        ("a.csv", "# x,x\n1,2\n3,4\n", ("c1", "c2")),
+        ("a.csv", "# a,b\nx,y\n1,2\n3,4\n", ("x", "y")),
+    ],
+)
+def test_a_comment_above_the_numbers_may_name_the_columns(
+    tmp_path: Path, name: str, content: str, names: tuple[str, ...]
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    said: list[str] = []
+    made = source(tmp_path / name, report=said.append)
+    (found,) = made.series()
+    assert made.channels == names and found.rows.tolist() == [[1, 2], [3, 4]]
+    commented = names == ("x", "y") and "a,b" not in content
+    assert [("names the columns: 'x', 'y'" in sentence) for sentence in said] == [True] * commented
+
+
+@pytest.mark.parametrize(
+    ("step", "rate", "said"),
+    [
+        (0.01, 100, None),
+        (10, 100, None),  # milliseconds
+        (1, 100, None),  # rows
+        (1 / 60, 1, None),  # minutes
+        (
+            0.005,
+            100,
+            "by its times there are 200 rows a second, if these are seconds, and corpus.rate says 100",
+        ),
+    ],
+)
+def test_times_that_contradict_the_rate_are_said(
+    tmp_path: Path, step: float, rate: float, said: str | None
+) -> None:
+    content = as_csv([[step * row, float(row % 3)] for row in range(40)], "t,x\n")
+    _, sentences = heard(tmp_path / "a.csv", content, time="t", rate=rate)
+    assert [sentence.removeprefix("a.csv: ") for sentence in sentences] == ([said] if said else [])
+
+
+def test_rows_that_come_too_fast_are_said(tmp_path: Path) -> None:
+    content = "t,x\n0,1\n1,2\n1.2,9\n2,3\n3,4\n4,5\n5,6\n"
+    rows, said = heard(tmp_path / "a.csv", content, time="t")
+    assert len(rows) == 7 and len(said) == 1
+    assert "1 rows come after less than half of the usual step of 1, the first in line 4" in said[0]
+
+
+def test_epoch_seconds_and_noise_on_a_large_number_are_refused_by_column(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).normal(size=50)
+    coded = np.where(np.arange(50) % 10 == 9, -9999, 1e9 + noise)
+    for name, column in (("noise", 1e9 + noise), ("clock", 1.7e9 + np.arange(50.0)), ("coded", coded)):
+        with pytest.raises(CorpusError, match=f"the numbers of '{name}' change by"):
+            read(
+                tmp_path / "a.csv",
+                as_csv([[0.5 * row, value] for row, value in enumerate(column)], f"x,{name}\n"),
+            )

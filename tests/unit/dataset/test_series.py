@@ -117,6 +117,25 @@ def test_what_cannot_be_learned_from(
         prepared(tmp_path, source, **options)
 
 
+class Many(Made):
+    """Two channels of three that never change."""
+
+    channels = ("x", "y", "z")
+
+    def series(self) -> Iterator[Series]:
+        for series in super().series():
+            rows = np.concatenate([series.rows[:, :1], 0 * series.rows[:, :1], 0 * series.rows], axis=1)
+            yield Series(series.name, series.person, rows)
+
+
+def test_all_constant_channels_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(
+        CorpusError, match="Channel 'y' is 0 in all 51 rows; channel 'z' is 0 in all"
+    ) as error:
+        prepared(tmp_path, Many())
+    assert "'corpus.without=[y,z]'" in str(error.value) and "'x'" not in str(error.value)
+
+
 def test_other_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="knows the columns z"):
         prepare_new(Made(), Columns(channels=["z"]), cache=tmp_path, report=lambda sentence: None)
