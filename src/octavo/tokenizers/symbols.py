@@ -115,18 +115,29 @@ class Symbols(TokenizerConfig):
 
     kind: Literal["symbols"] = "symbols"
     size: int = Field(256, ge=1, le=2**24)
-    """How many symbols there are, where they are numbers, with white space between."""
+    """How many symbols there are, where they are numbers, with white space between; else as many as the alphabet
+    has."""
     alphabet: Annotated[str | tuple[str, ...] | None, AfterValidator(_names)] = None
     """The symbols where they are no numbers: a text, each of whose characters is one and follows the other without a
     space (ACGT), or a list of words, with white space between ([e4, e5, Nf3])."""
 
     tokenizer: ClassVar[type[Tokenizer]] = SymbolTokenizer
 
+    @model_validator(mode="before")
+    @classmethod
+    def _size_of_the_alphabet(cls, given: Any) -> Any:
+        """The alphabet says how many there are, so what is written of both agrees and can be read again. A size of 256
+        beside an alphabet is the default, which earlier versions wrote there."""
+        alphabet = given.get("alphabet") if isinstance(given, dict) else None
+        known = isinstance(alphabet, str | list | tuple)
+        return {**given, "size": len(alphabet)} if known and given.get("size", 256) == 256 else given
+
     @model_validator(mode="after")
     def _one_of_both(self) -> Symbols:
-        if self.alphabet is not None and "size" in self.model_fields_set and self.size != len(self.alphabet):
+        if self.alphabet is not None and self.size != len(self.alphabet):
             raise ValueError(
-                f"the alphabet has {len(self.alphabet)} symbols, and size says {self.size}: leave size out"
+                f"the alphabet has {len(self.alphabet)} symbols, and size says {self.size}: leave size out, or give "
+                f"size {len(self.alphabet)}"
             )
         return self
 
