@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "train": "octavo.runs.train",
-    "train_for": "octavo.auto.train",
+    "train": "octavo.auto.train",
     "replay": "octavo.runs.replay",
     "Run": "octavo.runs.run",
     "Hook": "octavo.runs.hooks",
@@ -38,18 +37,16 @@ __all__ = [
     "replay",
     "study",
     "train",
-    "train_for",
 ]
 
 if TYPE_CHECKING:
-    from octavo.auto.train import train_for
+    from octavo.auto.train import train
     from octavo.config import load_parts, load_recipe
     from octavo.errors import OctavoError
     from octavo.runs.hooks import Hook
     from octavo.runs.plan import plan
     from octavo.runs.replay import replay
     from octavo.runs.run import Run
-    from octavo.runs.train import train
     from octavo.studies.run import run_study as study
 
 

@@ -6,24 +6,53 @@ Each kind carries the exit code that the command line ends with. Messages are wh
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Sequence
 
-_FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?:[ =]([A-Z]+|\d+)\b)?")
-_TRAIN = re.compile(r"\boctavo train RECIPE((?: --[a-z]+ [A-Z]+)*)")
-_SWITCHES = ("resume", "overwrite", "quiet", "force")
+_SWITCHES = ("resume", "overwrite", "quiet", "force", "test", "only_valid")
 _VALUES = (
     "text",
     "out",
+    "minutes",
     "jobs",
     "cluster",
     "size",
     "coverage",
     "near",
-    "vocabulary",
+    "vocab_size",
+    "samples",
+    "steps",
+    "prompt",
+    "tokens",
+    "seed",
     "max_usd",
     "accept_change",
-    "minutes",
+)
+_RENAMED = {"vocabulary": "vocab_size"}
+_CALLS = {
+    "train": "octavo.train",
+    "plan": "octavo.plan",
+    "study run": "octavo.study",
+    "eval": "evaluate",
+    "generate": "generate",
+    "forecast": "forecast",
+}
+"""Verbs that have a call: a function, or a method of an opened run."""
+_WORD = r"""(?:'[^']*'|"'"|[^\s;,'"\\])+"""
+_PIECE = re.compile(
+    rf"""
+    \boctavo[ ](?P<verb>{"|".join(_CALLS).replace(" ", "[ ]")})\b
+        (?P<first>[ ](?:[A-Z]+\b|(?!-){_WORD}(?=$|[;,]|[ ]--|[ ]{{2}}|[ ][a-z_.]+=)))?
+        (?P<words>(?:[ ]--(?:{"|".join(_SWITCHES).replace("_", "-")})\b
+            |[ ]--[a-z-]+[ ]{_WORD}
+            |[ ](?:'[a-z_.]+=[^']*'|[a-z_]+\.[a-z_.]+=[^\s;,]+))*)
+    | \boctavo[ ][a-z][^;\n]*                                           # a command that has no call stays
+    | (?P<parts>--parts[ ]{_WORD}(?:[ ]--parts[ ]{_WORD})*)
+    | (?<![\w-])--(?P<flag>[a-z]+(?:-[a-z]+)*)(?:[ =](?P<value>[A-Z]+\b|\d[\d.]*\b))?
+    """,
+    re.VERBOSE,
 )
 
 
@@ -31,7 +60,7 @@ class OctavoError(Exception):
     """Base of every error that is meant for the reader; the command line prints it without a traceback.
 
     `what` and `remedy` name options as the command line does (`--text PATH`). In Python, `str` names the same as
-    arguments (`text=…`).
+    arguments (`text=…`); what a run says on the way is said in the same words (`ground.console.Console`).
     """
 
     exit_code = 1
@@ -51,25 +80,62 @@ class OctavoError(Exception):
 
 
 def in_python(text: str) -> str:
-    """A message with its command-line options named as arguments: `--text PATH` becomes `text=PATH`."""
+    """A message with its commands as calls and its options as arguments: `--text PATH` becomes `text=PATH`, `--parts
+    FILE` a call of `octavo.load_parts`. Commands that have no call, and other programs' options, stay."""
+    return _PIECE.sub(_in_python, text)
 
-    def argument(flag: re.Match[str]) -> str:
-        name, value = flag[1].replace("-", "_"), flag[2]
-        if name not in (*_SWITCHES, *_VALUES):
-            return flag[0]  # an option of another program, or of a command that has no call
-        if value is not None:
-            return f"{name}={value}"
-        return f"{name}=True" if name in _SWITCHES else f"{name}="
 
-    def call(command: re.Match[str]) -> str:
-        options = [_FLAG.sub(argument, flag[0]) for flag in _FLAG.finditer(command[1])]
-        return f"octavo.train({', '.join(['RECIPE', *options])})"
+def _in_python(piece: re.Match[str]) -> str:
+    if piece["verb"]:
+        first = shlex.split(piece["first"] or "")
+        return _call(piece["verb"], first, shlex.split(piece["words"])) or piece[0]
+    if piece["parts"]:
+        return " and ".join(f"octavo.load_parts({_literal(path)})" for path in shlex.split(piece[0])[1::2])
+    return (piece["flag"] and _argument(piece["flag"], piece["value"])) or piece[0]
 
-    # Other commands stay as they are: they have no call in Python.
-    lines = [_TRAIN.sub(call, line) for line in text.split("\n")]
-    return "\n".join(
-        line if re.search(r"\boctavo [a-z]", line) else _FLAG.sub(argument, line) for line in lines
+
+def _call(verb: str, first: Sequence[str], words: Sequence[str]) -> str | None:
+    """A command as a call; `words` are its options and settings. None where one of them has no argument."""
+    arguments: list[str | None] = []
+    before, settings, left = "", [], iter(words)
+    for word in left:
+        name = word.removeprefix("--")
+        if name == word:
+            settings.append(word)
+        elif name == "parts":
+            before += f"octavo.load_parts({_literal(next(left))}); "
+        else:
+            arguments.append(_argument(name, None if _name(name) in _SWITCHES else _literal(next(left))))
+    given = [each for each in arguments if each is not None]
+    if len(given) < len(arguments):
+        return None
+    given += [f"overrides={json.dumps(settings, ensure_ascii=False)}"] if settings else []
+    opened = [_literal(each) for each in first]
+    if "." in _CALLS[verb]:
+        return f"{before}{_CALLS[verb]}({', '.join([*opened, *given])})"
+    return (
+        f"{before}{f'octavo.Run.open({opened[0]})' if opened else 'run'}.{_CALLS[verb]}({', '.join(given)})"
     )
+
+
+def _name(flag: str) -> str:
+    name = flag.replace("-", "_")
+    return _RENAMED.get(name, name)
+
+
+def _argument(flag: str, value: str | None) -> str | None:
+    """An option as an argument; None for one that no call takes."""
+    name = _name(flag)
+    if name not in (*_SWITCHES, *_VALUES):
+        return None
+    if value is None:
+        return f"{name}=True" if name in _SWITCHES else f"{name}="
+    return f"{name}={value}"
+
+
+def _literal(word: str) -> str:
+    """A word of a command as Python has it: a placeholder (RUN) and a number as they are, anything else as a text."""
+    return word if re.fullmatch(r"[A-Z]+|\d+(\.\d+)?", word) else json.dumps(word, ensure_ascii=False)
 
 
 class InputError(OctavoError):

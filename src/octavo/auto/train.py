@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,15 @@ from octavo.runs.clock import baselines_of, ending, with_more_minutes
 from octavo.runs.crew import OURS
 from octavo.runs.data import Paths
 from octavo.runs.folder import RunFolder, refuse_without_folder
+from octavo.runs.hooks import Hook
 from octavo.runs.machines import Machine, find_machine
 from octavo.runs.plan import timed
 from octavo.runs.prediction import predictions
 from octavo.runs.promises import earlier_promises
 from octavo.runs.run import Run
+from octavo.runs.session import Session
 from octavo.runs.start import named_by
-from octavo.runs.train import train
+from octavo.runs.train import train as train_by_recipe
 from octavo.training.precision import fast_bfloat16
 from octavo.training.runtime import accelerator
 from octavo.training.threads import CLEARLY
@@ -98,6 +101,7 @@ class Chosen:
 
 def refuse_minutes(minutes: float) -> None:
     """Raise InputError for a time that nothing can be trained in, or too long to foretell."""
+    refuse_no_number(minutes)
     if not LEAST <= minutes <= MOST:
         raise InputError(
             f"{minutes:g} minutes cannot be planned: 20 seconds is the least and 12 hours the most.",
@@ -314,32 +318,50 @@ def _chosen(
     return Chosen(facts, found, promise(minutes, found[0], earlier_promises()), said, own)
 
 
-def train_for(
-    minutes: float,
+def train(
+    recipe: str | Path | Mapping[str, Any] | None = None,
     text: Paths | None = None,
     out: str | Path | None = None,
     *,
+    minutes: float | None = None,
     overrides: Iterable[str] | Mapping[str, Any] = (),
     resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
     console: Console | None = None,
+    hooks: Sequence[Hook[Session]] = (),
 ) -> Run:
-    """Train the best model of a text that so many minutes on this machine allow; returns the finished run.
+    """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
-    What was chosen is the run's recipe; why, and what was promised, stand in its manifest and on its page, next to what
-    came out on the test split, which nothing was chosen on. `overrides` are settings of your own on top. With `resume`,
-    the run in `out` gets so many minutes more. Raises what `octavo.train` raises, and InputError for minutes that
-    cannot be planned.
+    `recipe` is a shipped name, a YAML file or plain data; without one, a run that resumes keeps its own and a new one
+    takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
+    free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
+    `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
+    the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`).
+
+    With `minutes` there is no recipe to name: the best model that so many minutes on this machine allow is chosen. Why,
+    and what was promised, stand in the run's manifest and on its page, next to what came out on the test split, which
+    nothing was chosen on. With `resume`, the run in `out` gets so many minutes more.
+
+    Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
-    console = console or Console(quiet=quiet)
+    console = console or Console.in_python(quiet=quiet)
+    how: dict[str, Any] = {"overwrite": overwrite, "console": console, "hooks": hooks}
+    if minutes is None:
+        return train_by_recipe(recipe, text, out, overrides=overrides, resume=resume, **how)
+    refuse_no_number(minutes)
     refuse_without_folder(out, resume=resume, overwrite=overwrite)
     place = None if out is None else Path(out)
     if resume:
         more = [*with_more_minutes(place, minutes), *override_words(overrides)]
-        return train(None, text, place, overrides=more, resume=True, overwrite=overwrite, console=console)
+        return train_by_recipe(recipe, text, place, overrides=more, resume=True, **how)
+    if recipe is not None:
+        raise InputError(
+            "--minutes chooses the recipe, and one is named.",
+            remedy="leave one of them out; training.minutes=5 gives a recipe of your own so many minutes",
+        )
     if text is None:
-        raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
+        raise InputError("--minutes needs a text to choose for.", remedy="add --text PATH")
     if place is not None and not overwrite:
         RunFolder.refuse_taken(place)
     elif place is not None and place.exists():
@@ -348,15 +370,14 @@ def train_for(
         (found,) = foretell(text, [minutes], overrides=overrides, console=console)
         for line in said(found):
             console.say(line)
-        return train(
-            found.recipe(),
-            text,
-            out,
-            overrides=overrides,
-            overwrite=overwrite,
-            console=console,
-            told={"recipe": "minutes", "auto": found.as_plain()},
-        )
+        told = {"recipe": "minutes", "auto": found.as_plain()}
+        return train_by_recipe(found.recipe(), text, out, overrides=overrides, told=told, **how)
+
+
+def refuse_no_number(minutes: object) -> None:
+    """Raise InputError where minutes are not a number."""
+    if isinstance(minutes, bool) or not isinstance(minutes, Real):
+        raise InputError(f"--minutes takes a number, not {minutes!r}.", remedy="for example --minutes 5")
 
 
 def said(found: Chosen) -> list[str]:

@@ -26,7 +26,7 @@ def train_for_minutes(
     overwrite: bool,
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
-    from octavo.auto.train import foretell, said, train_for
+    from octavo.auto.train import foretell, said, train
     from octavo.corpus.files import kept_pipes
 
     if recipe is not None:
@@ -46,7 +46,7 @@ def train_for_minutes(
             show_text(f"# {line}")
         show_text(to_yaml(resolve(found.recipe(), text, settings)), end="")
         return 0
-    run = train_for(minutes, text, out, overrides=settings, overwrite=overwrite, console=console)
+    run = train(None, text, out, minutes=minutes, overrides=settings, overwrite=overwrite, console=console)
     show_text(f"report: {run.report}")
     return 0
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -140,7 +141,7 @@ def how_to_load(described: Iterable[object]) -> str | None:
         for own in described
         if isinstance(own, dict) and isinstance(own.get("path"), str) and own.get("sha256") not in there
     ]
-    options = " ".join(f"--parts {own['path']}" for own in missing)
+    options = " ".join(f"--parts {shlex.quote(own['path'])}" for own in missing)
     return f"look at what is in it, and add {options}" if options else None
 
 

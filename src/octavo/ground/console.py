@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from octavo.errors import in_python
 from octavo.ground.files import storage_errors
 from octavo.ground.live import Line
 from octavo.ground.shown import columns_of, put, shown, wrapped
@@ -28,10 +29,15 @@ class ReadingTooLong(Exception):
 
 
 class Console:
-    """Sentences and progress, to standard error, so that standard output stays clean for results."""
+    """Sentences and progress, to standard error, so that standard output stays clean for results.
 
-    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self.quiet = quiet
+    `words` puts sentences, which name commands and options, into the words of who reads them.
+    """
+
+    def __init__(
+        self, *, quiet: bool = False, stream: TextIO | None = None, words: Callable[[str], str] = str
+    ) -> None:
+        self.quiet, self.words = quiet, words
         self.stream = stream or sys.stderr
         self.log: Path | None = None
         self._held: list[str] = []  # said before there was a log
@@ -44,6 +50,11 @@ class Console:
         self._before, self._after = 0.0, 0.0
         self.reading_ends: float | None = None  # when reading a text is given up, by the monotonic clock
         self.first_loss_after: float | None = None  # seconds from the start to the first loss that was shown
+
+    @classmethod
+    def in_python(cls, *, quiet: bool = False) -> Console:
+        """One for somebody who called a function."""
+        return cls(quiet=quiet, words=in_python)
 
     @property
     def live(self) -> bool:
@@ -61,6 +72,7 @@ class Console:
 
     def say(self, text: str) -> None:
         """A sentence for the reader and the log."""
+        text = self.words(text)
         if self.log is None:
             self._held.append(text)
         else:

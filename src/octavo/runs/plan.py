@@ -72,6 +72,7 @@ def plan(
     on: Iterable[str] = (),
     price: float | None = None,
     time_step: bool | None = None,
+    quiet: bool = True,
     console: Console | None = None,
 ) -> dict[str, Any]:
     """The plan of a training as plain data. Without a text, the vocabulary is `vocab_size` or the recipe's own, and
@@ -79,9 +80,10 @@ def plan(
 
     With the names of machines (`on`), their `predictions` stand in the place of a step timed here; `price` is that of
     an hour of one device. `time_step`: time a real step here; if None, with a text, or where that is predicted to be
-    short; else its time is predicted. Raises InputError if the vocabulary or a machine is not known.
+    short; else its time is predicted. With `quiet=False` it says what it does. Raises InputError if the vocabulary or a
+    machine is not known.
     """
-    console = console or Console(quiet=True)
+    console = console or Console.in_python(quiet=quiet)
     refuse_wrong_numbers(vocab_size, price)
     machines = [find_machine(name) for name in on]
     recipe = default_recipe(overrides)[0] if recipe is None else recipe
@@ -104,7 +106,11 @@ def plan(
 
     if machines:
         facts |= counted(resolved, vocab_size=size)
-        return {**facts, "predictions": predicted_on(machines), "warnings": [*notes, *warnings(facts)]}
+        return {
+            **facts,
+            "predictions": predicted_on(machines),
+            "warnings": [*map(console.words, notes), *warnings(facts)],
+        }
     refuse_beyond_memory_of(resolved, vocab_size=size)
     found = None
     if time_step is False or (time_step is None and not has_text and not on_accelerator(resolved)):
@@ -122,7 +128,7 @@ def plan(
         "training_seconds": seconds,
         "training_time": None if seconds is None else duration(seconds),
     }
-    return {**facts, "warnings": [*notes, *warnings(facts)]}
+    return {**facts, "warnings": [*map(console.words, notes), *warnings(facts)]}
 
 
 def told_by_text(recipe: Recipe, console: Console) -> tuple[dict[str, Any], int]:

@@ -20,13 +20,13 @@ from octavo.training.world import ALONE
 
 
 def replay(
-    run: str | Path, out: str | Path | None = None, *, console: Console | None = None
+    run: str | Path, out: str | Path | None = None, *, quiet: bool = False, console: Console | None = None
 ) -> tuple[Run, list[str]]:
     """Repeat a run from its folder alone, in one process.
 
     Returns the new run and what differs; nothing means equal, bit for bit.
     """
-    console = console or Console()
+    console = console or Console.in_python(quiet=quiet)
     first = RunFolder.open(Path(run))
     recipe = stored_recipe(first.config)
     before = read_record(first.manifest, Manifest, of="the run")

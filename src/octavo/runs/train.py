@@ -73,12 +73,12 @@ def train(
     takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
     free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
     `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
-    the way. What was promised of a run (see `octavo.train_for`) is compared with what came out. `hooks` is work of your
-    own to do every so many steps (see `octavo.Hook`). `told` is for the manifest.
+    the way. What was promised of a run is compared with what came out. `hooks` is work of your own to do every so many
+    steps (see `octavo.Hook`). `told` is for the manifest.
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
     with launched() as world:
-        console = heard(console or Console(quiet=quiet), world)
+        console = heard(console or Console.in_python(quiet=quiet), world)
         refuse_without_folder(out, resume=resume, overwrite=overwrite)
         place = None if out is None else Path(out)
         if recipe is None and resume and place is not None:

@@ -208,7 +208,7 @@ def run_ladder(
 
     Raises ConfigError with everything that is wrong before the first run, and Interrupted when asked to stop.
     """
-    console = console or Console(quiet=quiet)
+    console = console or Console.in_python(quiet=quiet)
     check_jobs(jobs)
     found = load_ladder(ladder, text, override_words(overrides))
     folder = Path(out) if out is not None else Path("studies") / slug_of(found.study.name)

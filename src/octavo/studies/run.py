@@ -45,7 +45,7 @@ def run_study(
     allow); `cluster` is the address of a Ray cluster that the runs are sent to; `quiet` says nothing on the way.
     Raises ConfigError with everything that is wrong before the first run, and Interrupted when asked to stop.
     """
-    console = console or Console(quiet=quiet)
+    console = console or Console.in_python(quiet=quiet)
     found = load_study(study, text, override_words(overrides))
     folder = Path(out) if out is not None else Path("studies") / slug_of(found.name)
     return run_resolved(found, folder, jobs=jobs, cluster=cluster, console=console)

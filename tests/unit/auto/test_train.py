@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import octavo
@@ -45,7 +46,7 @@ def test_it_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(by_minutes, "MOST_READING", -1.0)
     with pytest.raises(InputError, match="too long for 1 minute"):
         foretell([text], [1.0])
-    assert octavo.train_for is by_minutes.train_for
+    assert octavo.train is by_minutes.train
 
 
 def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +132,27 @@ def test_who_says_how_long_to_train_beside_minutes_is_refused(override: str) -> 
         foretell("nowhere.txt", [1], overrides=["training.steps=null"])
 
 
+@pytest.mark.parametrize("minutes", ["5", True, [5], np.array([5.0])])
+def test_minutes_that_are_no_number_are_refused_in_the_words_of_python(minutes: Any) -> None:
+    for how in ({"text": "nowhere.txt"}, {"out": "nowhere", "resume": True}):
+        with pytest.raises(InputError, match=r"minutes= takes a number, not .*\n.*for example minutes=5"):
+            octavo.train(minutes=minutes, quiet=True, **how)
+    with pytest.raises(CorpusError):  # the number is one
+        octavo.train(text="nowhere.txt", minutes=np.float32(5), quiet=True)
+
+
+def test_minutes_and_a_recipe_are_refused() -> None:
+    with pytest.raises(InputError, match=r"minutes= chooses the recipe.*\n.*training.minutes=5"):
+        octavo.train("quick", text="nowhere.txt", minutes=5)
+    with pytest.raises(InputError, match=r"minutes= needs a text.*\n.*text=PATH"):
+        octavo.train(minutes=5)
+
+
 def test_a_folder_that_is_taken_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for overwrite in (False, True):
         with pytest.raises(RunFolderError):
-            by_minutes.train_for(1, "nowhere.txt", tmp_path, overwrite=overwrite, quiet=True)
+            octavo.train(text="nowhere.txt", out=tmp_path, minutes=1, overwrite=overwrite, quiet=True)
 
 
 @pytest.mark.parametrize(("length", "why"), [(60, "54 tokens are left to learn from"), (0, "empty")])

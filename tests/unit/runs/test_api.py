@@ -67,6 +67,16 @@ def test_without_a_recipe_the_one_of_a_minute_is_taken(
     assert octavo.plan(text=text, overrides=small)["steps"] == 2
 
 
+def test_a_plan_is_quiet_unless_it_is_asked_not_to_be(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = octavo.plan(RECIPE, text, time_step=False)
+    assert not capsys.readouterr().err and plan["steps"] == 6
+    octavo.plan(RECIPE, text, time_step=False, overrides={"validation": 0.2}, quiet=False)
+    assert "one document" in capsys.readouterr().err
+    by_epochs = {"training.steps": None, "training.epochs": 2, "batches": "sliding"}
+    asked = octavo.plan(RECIPE, overrides=by_epochs, vocab_size=30, time_step=False)
+    assert "add text=PATH" in asked["warnings"][0]
+
+
 def test_a_short_text_makes_a_short_run(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

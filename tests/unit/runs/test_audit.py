@@ -13,6 +13,7 @@ from octavo.config import Recipe, load_recipe
 from octavo.errors import CorpusError
 from octavo.ground.console import Console
 from octavo.runs import audit
+from octavo.runs import train as runs_train
 from octavo.runs.audit import audited, own_settings, text_of
 from octavo.runs.promises import earlier_promises
 from unit.runs.small import RECIPE
@@ -171,7 +172,7 @@ def test_who_trains_in_python_is_told_as_well(tmp_path: Path, monkeypatch: pytes
         return len(json.loads((out / "manifest.json").read_text()).get("test_looks", ()))
 
     console = Told()
-    octavo.train(recipe, tmp_path / "text.txt", out, console=console, told=told)
+    runs_train.train(recipe, tmp_path / "text.txt", out, console=console, told=told)
     assert looked() == len(earlier_promises()) == 1
     assert any("on the test split, " in said for said in console.told)
     octavo.train(out=out, resume=True, quiet=True)
@@ -181,5 +182,5 @@ def test_who_trains_in_python_is_told_as_well(tmp_path: Path, monkeypatch: pytes
     (out / "manifest.json").write_text(json.dumps(without_look))
     octavo.train(out=out, resume=True, quiet=True)
     assert looked() == 1, "a run that was stopped before its audit is audited when it goes on"
-    octavo.train_for(0.05, out=out, resume=True, quiet=True)
+    octavo.train(out=out, minutes=0.05, resume=True, quiet=True)
     assert looked() == 1, "it was promised for other minutes"

@@ -44,7 +44,7 @@ def test_a_run_that_has_ended_goes_on_for_more_minutes_alone(text: Path, tmp_pat
     before = steps(out)
     octavo.train(out=out, resume=True, quiet=True)
     assert steps(out) == before
-    octavo.train_for(0.1, out=out, resume=True, quiet=True)  # enough for a step on a busy machine too
+    octavo.train(out=out, minutes=0.1, resume=True, quiet=True)  # enough for a step on a busy machine too
     assert steps(out)[: len(before)] == before and steps(out)[-1] > before[-1]
 
 
@@ -54,8 +54,8 @@ def test_a_run_that_got_more_minutes_is_repeated_to_the_bit(text: Path, tmp_path
     passes, with which fewer steps were planned."""
     out = tmp_path / "run"
     octavo.train(BY_THE_CLOCK, text, out, overrides=[f"training.passes={passes}"], quiet=True)
-    octavo.train_for(0.03, out=out, resume=True, quiet=True)
-    octavo.train_for(0.02, out=out, resume=True, quiet=True)
+    octavo.train(out=out, minutes=0.03, resume=True, quiet=True)
+    octavo.train(out=out, minutes=0.02, resume=True, quiet=True)
     _, differing = octavo.replay(out, tmp_path / "again", console=Console(quiet=True))
     assert differing == []
     assert steps(tmp_path / "again") == steps(out)
@@ -93,7 +93,7 @@ def test_what_was_told_of_a_run_outlives_a_kill_before_its_manifest(
     with monkeypatch.context() as patch:
         patch.setattr(runs_train, "prepared", killed)
         with pytest.raises(KeyboardInterrupt):
-            octavo.train(RECIPE, text, out, quiet=True, told=told)
+            runs_train.train(RECIPE, text, out, quiet=True, told=told)
     assert not (out / "manifest.json").exists()
     octavo.train(out=out, resume=True, quiet=True)
     manifest = json.loads((out / "manifest.json").read_text())
@@ -104,7 +104,7 @@ def test_what_was_told_of_a_run_outlives_a_kill_before_its_manifest(
 def test_other_settings_in_the_place_of_all_training_are_refused(text: Path) -> None:
     for overrides in (["training={batch: 4}"], {"training": {"batch": 4}}):
         with pytest.raises(InputError, match="in the place of all that"):
-            octavo.train_for(5, text, overrides=overrides, quiet=True)  # pyrefly: ignore
+            octavo.train(text=text, minutes=5, overrides=overrides, quiet=True)  # pyrefly: ignore
 
 
 def test_a_run_is_no_part_of_the_text_that_it_stands_in(text: Path, tmp_path: Path) -> None:
