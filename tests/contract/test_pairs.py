@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
-from octavo.dataset.batches import BatchesConfig
+from octavo.dataset.batches import BatchesConfig, Stream
 from octavo.errors import CorpusError
 from octavo.tokenizers.base import Tokenizer
 from octavo.tokenizers.bpe import BPE
@@ -56,6 +56,8 @@ def config_of(kind: str, options: dict[str, Any]) -> BatchesConfig:
     assert isinstance(found, BatchesConfig)
     return found
 
+
+SHAPE = {"context": CONTEXT, "batch": BATCH, "start_id": 1, "end_id": 1, "line_id": LINE}
 
 draw = np.random.default_rng(5)
 LENGTHS: Lengths = [(int(a), int(b)) for a, b in draw.integers(1, 6, (60, 2))]
@@ -137,6 +139,51 @@ def test_evaluation_scores_every_target_once(
     notes = config.build(**given, seed=1).notes
     empty = sum(min(pair) == 0 for pair in lengths)
     assert (f"{empty} without a source or a target" in "".join(notes)) == (empty > 0)
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_held_out_sources_that_are_learned_from_are_counted(kind: str, options: dict[str, Any]) -> None:
+    """Whatever follows from them; what is left out of training is not learned from."""
+    long = CONTEXT + 1
+    tokens = [9, 8, LINE, 7, 1, 9, LINE, 7, 1, *range(20, 20 + long), LINE, 7, 1]
+    train = Stream(np.array(tokens, np.uint16), np.array([0, 5, 9], np.uint64), **SHAPE)
+    held = [
+        9,
+        8,
+        LINE,
+        5,
+        1,
+        8,
+        9,
+        LINE,
+        7,
+        1,
+        9,
+        LINE,
+        6,
+        6,
+        1,
+        8,
+        LINE,
+        7,
+        1,
+        *range(20, 20 + long),
+        LINE,
+        7,
+        1,
+    ]
+    held_out = Stream(np.array(held, np.uint32), np.array([0, 5, 10, 15, 19], np.uint64), **SHAPE)
+    config = config_of(kind, options)
+    known = config.known(train, held_out)
+    assert known is not None and (known.sources, known.pairs) == (2, 4)
+    assert str(known) == ("2 of 4 held-out pairs have a source that stands in the training part too (50%)")
+    assert config.left_out(held_out).tolist() == [4]
+
+
+def test_batches_of_texts_ask_nothing() -> None:
+    stream = Stream(np.arange(100, dtype=np.uint16), np.zeros(1, np.uint64), **SHAPE)
+    windows = config_of("windows", {})
+    assert windows.known(stream, stream) is None and not len(windows.left_out(stream))
 
 
 def test_a_tokenizer_that_has_no_line_break_is_refused() -> None:

@@ -175,7 +175,7 @@ def test_what_is_refused(octavo: Octavo, runs: dict[str, Path], finished: Path) 
         ("train", "recipe.yaml", "--text", "pairs.tsv", *COMMON, "batches=pairs", "--dry-run"): "has none",
         ("train", "recipe.yaml", "--text", "text.txt", *COMMON, *FORMS["encoder"]): "alone gives no pairs",
         ("plan", *COMMON, *FORMS["separate"], "model.shared_embedding=true"): "model.shared_embedding=false",
-        ("plan", *COMMON, *FORMS["separate"], "split=contiguous"): "take split=documents",
+        ("plan", *COMMON, *FORMS["separate"], "split=contiguous"): "take split=sources",
         ("train", "recipe.yaml", "--text", "text.txt", "tokenizer=separate"): "it goes with corpus=pairs",
         ("plan", *COMMON, *FORMS["encoder"], "batches.merge_dropout=0.1"): "take tokenizer=bpe",
         ("plan", *COMMON, *FORMS["encoder"], "model.counts=kneser-ney"): "take kind=gpt with",

@@ -69,6 +69,7 @@ def eval_command(
 
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
+    from octavo.dataset.batches import Known
     from octavo.evaluation.counted import said as said_of_counts
     from octavo.report.about import search_in_words
     from octavo.report.looks import looked_at
@@ -92,6 +93,8 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     for way in (result.get("scores") or {}).get("ways", ()):
         scores = (f"{name} {way[key]['score']:.2f}" for name, key in (("BLEU", "bleu"), ("chrF", "chrf")))
         show(f"{', '.join(scores)} with {search_in_words(way)}, {way['bleu']['signature']}")
+    if known := result.get("known") or (result.get("translations") or {}).get("known"):
+        show(str(Known(**known)))
     if test:
         show(f"the test split, kept out of everything: {looked_at(result['looks'])}")
     for number, diagnostic in enumerate(result.get("diagnostics", ())):

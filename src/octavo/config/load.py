@@ -124,7 +124,11 @@ def check(tree: Mapping[str, Any]) -> Recipe:
         problems += [f"{place}: true and false are no numbers" for place in truths_as_numbers(full, recipe)]
     except ValidationError as error:
         cause = error
-        problems += _sentences(tree, [dict(problem) for problem in error.errors()])
+        # A default that follows from another key cannot be found where that is wrong, and is no mistake of its own.
+        found = [
+            dict(problem) for problem in error.errors() if problem["type"] != "default_factory_not_called"
+        ]
+        problems += _sentences(tree, found)
     if problems or recipe is None:
         head = "One problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ConfigError(f"{head} in the config:", problems=problems) from cause

@@ -76,7 +76,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "reward": "octavo.tuning.rewards",
 }
 
-SplitBy = Literal["contiguous", "documents", "prompts", "files"]
+SplitBy = Literal["contiguous", "documents", "prompts", "sources", "files"]
 """What is held out of a corpus; see `split` of a recipe."""
 MOST = 2**31 - 1
 """The largest count in a config: as many as 32 bits index."""
@@ -108,6 +108,9 @@ class PartConfig(Strict):
 
     gives_pairs: ClassVar[bool] = False
     """Of a source: whether each of its documents is a pair, a source and a target on two lines."""
+
+    split_by: ClassVar[SplitBy] = "contiguous"
+    """Of a source: how its documents are split where the recipe leaves that open."""
 
     in_files: ClassVar[str] = "files"
     """Of a source: the kind that reads the like of it from files; its own, where it does so itself."""

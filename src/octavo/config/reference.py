@@ -117,6 +117,8 @@ def _type(annotation: Any) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "must be given"
+    if field.default_factory_takes_validated_data:
+        return "as the corpus asks"
     value = field.get_default(call_default_factory=True) if field.default is not PydanticUndefined else ""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude={"kind"})

@@ -206,10 +206,12 @@ class Recipe(Strict):
     """Where the text comes from."""
     cleaning: tuple[Annotated[PartConfig, PartOf("cleaning")], ...] = Field((), json_schema_extra=_or_a_name)
     """What is done to every document, step by step in this order; the name of a shipped list stands for its steps."""
-    split: SplitBy = "contiguous"
+    split: SplitBy = Field(default_factory=lambda known: known["corpus"].split_by)
     """What is held out for validation. contiguous: the text's end; documents: whole documents, by the hash of each,
     duplicates removed; prompts: the same of conversations and preferences, by the hash of what was asked, so that no
-    prompt stands on both sides; files: the end of each file, so that every file and language is evaluated."""
+    prompt stands on both sides; sources: the same of pairs, so that no source and no target stands on both sides;
+    files: the end of each file, so that every file and language is evaluated. Where it is left open: sources for pairs
+    from files, documents for those of the grammar, else contiguous."""
     validation: float = Field(0.1, gt=0, lt=1)
     """Share of the text that is kept for validation."""
     test: float = Field(0.0, ge=0, lt=1)
@@ -357,7 +359,11 @@ class Recipe(Strict):
                     f"{name}={part.kind} takes {part.reads}, and the corpus holds {self.form}; they go together"
                 )
         if self.form == "text" and self.split == "prompts":
-            raise ValueError("split=prompts is of conversations and pairs; of texts take split=documents")
+            raise ValueError(
+                "split=prompts is for conversations and preferences; for texts take split=documents"
+            )
+        if self.split == "sources" and not self.corpus.gives_pairs:
+            raise ValueError("split=sources is for pairs of a source and a target; take split=documents")
         if self.form != "text" and self.split not in ("documents", "prompts"):
             raise ValueError(f"split={self.split} would cut {self.form} apart; take split=prompts")
         if self.form != "text" and self.model.held_out:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from octavo.config.parts import MOST, PartConfig, register
+from octavo.config.parts import MOST, PartConfig, SplitBy, register
 from octavo.corpus.archives import Budget, members
 from octavo.corpus.documents import Document, Report, Source
 from octavo.corpus.files import FoundFile, Spool, find_files
@@ -279,6 +279,7 @@ class PairsSource(PartConfig):
 
     kind: Literal["pairs"] = "pairs"
     gives_pairs: ClassVar[bool] = True
+    split_by: ClassVar[SplitBy] = "sources"
     in_files: ClassVar[str] = "pairs"
     paths: tuple[str, ...] = ()
     """Two files, the sources' and the targets', or one .tsv or .jsonl; each may be compressed (.gz)."""

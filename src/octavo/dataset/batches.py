@@ -227,6 +227,21 @@ def _gather_from(stream: Stream, rows: Rows, *, segments: bool) -> Callable[...,
     )
 
 
+@dataclass(frozen=True)
+class Known:
+    """How many of some held-out `pairs` have a source that is learned from too."""
+
+    sources: int
+    pairs: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.sources:,} of {self.pairs:,} held-out pairs {'has' if self.sources == 1 else 'have'} a source that "
+            "stands in the training part too "
+            f"({self.sources / self.pairs:.0%})"
+        )
+
+
 class BatchesConfig(PartConfig):
     """Base of every way to make batches: `training` and, where blocks side by side do not suit, `scoring`."""
 
@@ -267,6 +282,14 @@ class BatchesConfig(PartConfig):
         """
         stream = Stream(tokens, starts, **shape)
         return self.scoring(stream, limit)
+
+    def known(self, train: Stream, held_out: Stream) -> Known | None:
+        """How much of what is held out asks what was asked in training too; None where nothing is asked."""
+        return None
+
+    def left_out(self, stream: Stream) -> np.ndarray:
+        """Numbers of the documents that neither train nor are evaluated, because they are too long for the context."""
+        return np.zeros(0, np.int64)
 
     def predictions(self, context: int) -> int:
         """How many of a full row's T positions are scored in training."""

@@ -17,10 +17,13 @@ from pydantic import Field
 
 from octavo.config.parts import register
 from octavo.dataset.batch import NO_ROW, Batch
-from octavo.dataset.batches import Batches, BatchesConfig, Stream, looked_at
+from octavo.dataset.batches import Batches, BatchesConfig, Known, Stream, looked_at
 from octavo.dataset.merges import MergeDropout, spans
 from octavo.dataset.permutation import Order
 from octavo.errors import CorpusError
+
+NONE = np.zeros(0, np.int64)
+"""No documents."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +33,15 @@ class Pairs:
     Attributes:
         begins, middles, stops: a source's first token, the line break after it, and the end of the target, whose last
             token is the document's end.
-        without, long: how many documents were left out: one side is empty or missing; one is longer than the context.
+        without, long: numbers of the documents that were left out: one side is empty or missing; one is longer than
+            the context.
     """
 
     begins: np.ndarray
     middles: np.ndarray
     stops: np.ndarray
-    without: int
-    long: int
+    without: np.ndarray
+    long: np.ndarray
 
     @property
     def sources(self) -> np.ndarray:
@@ -52,8 +56,8 @@ class Pairs:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out, for people."""
-        left = [f"{self.without:,} without a source or a target"] * bool(self.without)
-        left += [f"{self.long:,} longer than the context"] * bool(self.long)
+        reasons = ((self.without, "without a source or a target"), (self.long, "longer than the context"))
+        left = [f"{len(which):,} {why}" for which, why in reasons if len(which)]
         return (f"pairs left out: {', '.join(left)}",) if left else ()
 
 
@@ -86,8 +90,17 @@ def find_pairs(stream: Stream, *, joined: bool) -> Pairs:
             remedy="A pair is a source, a line break and a target: corpus.kind=pairs makes them. "
             "If they are longer, set model.context.",
         )
-    without = int((~whole).sum())
-    return Pairs(begins[kept], middles[kept], stops[kept], without, len(begins) - without - int(kept.sum()))
+    left_out = (np.flatnonzero(which) for which in (~whole, whole & ~fits))
+    return Pairs(begins[kept], middles[kept], stops[kept], *left_out)
+
+
+def sources_of(stream: Stream, pairs: Pairs) -> list[bytes]:
+    """The ids of each source, as something to look up."""
+    tokens = stream.array.astype(np.uint32)
+    return [
+        tokens[begin:middle].tobytes()
+        for begin, middle in zip(pairs.begins.tolist(), pairs.middles.tolist(), strict=True)
+    ]
 
 
 class PairBatches(Batches):
@@ -178,7 +191,7 @@ class Rows:
             pieces, counts = merges(tokens, step, micro, whole=whole)
             at = np.append(0, np.cumsum(counts))
             taken = copy.copy(self)
-            taken.tokens, taken.pairs = pieces, Pairs(at[first], at[middles], at[first + lengths], 0, 0)
+            taken.tokens, taken.pairs = pieces, Pairs(at[first], at[middles], at[first + lengths], NONE, NONE)
             return taken
 
         rows = taken(None)
@@ -248,6 +261,16 @@ class PairsConfig(BatchesConfig):
     def rows(self, stream: Stream, *, scoring: bool = False) -> Rows:
         """How pairs become rows."""
         return Rows(stream)
+
+    def known(self, train: Stream, held_out: Stream) -> Known:
+        """See the base class."""
+        learned, judged = (sources_of(each, self.rows(each).pairs) for each in (train, held_out))
+        there = set(learned)
+        return Known(sum(source in there for source in judged), len(judged))
+
+    def left_out(self, stream: Stream) -> np.ndarray:
+        """See the base class."""
+        return self.rows(stream).pairs.long
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """See the base class."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from octavo.corpus import Report
 from octavo.corpus.records.turns import Turns
-from octavo.dataset.text import PIECE, CanonicalText, Text, read_range
+from octavo.dataset.text import PIECE, CanonicalText, Text
 from octavo.errors import CorpusError
 
 PARTS = ("train", "validation", "test")
@@ -38,8 +39,9 @@ def split_text(
             at the next boundary between two. "documents" decides by each document's hash, so that a document
             keeps its side when others come and go, and takes out all but the first of those that repeat each
             other. "prompts" does the same with documents that are conversations or preferences, by the hash of
-            what was asked. "files" keeps the end of every file: whole documents, or of a file's only one its
-            last part.
+            what was asked; "sources" with pairs, so that those which share a source or a target, directly or
+            through others, stand on one side. "files" keeps the end of every file: whole documents, or of a file's
+            only one its last part.
         test: the share after the validation part. Both are held out together, and then cut in two the same way.
 
     Returns:
@@ -49,9 +51,13 @@ def split_text(
         CorpusError: a part would be empty.
     """
     removed = 0
-    if how in ("documents", "prompts"):
-        deciding = _asked(text) if how == "prompts" else text.digests[:, 0]
-        chosen, removed = _by_hash(text, deciding, validation, test)
+    if how in ("documents", "prompts", "sources"):
+        fresh = _fresh(text)
+        if how == "sources":
+            drawn = _drawn_of_pairs(text, fresh, validation, test, report)
+        else:
+            drawn = _uniform(_asked(text) if how == "prompts" else text.digests[:, 0])
+        chosen, removed = _by_draw(text, fresh, drawn, validation, test), int((~fresh).sum())
     else:
         learned, held_out = _cut(text, how, validation + test, report)
         chosen = (learned, held_out)
@@ -64,8 +70,8 @@ def split_text(
                 count += f", of which {removed:,} repeat{'s' * (removed == 1)} others,"
             shares = f"validation={validation:g}" + (f" and test={test:g}" if test else "")
             which = "share, or test=0" if test else "validation share"
-            if how == "prompts":
-                which += ", or take split=documents, which lets a prompt stand on both sides"
+            if how in ("prompts", "sources"):
+                which += f", or take split=documents, which lets a {how[:-1]} stand on both sides"
             raise CorpusError(
                 f"With {count} of {text.total_characters:,} characters in all, split={how} and "
                 f"{shares}, the {name} part would be empty.",
@@ -106,30 +112,102 @@ def _unheard(sentence: str) -> None:
 def _asked(text: CanonicalText) -> np.ndarray:
     """A hash of what was asked in each conversation, uint64; of one that answers nothing, of all of it."""
     found = text.digests[:, 0].copy()
-    for at, (start, stop) in enumerate(zip(text.starts.tolist(), text.stops.tolist(), strict=True)):
-        prompt = Turns.of("".join(read_range(text.path, start, stop))).prompt
-        if prompt:
-            # Spaces and line breaks make no other prompt.
-            said = "\0".join(f"{one.role} {''.join(one.content.split())}" for one in prompt)
-            found[at] = int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "little")
+    for at, document in enumerate(_documents(text)):
+        if prompt := Turns.of(document).prompt:
+            found[at] = _hash("\0".join(f"{one.role} {_bare(one.content)}" for one in prompt))
     return found
 
 
-def _by_hash(
-    text: CanonicalText, deciding: np.ndarray, validation: float, test: float
-) -> tuple[tuple[Pieces, ...], int]:
-    """Documents on the sides that their `deciding` numbers (N,) say, and how many that repeat others were left out."""
+def _bare(text: str) -> str:
+    """Spaces and line breaks make no other prompt and no other sentence."""
+    return "".join(text.split())
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
+def _documents(text: CanonicalText) -> Iterator[str]:
+    with text.path.open("rb", buffering=PIECE) as file:
+        for start, stop in zip(text.starts.tolist(), text.stops.tolist(), strict=True):
+            file.seek(start)
+            yield file.read(stop - start).decode()
+
+
+def _fresh(text: CanonicalText) -> np.ndarray:
+    """Which documents (N,) repeat no earlier one."""
     high, low = text.digests.T
     order = np.lexsort((low, high))  # stable, so of equal documents the earliest comes first
-    fresh = np.ones(len(order), bool)
-    fresh[1:] = (high[order][1:] != high[order][:-1]) | (low[order][1:] != low[order][:-1])
-    kept = np.zeros(len(order), bool)
-    kept[order[fresh]] = True
-    drawn = (deciding >> np.uint64(11)) * 2.0**-53
+    first = np.ones(len(order), bool)
+    first[1:] = (high[order][1:] != high[order][:-1]) | (low[order][1:] != low[order][:-1])
+    fresh = np.zeros(len(order), bool)
+    fresh[order[first]] = True
+    return fresh
+
+
+def _drawn_of_pairs(
+    text: CanonicalText, fresh: np.ndarray, validation: float, test: float, report: Report
+) -> np.ndarray:
+    """A number from 0 to 1 for each pair (N,), the same for all of a group that sources or targets link. A group that
+    alone is larger than a held-out part gets 1, and so is learned from: else one draw would decide the parts' sizes.
+    """
+    sides = np.empty((len(fresh), 2), np.uint64)
+    for at, document in enumerate(_documents(text)):
+        source, _, target = map(_bare, document.partition("\n"))
+        # What has one side alone shares nothing with others.
+        sides[at] = [_hash(source), _hash(target)] if target else [_hash(document)] * 2
+    groups = _linked(sides)
+    least = np.full(len(fresh), np.iinfo(np.uint64).max)
+    np.minimum.at(least, groups, sides[:, 0])  # so a group's number hangs on no order
+    sizes = np.bincount(groups[fresh], minlength=len(fresh))
+    large = sizes > min(filter(None, (validation, test))) * fresh.sum()
+    drawn = np.where(large, 1.0, _uniform(_mixed(least)))[groups]
+    linked, largest = int(sizes[sizes > 1].sum()), int(sizes.max())
+    if linked:
+        said = f"{linked:,} of {int(fresh.sum()):,} pairs share a source or a target with another: no such sentence "
+        said += "stands on both sides of the split"
+        if large.any():
+            said += f"; the largest group of them, {largest:,} pairs, stays in training"
+        report(said)
+    return drawn
+
+
+def _linked(sides: np.ndarray) -> np.ndarray:
+    """For each pair of hashes (N, 2) the number of the first pair that it is linked with, through common sources and
+    targets (N,)."""
+    ends = [np.unique(sides[:, side], return_inverse=True)[1] for side in (0, 1)]
+    groups = np.arange(len(sides))
+    while True:
+        before = groups
+        for end in ends:
+            first = np.full(len(sides), len(sides))
+            np.minimum.at(first, end, groups)
+            groups = first[end]
+        groups = groups[groups]  # halves the way to the first of a long chain
+        if np.array_equal(groups, before):
+            return groups
+
+
+def _mixed(numbers: np.ndarray) -> np.ndarray:
+    """Other uint64, one for one (the finaliser of splitmix64): the least of several hashes is no even draw."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _uniform(numbers: np.ndarray) -> np.ndarray:
+    """Even draws from 0 to below 1, of hashes."""
+    return (numbers >> np.uint64(11)) * 2.0**-53
+
+
+def _by_draw(
+    text: CanonicalText, kept: np.ndarray, drawn: np.ndarray, validation: float, test: float
+) -> tuple[Pieces, ...]:
+    """Of the documents that are kept, those on each side by their draws (N,): the lowest are validated on."""
     borders = (0.0, validation, validation + test) if test else (0.0, validation)
     sides = [drawn >= borders[-1]]
     sides += [(drawn >= low) & (drawn < high) for low, high in pairwise(borders)]
-    return tuple(_chosen(text, kept & side) for side in sides), int((~kept).sum())
+    return tuple(_chosen(text, kept & side) for side in sides)
 
 
 def _chosen(text: Text, documents: np.ndarray | slice) -> Pieces:

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from octavo.evaluation.stored_counted import Counted
 from octavo.evaluation.stored_forecasts import Forecast
-from octavo.evaluation.stored_translations import Scores, Translations
+from octavo.evaluation.stored_translations import Known, Scores, Translations
 from octavo.ground.records import Count, Number, Record, Shape
 
 
@@ -308,6 +308,7 @@ class Look(Record):
     bits_per_byte: Number | None = None
     baselines: dict[str, Baseline] = Field(default_factory=dict)
     scores: Scores | None = None
+    known: Known | None = None
     audits: bool = False
 
 

@@ -62,10 +62,18 @@ class Scores(Record):
     ways: Annotated[list[Way], Field(min_length=1)]
 
 
+class Known(Record):
+    """How many held-out pairs have a source that was learned from too."""
+
+    sources: Count
+    pairs: Count
+
+
 class Translations(Record):
     """What a model of pairs writes."""
 
     examples: list[Example]
+    known: Known | None = None
     scores: Scores | None = None
     alignment: Alignment | None = None
     attention: Attention | None = None

@@ -153,9 +153,9 @@ class Translator:
         given: dict[str, Any] = {"context": self.model.context, "batch": ROWS // 4, **self.tokenizer.marks}
         tokens, begins = np.concatenate(documents), starts[:-1].astype(np.uint64)
         kept = find_pairs(Stream(tokens, begins, **given), joined=self.joined)
-        if kept.long:
+        if len(kept.long):
             raise InputError(
-                f"{kept.long:,} of the pairs have more tokens than the model sees ({self.model.context:,}).",
+                f"{len(kept.long):,} of the pairs have more tokens than the model sees ({self.model.context:,}).",
                 remedy="Give shorter ones.",
             )
         device = next(self.model.parameters()).device

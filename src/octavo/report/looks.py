@@ -28,10 +28,10 @@ def chosen_and_tested(recipe: Recipe, manifest: Mapping[str, Any], evaluation: M
     if not split_of(manifest, "validation"):
         return ""
     if not recipe.test:
-        return (
-            "The validation split is what was chosen on, this checkpoint too. There is no test split (test=0) that "
-            "would give a result."
-        )
+        chosen = "The validation split is what was chosen on, this checkpoint too."
+        if recipe.training.start_from is not None:  # a tuning is judged beside what it started from
+            return chosen
+        return f"{chosen} There is no test split (test=0) that would give a result."
     looks = len(looks_of(manifest))
     if not looks or not of_result(manifest, evaluation):
         seen = f"was {looked_at(looks)} on the way" if looks else "nobody has looked at it yet"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from octavo.dataset.batches import Known
 from octavo.ground.shown import shown
 from octavo.report.about import search_in_words
 from octavo.report.data import ReportData
@@ -26,6 +27,7 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
         "examples": found.get("examples", []),
         "ways": [_way(one) for one in ways],
         "scored": f"{scores.get('pairs', 0):,}",
+        "known": str(Known(**found["known"])) if found.get("known") else "",
         "signature": ways[0]["bleu"]["signature"] if ways else "",
         "attention_layer": attention and attention["layer"],
         "attention_plots": [_plot(attention, name, width) for name, width in sizes if attention],

@@ -19,7 +19,7 @@ from octavo.corpus.hub import is_hub_name
 from octavo.corpus.languages import CountedByFile, FileCounts
 from octavo.dataset import Dataset, Split, prepare
 from octavo.dataset.batch import Batch
-from octavo.dataset.batches import Batches
+from octavo.dataset.batches import Batches, Stream
 from octavo.dataset.held_out import Alone, HeldOutWindows, held_out_blocks, part, with_earlier, with_held_out
 from octavo.dataset.packing import TooLongError
 from octavo.dataset.series import prepare_series
@@ -215,7 +215,16 @@ def build_batches(
         raise
     for note in batches.notes:
         console.say(note)
+    held_out = stream_of(dataset.validation, recipe, dataset.tokenizer)
+    known = recipe.batches.known(stream_of(dataset.train, recipe, dataset.tokenizer), held_out)
+    if known is not None and known.sources:
+        console.say(f"{known}; split=sources keeps them apart")
     return batches
+
+
+def stream_of(split: Split, recipe: Recipe, tokenizer: Tokenizer, *, rows: int = 1) -> Stream:
+    """A split's tokens in the shape that batches of so many rows have."""
+    return Stream(split.tokens, split.starts, recipe.model.context, rows, **tokenizer.marks)
 
 
 def held_out_of(recipe: Recipe, dataset: Dataset) -> np.ndarray | None:

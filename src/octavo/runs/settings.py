@@ -62,6 +62,8 @@ def resolve(
     """
     tree = recipe_tree(recipe)
     fill(tree, text, overrides)
+    if earlier is not None:  # what a recipe leaves open is as the run has it, whatever is usual now
+        tree.setdefault("split", earlier.split)
     resolved = check(with_start(tree, earlier))
     if resolved.validator.build(resolved.corpus) is not None:
         refuse_no_symbols(resolved.tokenizer.kind)

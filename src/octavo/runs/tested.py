@@ -23,7 +23,7 @@ from octavo.report import ReportData, write_report
 from octavo.runs.baselines import baselines_beside
 from octavo.runs.data import build_dataset
 from octavo.runs.evaluate import Evaluable, figures, refuse_other_text, whole_split
-from octavo.runs.translated import chosen_search, scored, sides
+from octavo.runs.translated import chosen_search, known_there, scored, sides
 from octavo.training.runtime import Runtime, set_threads
 
 KEPT = (
@@ -36,6 +36,7 @@ KEPT = (
     "step",
     "baselines",
     "scores",
+    "known",
     "audits",
 )
 """What the manifest keeps of a look."""
@@ -89,6 +90,7 @@ def look(
             )
         found["baselines"] = baselines_beside(dataset.train, split, run.tokenizer, recipe, console)
         if recipe.batches.pairs:
+            found |= known_there(split, dataset, recipe)
             with suppress(MissingExtra):
                 found["scores"] = translations_of(run, split, recipe)
         if audits:

@@ -12,7 +12,6 @@ import numpy as np
 from octavo.config import Recipe
 from octavo.corpus.pairs import one_line
 from octavo.dataset import Dataset, Split
-from octavo.dataset.batches import Stream
 from octavo.dataset.pairs import Pairs, find_pairs
 from octavo.errors import MissingExtra
 from octavo.evaluation.alignment import Sides, Truth, WordModel, diagonal, error_rate
@@ -22,6 +21,7 @@ from octavo.generation.beam import Search
 from octavo.generation.translator import Translator
 from octavo.model.encoder_decoder import EncoderDecoder
 from octavo.model.kind import LanguageModel
+from octavo.runs.data import stream_of
 from octavo.synthesis.bilingual import explained
 from octavo.tokenizers import Tokenizer
 
@@ -42,7 +42,7 @@ PLOTTED = 24
 
 def pairs_in(split: Split, recipe: Recipe, tokenizer: Tokenizer) -> Pairs:
     """Where the pairs of a split stand that the model learns from or is judged on."""
-    stream = Stream(split.tokens, split.starts, recipe.model.context, 1, **tokenizer.marks)
+    stream = stream_of(split, recipe, tokenizer)
     return find_pairs(stream, joined="source" not in dict(recipe.batches.example(1, 1).items()))
 
 
@@ -70,7 +70,7 @@ def translations(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict
         {"source": tokenizer.decode(source), "target": tokenizer.decode(target), "written": best[0].text}
         for (source, target), best in zip(held_out, written, strict=True)
     ]
-    found: dict[str, Any] = {"examples": examples}
+    found: dict[str, Any] = {"examples": examples, **known_there(dataset.validation, dataset, recipe)}
     with suppress(MissingExtra):
         found["scores"] = scored(translator, sides(dataset.validation, recipe, tokenizer, SCORED))
     if isinstance(model, EncoderDecoder):
@@ -80,6 +80,14 @@ def translations(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict
         look, found["alignment"] = aligned(attended, dataset, recipe)
         found["attention"] = shown_attention(attended, held_out, look, tokenizer)
     return found
+
+
+def known_there(split: Split, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
+    """`known`: how many `pairs` a held-out split has, and how many of their `sources` were learned from; empty where
+    the batches do not tell."""
+    held_out, train = (stream_of(one, recipe, dataset.tokenizer) for one in (split, dataset.train))
+    known = recipe.batches.known(train, held_out)
+    return {} if known is None else {"known": asdict(known)}
 
 
 def scored(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from octavo.config.parts import MOST, PartConfig, register
+from octavo.config.parts import MOST, PartConfig, SplitBy, register
 from octavo.corpus import Document, Report, Source
 from octavo.synthesis.bilingual import Bilingual, text_of
 from octavo.synthesis.storyteller import Storyteller
@@ -78,6 +78,7 @@ class BilingualSource(PartConfig):
 
     kind: Literal["bilingual"] = "bilingual"
     gives_pairs: ClassVar[bool] = True
+    split_by: ClassVar[SplitBy] = "documents"
     in_files: ClassVar[str] = "pairs"
     pairs: int = Field(20_000, ge=1, le=MOST)
     """How many."""

@@ -177,8 +177,8 @@ class Separate(TokenizerConfig):
         """See the base class."""
         if not (corpus.gives_pairs and batches.pairs):
             return "each side of pairs has its own, so it goes with corpus=pairs and batches=pairs"
-        if split != "documents" or cleaned:
-            return "pairs have to stay whole; take split=documents, and no cleaning"
+        if split not in ("sources", "documents") or cleaned:
+            return "pairs have to stay whole; take split=sources, and no cleaning"
         if getattr(model, "shared_embedding", False):
             return (
                 "source and target have vocabularies of their own, so they cannot share a table of embeddings "

@@ -15,6 +15,7 @@ from octavo.config import (
     DEFAULT_RECIPE,
     Recipe,
     all_keys,
+    check,
     default_said,
     flatten,
     load_recipe,
@@ -217,7 +218,7 @@ def test_one_problem_is_one() -> None:
         ({"model": {"tied": "perhaps"}}, "model.tied: "),
         (
             {"split": "random"},
-            "split: input should be 'contiguous', 'documents', 'prompts' or 'files', not 'random'",
+            "split: input should be 'contiguous', 'documents', 'prompts', 'sources' or 'files', not 'random'",
         ),
         ({1: 2}, "1: keys should be strings"),
     ],
@@ -306,3 +307,30 @@ def test_what_is_wrong_inside_a_value_is_said_there() -> None:
         caught.value.what
         == "One problem in the config:\n  · sampling.prompt.1: input should be a valid string, not 3"
     )
+
+
+@pytest.mark.parametrize(
+    ("tree", "split"),
+    [
+        ({}, "contiguous"),
+        ({"corpus": {"kind": "pairs", "paths": ["a.tsv"]}}, "sources"),
+        ({"corpus": "bilingual"}, "documents"),
+        ({"corpus": "pairs", "split": "documents"}, "documents"),
+    ],
+)
+def test_a_split_that_is_left_open_is_that_of_the_corpus(tree: dict[str, object], split: str) -> None:
+    found = check(tree)
+    assert found.split == split
+    assert check(yaml.safe_load(to_yaml(found))) == found, "and it is written down"
+
+
+def test_a_split_that_is_left_open_is_no_second_mistake() -> None:
+    with pytest.raises(ConfigError) as error:
+        check({"corpus": {"kind": "none-such"}})
+    assert len(error.value.problems) == 1
+
+
+def test_only_pairs_are_split_by_sources() -> None:
+    with pytest.raises(ConfigError, match="split=sources is for pairs") as error:
+        check({"split": "sources"})
+    assert "take split=documents" in str(error.value)

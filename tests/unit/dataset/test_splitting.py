@@ -294,3 +294,81 @@ def test_of_conversations_that_answer_nothing_each_stands_for_itself(split: Spli
     texts = [Turns((), f"good {number}", f"bad {number}").text() for number in range(200)]
     train, validation, _, _ = split(texts, "prompts", 0.2)
     assert sorted(train + validation) == sorted(texts) and 20 <= len(validation) <= 60
+
+
+def pair_sides(part: list[str]) -> list[set[str]]:
+    """The sources and the targets of a part, without white space."""
+    return [
+        {"".join(side.split()) for side in column}
+        for column in zip(*(one.split("\n") for one in part), strict=True)
+    ]
+
+
+@given(
+    numbers=st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=20, max_size=60),
+    test=st.sampled_from([0.0, 0.25]),
+)
+def test_no_source_and_no_target_is_on_two_sides(
+    numbers: list[tuple[int, int]], test: float, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    texts = [
+        f"source{' ' * (1 + number % 2)}{source}\ntarget {target}"
+        for number, (source, target) in enumerate(numbers)
+    ]
+    names = ["train", "validation", "test"][: 3 if test else 2]
+
+    def sides_of(ordered: list[str]) -> list[list[str]]:
+        folder = tmp_path_factory.mktemp("split")
+        text = ingest(Given(*ordered), folder / "all.txt")
+        parts, removed = split_text(text, "sources", 0.25, folder, lambda said: None, test=test)
+        assert removed == len(numbers) - len(set(numbers))
+        return [documents_of(parts[name]) for name in names]
+
+    try:
+        parts = sides_of(texts)
+    except CorpusError as error:
+        assert (
+            error.remedy and "take split=documents, which lets a source stand on both sides" in error.remedy
+        )
+        return
+    assert sorted("".join(one.split()) for one in chain(*parts)) == sorted(
+        {f"source{source}target{target}" for source, target in numbers}
+    )
+    for column in zip(*map(pair_sides, parts), strict=True):
+        assert sum(map(len, column)) == len(set().union(*column))
+    bare = [{"".join(one.split()) for one in part} for part in parts]
+    assert bare == [{"".join(one.split()) for one in part} for part in sides_of(texts[::-1])]
+
+
+def test_groups_of_pairs_are_held_out_as_often_as_pairs_alone(split: Split) -> None:
+    """The least hash of a group, taken as it is, would hold nearly half of these groups out."""
+    texts = [f"source {number}\ntarget {number // 5}" for number in range(5000)]
+    train, validation, removed, said = split(texts, "sources", 0.1)
+    assert removed == 0 and 350 <= len(validation) <= 650 and len(train) + len(validation) == 5000
+    assert said == [
+        "5,000 of 5,000 pairs share a source or a target with another: no such sentence stands on both sides of "
+        "the split"
+    ]
+
+
+def test_a_long_chain_of_pairs_is_one_group_and_is_learned(split: Split) -> None:
+    """Each has the source of the one before or the target of the one after."""
+    chained = [f"source {number // 2}\ntarget {(number + 1) // 2}" for number in range(301)]
+    alone = [f"own {number}\nits {number}" for number in range(600)]
+    train, validation, _, said = split([*alone, *chained], "sources", 0.2)
+    assert set(chained) <= set(train) and 60 <= len(validation) <= 180
+    assert "301 of 901 pairs" in said[0] and said[0].endswith(
+        "the largest group of them, 301 pairs, stays in training"
+    )
+
+
+def test_pairs_whose_sides_are_all_linked_cannot_be_split_by_sources(split: Split) -> None:
+    with pytest.raises(CorpusError, match="validation part would be empty") as error:
+        split([f"the same\ntarget {number}" for number in range(40)], "sources")
+    assert "split=documents" in str(error.value.remedy)
+
+
+def test_pairs_without_a_target_share_nothing(split: Split) -> None:
+    texts = [f"source {number}\n" for number in range(300)]
+    train, validation, _, said = split(texts, "sources", 0.2)
+    assert len(train) + len(validation) == 300 and 30 <= len(validation) <= 90 and said == []

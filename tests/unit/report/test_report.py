@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from octavo.config import check, load_recipe
 from octavo.errors import RunFolderError
 from octavo.report import ReportData, write_report
+from octavo.report.looks import chosen_and_tested
 from octavo.report.plots import smoothed, spread
 
 HOSTILE = "ROMEO: <script>alert('no')</script> & <img src=x onerror=y>"
@@ -190,3 +192,14 @@ def test_smoothing_keeps_level_and_length() -> None:
     noisy = 2.5 + np.where(np.arange(200) % 2, 1.0, -1.0)
     assert len(smoothed(noisy)) == 200
     assert smoothed(noisy).std() < noisy.std() / 2
+
+
+@pytest.mark.parametrize("start", [None, "/runs/base"])
+def test_a_missing_test_split_is_named_where_one_is_to_be_expected(start: str | None) -> None:
+    """A tuned run is judged beside what it started from."""
+    tree = load_recipe("quick").model_dump(mode="json")
+    tree["training"]["start_from"], tree["test"] = start, 0.0
+    manifest = {"data": {"splits": {"validation": {"tokens": 1}}}}
+    said = chosen_and_tested(check(tree), manifest, {})
+    assert said.startswith("The validation split is what was chosen on, this checkpoint too.")
+    assert ("There is no test split" in said) == (start is None)

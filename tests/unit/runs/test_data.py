@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,9 +11,21 @@ import numpy as np
 import pytest
 import torch
 
-from octavo.config import Recipe, check
+from octavo.config import Recipe, check, to_yaml
 from octavo.dataset.batches import Batches
-from octavo.runs.data import fill, in_steps, rows_at_once, total_steps, wanted_steps
+from octavo.errors import ConfigError
+from octavo.ground.console import Console
+from octavo.runs.data import (
+    build_batches,
+    build_dataset,
+    fill,
+    in_steps,
+    rows_at_once,
+    total_steps,
+    wanted_steps,
+)
+from octavo.runs.folder import RunFolder
+from octavo.runs.settings import continued, resolve
 
 TOKENS = 1_000
 
@@ -122,3 +136,42 @@ def test_overrides_may_name_other_files_or_none() -> None:
     fill(made_up, "/a.txt", ["corpus={kind: dynamics, rows: 500}"])
     assert named["corpus"] == {"kind": "files", "paths": ["/b.txt"]}
     assert made_up["corpus"] == {"kind": "dynamics", "rows": 500}
+
+
+PAIRS: dict[str, Any] = {
+    "corpus": {"kind": "pairs"},
+    "validation": 0.2,
+    "tokenizer": {"kind": "word", "lines": "keep"},
+    "batches": "pairs",
+    "objective": {"kind": "given-source", "label_smoothing": 0.0},
+    "model": {"kind": "encoder-decoder", "layers": 1, "width": 8, "heads": 1, "context": 8},
+}
+
+
+@pytest.mark.parametrize("split", ["sources", "documents"])
+def test_held_out_sources_that_are_learned_from_are_said(
+    split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    rows = [f"s{number % 60}\tt{number}\n" for number in range(240)]
+    (tmp_path / "pairs.tsv").write_text("".join(rows), encoding="utf-8")
+    recipe, said = resolve(PAIRS | {"split": split}, tmp_path / "pairs.tsv"), io.StringIO()
+    console = Console(stream=said)
+    build_batches(recipe, build_dataset(recipe, console), console)
+    known = "held-out pairs have a source that stands in the training part too" in said.getvalue()
+    assert known == (split == "documents") == ("split=sources keeps them apart" in said.getvalue())
+    assert ("240 of 240 pairs share a source or a target" in said.getvalue()) == (split == "sources")
+
+
+def test_a_run_goes_on_with_its_own_split(tmp_path: Path) -> None:
+    """It began before pairs were split by their sources, and names a recipe that leaves the split open."""
+    text = tmp_path / "pairs.tsv"
+    before = resolve(PAIRS | {"split": "documents"}, text)
+    (tmp_path / "config.yaml").write_text(to_yaml(before), encoding="utf-8")
+    assert resolve(PAIRS, text).split == "sources"
+    wanted = resolve(PAIRS, text, earlier=before)
+    assert continued(RunFolder(tmp_path), wanted, Console(quiet=True)) == before
+    with pytest.raises(ConfigError, match="started with other settings"):
+        continued(
+            RunFolder(tmp_path), resolve(PAIRS, text, ["split=sources"], earlier=before), Console(quiet=True)
+        )
