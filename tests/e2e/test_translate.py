@@ -164,13 +164,6 @@ def test_what_is_refused(octavo: Octavo, runs: dict[str, Path], finished: Path) 
         ("generate", runs["prefix"]): "is a translator",
         ("translate", runs["encoder"], "--prompt", "a", "--best", "9"): "--beams 9",
         ("translate", runs["encoder"], "--prompt", "a", "--average", "9"): "whole checkpoints, and 9 were",
-        (
-            "translate",
-            runs["encoder"],
-            "--prompt",
-            "a b x",
-        ): "--prompt, line 1: The tokenizer's vocabulary lacks",
-        ("translate", runs["encoder"], "--prompt", "a " * 30): "line 1 has 30 tokens, and the model sees 12",
         ("translate", runs["encoder"], "--text", "none.txt"): "none.txt cannot be read",
         ("train", "recipe.yaml", "--text", "pairs.tsv", *COMMON, "batches=pairs", "--dry-run"): "has none",
         ("train", "recipe.yaml", "--text", "text.txt", *COMMON, *FORMS["encoder"]): "alone gives no pairs",
@@ -231,7 +224,71 @@ def test_it_is_judged_beside_baselines_and_another_run(octavo: Octavo, runs: dic
     assert done.code == 2 and "cannot be compared with itself" in done.err, done.err
 
 
-@pytest.mark.parametrize("end", ["an unknown word", "a request to end"])
+@pytest.mark.parametrize("name", EVERY)
+def test_what_cannot_be_read_is_skipped_and_the_rest_done(
+    octavo: Octavo, runs: dict[str, Path], name: str
+) -> None:
+    """A line that is too long, and one with an unknown word: output stays in step with input, and all are counted."""
+    lines = ["a b", "a " * 30, "", "a ☃", "c d"]
+    (octavo.folder / "long.txt").write_text("\n".join(lines), encoding="utf-8")
+    done = octavo("translate", runs[name], "--text", "long.txt", "--beams", "1")
+    out = done.out.split("\n")
+    assert done.code == 1 and [bool(line) for line in out] == [True, False, False, False, True, False], (
+        done.err
+    )
+    assert "long.txt, line 2: a source of 30 tokens, and the model sees " in done.err
+    assert "long.txt, line 4: The tokenizer's vocabulary lacks" in done.err and "2 of 5 lines" in done.err
+    streamed = octavo("translate", runs[name], "--beams", "1", "--json", stdin="\n".join(lines).encode())
+    rows = [json.loads(line) for line in streamed.out.splitlines()]
+    assert streamed.code == 1 and [row["source"].split() for row in rows] == [line.split() for line in lines]
+    assert [row["translations"] is None for row in rows] == [False, True, False, True, False]
+    pairs = [("a b", "aa bb"), ("a " * 30, "aa"), ("b", "bb " * 30), ("c d", "cc dd")]
+    (octavo.folder / "long.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in pairs), "utf-8")
+    done = octavo("translate", runs[name], "--score", "long.tsv")
+    assert done.code == 1 and [bool(line) for line in done.out.split("\n")] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert "long.tsv, line 2: " in done.err and "2 of 4 pairs were skipped" in done.err
+    done = octavo("translate", runs[name], "--score", "long.tsv", "--json")
+    totals = [json.loads(line)["log_probability"] for line in done.out.splitlines()]
+    assert done.code == 1 and [total is None for total in totals] == [False, True, True, False]
+
+
+def test_pairs_that_are_too_long_are_judged_without(octavo: Octavo, runs: dict[str, Path]) -> None:
+    pytest.importorskip("sacrebleu")
+    rows = (octavo.folder / "pairs.tsv").read_text(encoding="utf-8").splitlines()[::90]
+    rows.insert(3, "a " * 30 + "\taa")
+    (octavo.folder / "judge.tsv").write_text("\n".join(rows), encoding="utf-8")
+    done = octavo("translate", runs["encoder"], "--judge", "judge.tsv", "--beams", "1", "--json")
+    found = json.loads(done.out)
+    assert done.code == 1 and found["pairs"] == len(rows) - 1, done.err
+    assert (found["skipped"]["count"], found["skipped"]["of"]) == (1, len(rows))
+    assert "judge.tsv, line 4" in found["skipped"]["first"][0]["place"] and "judge.tsv, line 4" in done.err
+    assert found["known"]["pairs"] == len(rows) - 1 > found["known"]["sources"] > 0  # some were held out
+    (octavo.folder / "judge.tsv").write_text(rows[3], encoding="utf-8")
+    done = octavo("translate", runs["encoder"], "--judge", "judge.tsv")
+    assert done.code == 2 and "None of 1 pairs can be judged. judge.tsv, line 1" in done.err
+
+
+def test_pairs_of_the_test_split_that_are_too_long_are_counted(octavo: Octavo) -> None:
+    rows = [f"{one} {other}\t{one * 2} {other * 2}\n" for one in "abcdef" for other in "abcdef"]
+    rows += [f"{'a ' * 20}{one}\t{'aa ' * 20}{one}\n" for one in "abcdefghijkl"]
+    (octavo.folder / "some-long.tsv").write_text("".join(rows), encoding="utf-8")
+    given = ("recipe.yaml", "--text", "some-long.tsv", *COMMON, *FORMS["encoder"], "training.steps=2")
+    done = octavo("train", *given, "validation=0.3", "test=0.3", "--out", "some-long")
+    assert done.code == 0, done.err
+    done = octavo("eval", "some-long", "--test", "--json")
+    skipped = json.loads(done.out)["skipped"]
+    assert done.code == 1 and 0 < skipped["count"] < skipped["of"], done.err
+    assert f"{skipped['count']:,} of {skipped['of']:,} pairs" in done.err
+    assert "longer than the context of 12 tokens" in done.err and "a a a a" in done.err
+
+
+@pytest.mark.parametrize("end", ["no text", "a request to end"])
 def test_it_ends_though_nobody_closes_its_input(octavo: Octavo, runs: dict[str, Path], end: str) -> None:
     """A program that waits for each answer keeps the pipe open."""
     command = [sys.executable, "-m", "octavo", "translate", str(runs["encoder"]), "--beams", "1"]
@@ -245,7 +302,7 @@ def test_it_ends_though_nobody_closes_its_input(octavo: Octavo, runs: dict[str, 
         if end == "a request to end":
             running.terminate()
         else:
-            running.stdin.write("☃☃\n".encode())
+            running.stdin.write(b"\xff\n")
             running.stdin.flush()
         assert running.wait(timeout=60) == (130 if end == "a request to end" else 2)
         said = running.stderr.read().decode()

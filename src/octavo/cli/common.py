@@ -94,6 +94,22 @@ def complain(text: str) -> None:
     put(text, sys.stderr)
 
 
+def say_skipped(skipped: Sequence[Any], count: int, of: int, what: str = "pairs") -> int:
+    """Say what was passed over: the first ones one by one, and how many there were. Returns the exit code, 1 if any."""
+    for one in skipped:
+        complain(f"skipped: {one}")
+    if count:
+        complain(f"{count:,} of {of:,} {what} {'was' if count == 1 else 'were'} skipped")
+    return int(count > 0)
+
+
+def show_skipped(found: Mapping[str, Any]) -> int:
+    """The same of a result as plain data."""
+    skipped = found.get("skipped") or {"first": (), "count": 0, "of": 0}
+    listed = [f"{one['place']}: {one['why']}" for one in skipped["first"]]
+    return say_skipped(listed, skipped["count"], skipped["of"])
+
+
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output."""
     show_text(shown_in_json(json.dumps(data, indent=1, ensure_ascii=False)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_table, show
+from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_table, show, show_skipped
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def eval_command(
         print_json(result)
     else:
         show_evaluation(loaded, result, test=test)
-    return 0
+    return show_skipped(result)
 
 
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:

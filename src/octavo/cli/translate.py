@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, RunPath, Which, complain, show_text
+from octavo.cli.common import Json, RunPath, Which, complain, say_skipped, show_skipped, show_text
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
+    from octavo.corpus.pairs import Pair
     from octavo.generation.beam import Search
     from octavo.generation.translator import Translator
     from octavo.runs.run import Run
@@ -124,12 +125,10 @@ def translate_command(
     other = None if against is None else open_translator(against, checkpoint, average)
     translator = loaded.translator()
     if score:
-        show_scores(translator, given_pairs(score, loaded), json)
-    elif judge:
-        show_judged(loaded, given_pairs(judge, loaded), Search(beams, length_penalty), other, json)
-    else:
-        show_lines(translator, text, prompt, Search(beams, length_penalty), best, json)
-    return 0
+        return show_scores(translator, given_pairs(score, loaded), json)
+    if judge:
+        return show_judged(loaded, given_pairs(judge, loaded), Search(beams, length_penalty), other, json)
+    return show_lines(translator, text, prompt, Search(beams, length_penalty), best, json)
 
 
 def open_translator(run: Path, checkpoint: str, average: int) -> Run:
@@ -147,8 +146,10 @@ def open_translator(run: Path, checkpoint: str, average: int) -> Run:
 
 def show_lines(
     translator: Translator, text: Path | None, prompt: list[str] | None, search: Search, best: int, json: bool
-) -> None:
-    """Translations as they come: one a line, or for the best N the score before each, or JSON."""
+) -> int:
+    """Translations as they come: one a line, or for the best N the score before each, or JSON. A line that cannot be
+    translated is an empty one, or null in JSON; then the exit code is 1."""
+    from octavo.generation.translator import LISTED, Skipped
     from octavo.translation.lines import Arriving, lines_of, translated
 
     try:
@@ -161,29 +162,48 @@ def show_lines(
     with opened as file:
         name = "--prompt" if prompt else str(text or "standard input")
         lines = prompt or (lines_of(file, name) if text is not None else Arriving(lines_of(file, name)))
-        for source, found in translated(translator, lines, search, name=name):
-            if json:
+        skipped = count = 0
+        for count, (source, found) in enumerate(translated(translator, lines, search, name=name), start=1):
+            if isinstance(found, Skipped):
+                skipped += 1
+                say_skipped([found][: skipped <= LISTED], 0, count)
+                if json:
+                    put({"source": source, "translations": None, "skipped": found.why})
+                else:
+                    show_text("")
+            elif json:
                 put({"source": source, "translations": [one.as_dict() for one in found[:best]]})
             elif best == 1:
                 show_text(found[0].text if found else "")
             else:
                 show_text("".join(f"{one.found.score:.4f}\t{one.text}\n" for one in found[:best]))
             sys.stdout.flush()
+    return say_skipped((), skipped, count, "lines")
 
 
-def show_scores(translator: Translator, pairs: list[tuple[str, str]], json: bool) -> None:
-    """log p(target | source) of each pair, and of all."""
-    scores = translator.scores(pairs)
-    for (source, target), (total, tokens) in zip(pairs, scores, strict=True):
+def show_scores(translator: Translator, pairs: list[Pair], json: bool) -> int:
+    """log p(target | source) of each pair, and of all. One that cannot be scored is an empty line, or null in JSON;
+    then the exit code is 1."""
+    from octavo.generation.translator import LISTED, Skipped
+
+    scores = translator.scores([(one.source, one.target) for one in pairs], [one.place for one in pairs])
+    for pair, one in zip(pairs, scores, strict=True):
+        why = one.why if isinstance(one, Skipped) else None
+        total, tokens = (None, None) if isinstance(one, Skipped) else one
         if json:
-            put({"source": source, "target": target, "log_probability": total, "tokens": tokens})
+            told = {"source": pair.source, "target": pair.target, "log_probability": total, "tokens": tokens}
+            put(told if why is None else {**told, "skipped": why})
         else:
-            show_text(f"{total:.4f}\t{tokens}\t{source}\t{target}")
-    whole, count = sum(total for total, _ in scores), sum(tokens for _, tokens in scores)
-    complain(f"{len(pairs):,} pairs, {-whole / count:.4f} nats per target token")
+            show_text("" if why else f"{total:.4f}\t{tokens}\t{pair.source}\t{pair.target}")
+    skipped = [one for one in scores if isinstance(one, Skipped)]
+    scored = [one for one in scores if not isinstance(one, Skipped)]
+    if scored:
+        whole, count = (sum(each) for each in zip(*scored, strict=True))
+        complain(f"{len(scored):,} pairs, {-whole / count:.4f} nats per target token")
+    return say_skipped(skipped[:LISTED], len(skipped), len(pairs))
 
 
-def given_pairs(paths: list[Path], run: Run) -> list[tuple[str, str]]:
+def given_pairs(paths: list[Path], run: Run) -> list[Pair]:
     """The pairs in files, from the fields that the run learned from where it names some. Raises InputError where there
     are none."""
     from octavo.corpus.files import Spool, find_files
@@ -191,23 +211,23 @@ def given_pairs(paths: list[Path], run: Run) -> list[tuple[str, str]]:
 
     files = find_files([str(path) for path in paths], lambda _: True, Spool(), complain)
     fields = getattr(run.config.corpus, "fields", FIELDS)
-    pairs = [(pair.source, pair.target) for pair in read_pairs(files, fields, "auto", complain)]
+    pairs = list(read_pairs(files, fields, "auto", complain))
     if not pairs:
         raise InputError(f"{paths[0]} holds no pairs.")
     return pairs
 
 
-def show_judged(
-    run: Run, pairs: list[tuple[str, str]], search: Search, other: Run | None, json: bool
-) -> None:
+def show_judged(run: Run, pairs: list[Pair], search: Search, other: Run | None, json: bool) -> int:
     """BLEU and chrF of the run and of the baselines, and how two runs differ."""
     from octavo.cli.common import print_json, print_table, show
+    from octavo.dataset.batches import Known
     from octavo.translation.systems import compared
 
     found = compared(run, other, pairs, search, report=complain)
+    code = show_skipped(found)
     if json:
         print_json(found)
-        return
+        return code
     rows = [
         [
             name,
@@ -218,12 +238,15 @@ def show_judged(
         for name, one in found["systems"].items()
     ]
     print_table(rows, head=["system", "BLEU", "chrF", "BLEU of tokens, lower case"])
+    if known := found.get("known"):
+        show(str(Known(**known)))
     scored = next(iter(found["systems"].values()))
     for name in ("bleu", "chrf", "tokenized_bleu"):
         show(f"{name}: {scored[name]['signature']}")
     if difference := found.get("difference"):
         low, high = difference["interval"]
         show(f"BLEU differs by {difference['difference']:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}")
+    return code
 
 
 def put(data: dict[str, Any]) -> None:

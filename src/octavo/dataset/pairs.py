@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -61,6 +61,11 @@ class Pairs:
         return (f"pairs left out: {', '.join(left)}",) if left else ()
 
 
+def fit(source: Any, target: Any, context: int, *, joined: bool) -> Any:
+    """Whether so many tokens of a source and of a target, its end included, fit a context."""
+    return source + target + 1 <= context if joined else np.maximum(source, target) <= context
+
+
 def find_pairs(stream: Stream, *, joined: bool) -> Pairs:
     """The pairs of a split that fit the context: side by side, or, where they are `joined`, one after the other.
 
@@ -82,7 +87,7 @@ def find_pairs(stream: Stream, *, joined: bool) -> Pairs:
     ended = tokens[stops - 1] == stream.end_id
     whole = (begins < middles) & (middles + 2 < stops) & ended
     source, target = middles - begins, stops - middles - 1
-    fits = source + target + 1 <= stream.context if joined else np.maximum(source, target) <= stream.context
+    fits = fit(source, target, stream.context, joined=joined)
     kept = whole & fits
     if not kept.any():
         raise CorpusError(

@@ -7,7 +7,7 @@ B sources, S positions of the longest, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
@@ -17,13 +17,15 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from octavo.config.parts import PartConfig
-from octavo.dataset.batches import Stream
-from octavo.dataset.pairs import find_pairs
+from octavo.dataset.pairs import fit
 from octavo.errors import InputError
 from octavo.generation.beam import CachedState, Found, FullState, Search, State, beam_search
 from octavo.model.kind import LanguageModel
-from octavo.tokenizers import Tokenizer
+from octavo.tokenizers import Tokenizer, UnknownTextError
 from octavo.training.objective import NEXT_TOKEN
+
+LISTED = 10
+"""Sentences that were skipped which are named; others are counted."""
 
 ROWS = 256
 """Hypotheses that are computed together, at most."""
@@ -45,6 +47,23 @@ class Translation:
             "log_probability": found.log_probability,
             "tokens": found.tokens,
         }
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A sentence that the model cannot read and that was passed over: where it stands, and why."""
+
+    place: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.why}"
+
+
+def skipped_facts(skipped: Sequence[Skipped], of: int) -> dict[str, Any]:
+    """For JSON: how many of how many were skipped, and the first ones; empty where none was."""
+    listed = [asdict(one) for one in skipped[:LISTED]]
+    return {"skipped": {"count": len(skipped), "of": of, "first": listed}} if skipped else {}
 
 
 class Translator:
@@ -69,14 +88,35 @@ class Translator:
 
         Raises InputError where it has no tokens, or more than the model sees; `place` is what it is called.
         """
-        ids = self.tokenizer.encode_source(" ".join(source.split()))
+        ids = self._encoded(source)
+        if why := self._unfit(ids):
+            raise InputError(f"{place} is {why}.", remedy="Give a sentence, and a long one in parts.")
+        return ids
+
+    def read(self, source: str, place: str) -> np.ndarray | Skipped:
+        """The same, or why a source cannot be translated: it does not fit, or the vocabulary lacks something in it."""
+        try:
+            ids = self._encoded(source)
+        except UnknownTextError as error:
+            return Skipped(place, error.what.rstrip("."))
+        why = self._unfit(ids)
+        return ids if why is None else Skipped(place, why)
+
+    def _encoded(self, source: str) -> np.ndarray:
+        return self.tokenizer.encode_source(" ".join(source.split()))
+
+    def _unfit(self, source: np.ndarray) -> str | None:
+        """What makes a source unreadable, if anything does."""
         room = self.model.context - (
             3 if self.joined else 0
         )  # its start, the line break, a token of the target
-        if not 0 < len(ids) <= room:
-            what = "is empty" if not len(ids) else f"has {len(ids):,} tokens, and the model sees {room:,}"
-            raise InputError(f"{place} {what}.", remedy="Give a sentence, and a long one in parts.")
-        return ids
+        if not len(source):
+            return "an empty source"
+        return (
+            None
+            if len(source) <= room
+            else f"a source of {len(source):,} tokens, and the model sees {room:,}"
+        )
 
     def longest(self, source: np.ndarray) -> int:
         """The most tokens of a target, its end included: twice the source's and ten more, if the context has room."""
@@ -135,32 +175,45 @@ class Translator:
         return CachedState(model, cache), model(ids, cache, **told)[:, -1].float()
 
     @torch.no_grad()
-    def scores(self, pairs: Sequence[tuple[str, str]], place: str = "Pair") -> list[tuple[float, int]]:
-        """log p(target | source) of each pair, its end included, in nats, and the target's tokens.
-
-        Raises InputError for a pair that has an empty side or more tokens than the model sees.
-        """
-        encode = self.tokenizer.encode
-        documents = []
-        for number, sides in enumerate(pairs, start=1):
-            source, target = (" ".join(side.split()) for side in sides)
-            ids = self.ids(source, f"{place} {number:,}: its source")
-            if not target:
-                raise InputError(f"{place} {number:,}: its target is empty.")
-            before, after = self.tokenizer.around_document()
-            documents.append(np.concatenate([before, ids, [self.line], encode(target), after]))
-        starts = np.cumsum([0, *map(len, documents)])
-        given: dict[str, Any] = {"context": self.model.context, "batch": ROWS // 4, **self.tokenizer.marks}
-        tokens, begins = np.concatenate(documents), starts[:-1].astype(np.uint64)
-        kept = find_pairs(Stream(tokens, begins, **given), joined=self.joined)
-        if len(kept.long):
-            raise InputError(
-                f"{len(kept.long):,} of the pairs have more tokens than the model sees ({self.model.context:,}).",
-                remedy="Give shorter ones.",
-            )
-        device = next(self.model.parameters()).device
+    def scores(
+        self, pairs: Sequence[tuple[str, str]], places: Sequence[str] | None = None
+    ) -> list[tuple[float, int] | Skipped]:
+        """log p(target | source) of each pair, its end included, in nats, and the target's tokens; or why it has none:
+        a side is empty, does not fit, or holds what the vocabulary lacks. `places`: what pairs are called."""
+        places = places or [f"pair {number:,}" for number in range(1, len(pairs) + 1)]
+        read = [self._document(*pair, place) for pair, place in zip(pairs, places, strict=True)]
+        documents = [one for one in read if not isinstance(one, Skipped)]
         found: list[tuple[float, int]] = []
-        for batch in self.batches.evaluation(tokens, begins, **given):
-            losses = NEXT_TOKEN.evaluate(self.model, batch.to(device)).losses.double().sum(dim=1).tolist()
-            found += zip((-loss for loss in losses), (batch.targets >= 0).sum(axis=1).tolist(), strict=True)
-        return found
+        if documents:
+            starts = np.cumsum([0, *map(len, documents)])[:-1].astype(np.uint64)
+            shape: dict[str, Any] = {
+                "context": self.model.context,
+                "batch": ROWS // 4,
+                **self.tokenizer.marks,
+            }
+            device = next(self.model.parameters()).device
+            for batch in self.batches.evaluation(np.concatenate(documents), starts, **shape):
+                losses = NEXT_TOKEN.evaluate(self.model, batch.to(device)).losses.double().sum(dim=1).tolist()
+                tokens = (batch.targets >= 0).sum(axis=1).tolist()
+                found += zip((-loss for loss in losses), tokens, strict=True)
+        assert len(found) == len(documents), "each fits"
+        scored = iter(found)
+        return [one if isinstance(one, Skipped) else next(scored) for one in read]
+
+    def _document(self, source: str, target: str, place: str) -> np.ndarray | Skipped:
+        """A pair as it stands in a dataset."""
+        source_ids = self.read(source, place)
+        if isinstance(source_ids, Skipped):
+            return source_ids
+        try:
+            target_ids = self.tokenizer.encode(" ".join(target.split()))
+        except UnknownTextError as error:
+            return Skipped(place, error.what.rstrip("."))
+        if not len(target_ids):
+            return Skipped(place, "an empty target")
+        before, after = self.tokenizer.around_document()
+        sizes = len(source_ids), len(target_ids) + len(after)
+        if not fit(*sizes, self.model.context, joined=self.joined):
+            both = f"sides of {sizes[0]:,} and {sizes[1]:,} tokens"
+            return Skipped(place, f"{both}, and the model sees {self.model.context:,}")
+        return np.concatenate([before, source_ids, [self.line], target_ids, after])

@@ -18,11 +18,20 @@ from octavo.evaluation.diagnosis import diagnose
 from octavo.evaluation.diagnostic import Facts
 from octavo.evaluation.places import Places
 from octavo.evaluation.records import per_record, record_baselines
+from octavo.generation.translator import Skipped, skipped_facts
 from octavo.ground.console import Console
 from octavo.model.gpt import GPT
 from octavo.model.kind import LanguageModel
 from octavo.runs.baselines import baselines_beside, cached_baselines
-from octavo.runs.data import absolute, build_dataset, cleaned, encoder_of, evaluated_on, rows_at_once
+from octavo.runs.data import (
+    absolute,
+    build_dataset,
+    cleaned,
+    encoder_of,
+    evaluated_on,
+    rows_at_once,
+    stream_of,
+)
 from octavo.runs.folder import RunFolder
 from octavo.runs.forecasts import forecast_facts, new_split
 from octavo.runs.metrics import evaluate_split
@@ -243,12 +252,24 @@ def figures(
         "bytes": split.bytes,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "step": step,
+        **left_out(split, recipe, tokenizer),
         "positions": places.positions(),
         "ends": places.document_ends(),
         "documents_cut": 0.0
         if recipe.batches.pairs or recipe.form == "preferences"  # which are left out, and that is said
         else float((np.diff(starts) > recipe.model.context).mean()),
     }
+
+
+def left_out(split: Split, recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
+    """`skipped`: the pairs that the figures are not of, because they are too long; empty where there are none."""
+    tokens, edges = split.tokens, np.append(split.starts.astype(np.int64), len(split.tokens))
+    why = f"longer than the context of {recipe.model.context:,} tokens"
+    skipped = []
+    for number in recipe.batches.left_out(stream_of(split, recipe, tokenizer)).tolist():
+        begun = tokenizer.decode(np.asarray(tokens[edges[number] : edges[number + 1]][:40])).strip()
+        skipped.append(Skipped(f"pair {number + 1:,} of the split, '{begun.splitlines()[0][:40]}'", why))
+    return skipped_facts(skipped, split.documents)
 
 
 def with_texts(

@@ -37,6 +37,7 @@ KEPT = (
     "baselines",
     "scores",
     "known",
+    "skipped",
     "audits",
 )
 """What the manifest keeps of a look."""

@@ -12,9 +12,8 @@ from typing import BinaryIO
 
 from octavo.errors import InputError
 from octavo.generation.beam import Search
-from octavo.generation.translator import Translation, Translator
+from octavo.generation.translator import Skipped, Translation, Translator
 from octavo.ground.meanwhile import Meanwhile
-from octavo.tokenizers import UnknownTextError
 
 MOST = 64
 """Lines that are translated together."""
@@ -65,29 +64,19 @@ class Arriving:
 
 def translated(
     translator: Translator, lines: Iterable[str] | Arriving, search: Search, *, name: str, most: int = MOST
-) -> Iterator[tuple[str, list[Translation]]]:
-    """Each line and what was found for it, best first; a blank line has nothing. The first line is translated alone, so
-    that it is soon there, then ever more together, up to `most`.
-
-    Raises InputError with the line that the model cannot read, after those before it.
-    """
+) -> Iterator[tuple[str, list[Translation] | Skipped]]:
+    """Each line and what was found for it, best first, or why it was skipped; a blank line has nothing. The first line
+    is translated alone, so that it is soon there, then ever more together, up to `most`."""
     rest, together, number = lines if isinstance(lines, Arriving) else iter(lines), 1, 0
     while chunk := rest.take(together) if isinstance(rest, Arriving) else list(islice(rest, together)):
-        sources, wrong = {}, None
-        for place, line in enumerate(chunk):
-            try:
-                if line.strip():
-                    sources[place] = translator.ids(line, f"{name}, line {number + place + 1:,}")
-            except UnknownTextError as error:
-                wrong = InputError(f"{name}, line {number + place + 1:,}: {error.what}", remedy=error.remedy)
-            except InputError as error:
-                wrong = error
-            if wrong is not None:
-                chunk = chunk[:place]
-                break
+        read = {
+            place: translator.read(line, f"{name}, line {number + place + 1:,}")
+            for place, line in enumerate(chunk)
+            if line.strip()
+        }
+        sources = {place: one for place, one in read.items() if not isinstance(one, Skipped)}
+        skipped = {place: one for place, one in read.items() if isinstance(one, Skipped)}
         found = dict(zip(sources, translator.translate(list(sources.values()), search), strict=True))
-        yield from ((line, found.get(place, [])) for place, line in enumerate(chunk))
-        if wrong is not None:
-            raise wrong
+        yield from ((line, skipped.get(place) or found.get(place, [])) for place, line in enumerate(chunk))
         number += len(chunk)
         together = min(most, 2 * together)

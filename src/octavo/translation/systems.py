@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from octavo.corpus.pairs import one_line
+import numpy as np
+
+from octavo.corpus.pairs import Pair, one_line
+from octavo.dataset.batches import Known
 from octavo.errors import CorpusError, InputError, TokenizerError
-from octavo.evaluation.alignment import WordModel
+from octavo.evaluation.alignment import Sides, WordModel
 from octavo.evaluation.judging import bootstrap, judged
 from octavo.generation.beam import Search
+from octavo.generation.translator import Skipped, Translator, skipped_facts
 from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
 from octavo.runs.run import Run
@@ -20,51 +25,65 @@ from octavo.translation.lines import translated
 def compared(
     run: Run,
     other: Run | None,
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[Pair],
     search: Search,
     *,
     report: Callable[[str], None],
 ) -> dict[str, Any]:
-    """What `judged` says of each system, and the `difference` between the two runs.
+    """What `judged` says of each system on the pairs whose source every run can read, those that were `skipped`, how
+    many sources are `known` from training, and the `difference` between the two runs.
 
-    Raises InputError for what a run cannot read, MissingExtra without sacrebleu.
+    Raises InputError where no source can be read, MissingExtra without sacrebleu.
     """
-    sources, references = ([one_line(pair[side]) for pair in pairs] for side in (0, 1))
-    judged(references[:1], references[:1])  # may raise: now, not after the translation
     if other is not None and other.path.resolve() == run.path.resolve():
         raise InputError(f"{run.path} cannot be compared with itself.")
-    written = {str(run.path): texts(run, sources, search)}
-    if other is not None:
-        written[str(other.path)] = texts(other, sources, search)
+    runs = [run] if other is None else [run, other]
+    translators = [one.translator() for one in runs]
+    kept, skipped = [], []
+    for pair in pairs:
+        read = (one.read(pair.source, pair.place) for one in translators)
+        refused = next((one for one in read if isinstance(one, Skipped)), None)
+        kept += [pair] if refused is None else []
+        skipped += [] if refused is None else [refused]
+    if not kept:
+        raise InputError(f"None of {len(pairs):,} pairs can be judged. {skipped[0]}.")
+    sources, references = [one_line(one.source) for one in kept], [one_line(one.target) for one in kept]
+    judged(references[:1], references[:1])  # may raise: now, not after the translation
+    written = {
+        str(one.path): texts(translator, sources, search)
+        for one, translator in zip(runs, translators, strict=True)
+    }
     written["copy of the source"] = sources
-    words = word_for_word(run, sources)
-    if words is None:
+    found: dict[str, Any] = {"pairs": len(kept), **skipped_facts(skipped, len(pairs))}
+    learned = learned_pairs(run)
+    if learned is None:
         report("the training text is gone: word for word is left out")
     else:
-        written["word for word (IBM model 1)"] = words
-    found: dict[str, Any] = {
-        "pairs": len(pairs),
-        "systems": {name: judged(one, references) for name, one in written.items()},
-    }
+        ids = [run.tokenizer.encode_source(source) for source in sources]
+        there = {np.asarray(source, np.uint32).tobytes() for source, _ in learned}
+        again = sum(np.asarray(one, np.uint32).tobytes() in there for one in ids)
+        found["known"] = asdict(Known(again, len(sources)))
+        words = WordModel(learned)
+        written["word for word (IBM model 1)"] = [
+            one_line(run.tokenizer.decode(words.translate(one))) for one in ids
+        ]
+    found["systems"] = {name: judged(one, references) for name, one in written.items()}
     if other is not None:
-        first, second = (written[str(one.path)] for one in (run, other))
+        first, second = (written[str(one.path)] for one in runs)
         found["difference"] = bootstrap(first, second, references)
     return found
 
 
-def texts(run: Run, sources: Sequence[str], search: Search) -> list[str]:
-    """A run's best translations."""
-    lines = translated(run.translator(), sources, search, name="the sources")
-    return [found[0].text if found else "" for _, found in lines]
+def texts(translator: Translator, sources: Sequence[str], search: Search) -> list[str]:
+    """A run's best translations of sources that it can read."""
+    lines = translated(translator, sources, search, name="the sources")
+    return ["" if isinstance(found, Skipped) or not found else found[0].text for _, found in lines]
 
 
-def word_for_word(run: Run, sources: Sequence[str]) -> list[str] | None:
-    """Each source token by the likeliest target token, learned on the run's training pairs; None if these are gone."""
+def learned_pairs(run: Run) -> list[Sides] | None:
+    """The pairs that a run learned from; None if these are gone."""
     try:
         dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
     except (CorpusError, TokenizerError):
         return None
-    tokenizer = run.tokenizer
-    words = WordModel(sides(dataset.train, run.config, tokenizer))
-    written = (tokenizer.decode(words.translate(tokenizer.encode_source(source))) for source in sources)
-    return [one_line(text) for text in written]
+    return sides(dataset.train, run.config, run.tokenizer)

@@ -12,7 +12,7 @@ import torch
 from octavo.config.parts import parts
 from octavo.dataset.pairs import JoinedPairsConfig, PairsConfig
 from octavo.generation.beam import Search
-from octavo.generation.translator import Translator
+from octavo.generation.translator import Skipped, Translator
 from octavo.model.build import build_model
 from octavo.tokenizers import build_tokenizer
 
@@ -109,3 +109,31 @@ def test_what_it_writes_has_the_probability_that_force_decoding_gives(name: str)
     scored = it.scores([(source, one.text) for source, one in kept])
     for (total, tokens), (_, one) in zip(scored, kept, strict=True):
         assert total == pytest.approx(one.found.log_probability, abs=1e-4) and tokens == one.found.tokens
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pairs_that_cannot_be_scored_are_skipped_and_the_others_scored(name: str) -> None:
+    it = translator(name)
+    room, context = it.model.context - 3 * it.joined, it.model.context
+    longest = (
+        context - 3 if it.joined else context - 1
+    )  # a target's end, and joined the source and the line break
+    pairs = [
+        ("ab", "b"),
+        ("a" * (room + 1), "b"),
+        ("a", "b" * longest),
+        ("a", "b" * (longest + 1)),
+        ("a", " "),
+        ("a☃", "b"),
+        ("a", "b☃"),
+        ("b", "a"),
+    ]
+    scored = it.scores(pairs)
+    skipped = {number: one for number, one in enumerate(scored) if isinstance(one, Skipped)}
+    assert list(skipped) == [1, 3, 4, 5, 6] and skipped[1].place == "pair 2"
+    assert f"a source of {room + 1} tokens, and the model sees {room}" in str(skipped[1])
+    assert f"and the model sees {context}" in str(skipped[3]) and "an empty target" in str(skipped[4])
+    kept = [pair for number, pair in enumerate(pairs) if number not in skipped]
+    for number, one in zip((0, 2, 7), it.scores(kept), strict=True):
+        assert one == pytest.approx(scored[number], abs=1e-5)
+    assert all(isinstance(one, Skipped) for one in it.scores(pairs[3:7]))

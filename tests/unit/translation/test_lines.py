@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable
 from queue import Queue
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from octavo.errors import InputError
 from octavo.generation.beam import Search
+from octavo.generation.translator import Skipped
 from octavo.translation.lines import Arriving, lines_of, translated
 
 
@@ -22,9 +23,9 @@ class Echo:
     def __init__(self) -> None:
         self.together: list[int] = []
 
-    def ids(self, source: str, place: str) -> np.ndarray:
+    def read(self, source: str, place: str) -> np.ndarray | Skipped:
         if "!" in source:
-            raise InputError(f"{place} is wrong.")
+            return Skipped(place, "wrong")
         return np.array([ord(letter) for letter in source])
 
     def translate(self, sources: list[np.ndarray], search: Search) -> list[list[Any]]:
@@ -32,7 +33,7 @@ class Echo:
         return [[SimpleNamespace(text="".join(map(chr, one[::-1])))] for one in sources]
 
 
-def texts(found: Iterator[tuple[str, list[Any]]]) -> list[str]:
+def texts(found: Iterable[tuple[str, Any]]) -> list[str]:
     return [ones[0].text if ones else "" for _, ones in found]
 
 
@@ -45,12 +46,15 @@ def test_lines_keep_their_order_and_the_first_waits_for_none() -> None:
     assert echo.together == [1, 2, 4, 3, 1]  # a blank line is not translated
 
 
-def test_a_wrong_line_is_named_after_those_before_it() -> None:
+@pytest.mark.parametrize("most", [1, 2, 64])
+def test_a_line_that_cannot_be_read_is_skipped_in_its_place(most: int) -> None:
     echo: Any = Echo()
-    found = translated(echo, ["a", "b", "c", "d!", "e"], Search(), name="x")
-    assert [next(found)[0] for _ in range(3)] == ["a", "b", "c"]
-    with pytest.raises(InputError, match="x, line 4 is wrong"):
-        next(found)
+    lines = ["a!", "b", "", "c!", "d", "e", "f!"]
+    rows = list(translated(echo, iter(lines), Search(), name="x", most=most))
+    assert [line for line, _ in rows] == lines
+    skipped = {number: str(one) for number, (_, one) in enumerate(rows) if isinstance(one, Skipped)}
+    assert skipped == {0: "x, line 1: wrong", 3: "x, line 4: wrong", 6: "x, line 7: wrong"}
+    assert texts((line, one) for line, one in rows if not isinstance(one, Skipped)) == ["b", "", "d", "e"]
 
 
 def test_bytes_that_are_no_text_are_named() -> None:
