@@ -15,6 +15,7 @@ from octavo.errors import OctavoError, RunFolderError
 from octavo.ground.records import read_record
 from octavo.report.data import finite
 from octavo.runs.folder import RunFolder
+from octavo.runs.progress import Progress
 from octavo.training.checkpoint_folder import list_checkpoints
 
 DEPTH = 3  # folders below the one that is asked for
@@ -150,8 +151,13 @@ def _checkpoints(folder: RunFolder, seen: Seen) -> None:
     checkpoints = list_checkpoints(folder.checkpoints)
     for checkpoint in checkpoints:
         checkpoint.verify(contents=False)
-    if checkpoints and checkpoints[-1].state().get("finished") is True:
-        seen.state = "finished"
+    if checkpoints:
+        progress = Progress.of(checkpoints[-1])
+        if (
+            progress.step >= seen.steps
+        ):  # rows are written every few steps; a killed run has some beyond its checkpoint
+            seen.steps, seen.tokens, seen.seconds = progress.step, progress.tokens, progress.seconds
+        seen.state = "finished" if progress.finished else seen.state
 
 
 def _evaluation(folder: RunFolder, seen: Seen) -> None:

@@ -11,6 +11,7 @@ import pytest
 from octavo.errors import RunFolderError
 from octavo.ground.files import file_hash
 from octavo.runs.listing import list_runs, look
+from octavo.runs.progress import Progress
 from octavo.training.checkpoint_folder import seal
 
 CONFIG = "description: small\nmodel: {layers: 1, width: 16, heads: 2, context: 16}\ntraining: {steps: 20}\n"
@@ -39,7 +40,8 @@ def make_run(folder: Path, *, bits: float = 2.5, finished: bool = True, name: st
         {"event": "validation", "step": 20, "loss": 1.5, "bits_per_byte": bits},
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (checkpoint / "state.json").write_text(json.dumps({"step": 20, "finished": finished}))
+    state = Progress(step=20, tokens=640, seconds=2.0, best_loss=1.5, best_step=20, finished=finished).state()
+    (checkpoint / "state.json").write_text(json.dumps(state))
     file = checkpoint / "state.json"
     manifest = {
         "format": 1,
@@ -56,6 +58,22 @@ def test_what_is_said_of_a_run(tmp_path: Path) -> None:
     assert (seen.state, seen.damage, seen.recipe, seen.steps) == ("finished", None, "small", 20)
     assert seen.bits_per_byte == 2.5 and (seen.tokens, seen.seconds) == (640, 2)
     assert look(make_run(tmp_path / "other", finished=False)).state == "unfinished"
+
+
+def test_how_far_a_run_is_tells_its_checkpoint_where_no_row_was_due(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    rows = (run / "metrics.jsonl").read_text().replace('"step": 20', '"step": 18').replace("640", "576")
+    (run / "metrics.jsonl").write_text(rows.replace('"seconds": 2.0', '"seconds": 1.8'))
+    seen = look(run)
+    assert (seen.steps, seen.tokens, seen.seconds) == (20, 640, 2.0)
+
+
+def test_how_far_a_killed_run_is_tell_its_rows(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", finished=False)
+    rows = (run / "metrics.jsonl").read_text().replace('"step": 20', '"step": 27').replace("640", "864")
+    (run / "metrics.jsonl").write_text(rows)
+    seen = look(run)
+    assert (seen.steps, seen.tokens, seen.state) == (27, 864, "unfinished")
 
 
 def test_the_figures_are_those_of_the_best_evaluation_not_of_the_last(tmp_path: Path) -> None:
