@@ -68,9 +68,11 @@ class Octavo:
         die_at: int = 0,
         patch: str = "",
         cache: str = "",
+        unread: Sequence[int] = (),
     ) -> Command:
         """Begin a command. With `watch`, it is killed before its `die_at`-th file operation below that folder.
-        `patch` names a function of this file that is called first; `cache` takes the place of the server's."""
+        `patch` names a function of this file that is called first; `cache` takes the place of the server's. `unread`:
+        which of its streams (1, 2) are pipes whose reader is gone."""
         self.number += 1
         files = [self.folder / f".{self.number}.{name}" for name in ("in", "out", "err")]
         files[0].write_bytes(stdin)
@@ -82,6 +84,7 @@ class Octavo:
             die_at=die_at,
             patch=patch,
             cache=cache,
+            unread=list(unread),
         )
         return Command(self, pid, files)
 
@@ -187,6 +190,7 @@ def become(
     patch: str,
     cache: str,
     terminal: bool = False,
+    unread: Sequence[int] = (),
 ) -> None:
     """Be the command, in the child; never returns."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -194,7 +198,11 @@ def become(
         os.setsid()  # so the first one that is opened becomes its own, and Ctrl-C there is for it
     for number, file in enumerate(files):
         os.dup2(os.open(file, os.O_RDWR | os.O_CREAT), number)
-    if terminal:
+    for number in unread:
+        reader, writer = os.pipe()
+        os.close(reader)
+        os.dup2(writer, number)
+    if terminal or unread:
         # Those that are there take themselves for files.
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
     os.chdir(folder)

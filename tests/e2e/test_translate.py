@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from e2e.forked import Octavo
+from e2e.forked import Octavo, Result
 from octavo.runs.run import Run
 from octavo.training.checkpoint_folder import list_checkpoints
 from octavo.translation.average import average
@@ -102,6 +102,8 @@ def test_lines_in_lines_out(octavo: Octavo, runs: dict[str, Path], name: str) ->
     lines = done.out.split("\n")
     assert done.code == 0 and len(lines) == 4 and lines[1] == "" and lines[0] and lines[2], done.err
     assert octavo("translate", runs[name], stdin=b"a b\n\nc d\n").out == done.out
+    endless = octavo("translate", runs[name], stdin=b"a b\n" * 1_000_000, unread=(1,), patch="limited")
+    assert endless == Result(0, "", "")  # nobody reads it
     done = octavo("translate", runs[name], "--text", "new.txt", "--best", "2", "--json")
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [row["source"] for row in rows] == ["a b", "", "c d"]

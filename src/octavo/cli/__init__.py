@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 import warnings
+from contextlib import suppress
 from typing import NoReturn
 
 from octavo.errors import EndedElsewhere, InputError, Interrupted, OctavoError
-from octavo.ground.shown import ERRORS, put
+from octavo.ground.shown import ERRORS, heedless, put
 
 COLLECTED = (50_000, 20, 20)
 """Objects between two searches for garbage in circles. Importing torch makes a million objects that stay, and Python's
@@ -32,16 +33,18 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     from cyclopts import CycloptsError
 
     from octavo.cli.app import app, hyphens_bound
-    from octavo.cli.common import complain
+    from octavo.cli.common import Unread, complain
     from octavo.cli.missing import missing_word
     from octavo.ground.memory import fault_of_the_machine
 
     if listens:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.showwarning = _sentence
+    _occupied()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)
+    sys.stdout, sys.stderr = heedless(sys.stdout), heedless(sys.stderr)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is one, from whom it comes
     try:
         words = hyphens_bound(_text_only(sys.argv[1:] if arguments is None else arguments))
@@ -63,8 +66,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         complain("interrupted")
         code = 130
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Unread:
         code = 0
     except (OSError, MemoryError, RuntimeError, ValueError) as error:
         fault = fault_of_the_machine(error)
@@ -78,8 +80,19 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def _leave(*_: object) -> NoReturn:
     """Ctrl-C before anything is begun."""
-    os.write(2, b"interrupted\n")
+    with suppress(OSError):  # nobody reads it
+        os.write(2, b"interrupted\n")
     os._exit(130)
+
+
+def _occupied() -> None:
+    """Where the program was started with a standard stream closed, no file of ours may take its number: whatever a
+    library prints would end in that file."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
 def _sentence(message: Warning | str, *_: object, **__: object) -> None:

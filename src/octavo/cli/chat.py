@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_text
+from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_piece
 from octavo.cli.generate import PLAIN, Drawing
 from octavo.errors import InputError, StorageError
 
@@ -64,8 +64,7 @@ def chat_command(
 def _line(terminal: bool) -> str | None:
     """The next line without its end; None where there is none."""
     if terminal:
-        show_text("> ", end="")
-        sys.stdout.flush()
+        show_piece("> ")
     raw = sys.stdin.buffer.readline()
     if not raw:
         return None
@@ -81,10 +80,9 @@ def _answer(talk: Talk, line: str) -> None:
     first = next(pieces, "")  # before anything is printed, so that an error stands alone
     if gone := talk.forgotten - before:
         complain(f"the {gone} oldest messages no longer fit into the context; the model does not see them")
-    show_text(first, end="")
+    show_piece(first)
     for piece in pieces:
-        show_text(piece, end="")
-        sys.stdout.flush()
+        show_piece(piece)
     show()
 
 

@@ -89,6 +89,17 @@ def show_text(text: str, *, end: str = "\n") -> None:
     put(text, sys.stdout, end=end, wrap=False)
 
 
+class Unread(Exception):
+    """Nobody reads standard output any more, and the command is there for nothing else: it ends, quietly."""
+
+
+def show_piece(text: str, *, end: str = "") -> None:
+    """`show_text` for a verb that is there for its output alone, piece by piece. Raises Unread."""
+    show_text(text, end=end)
+    if getattr(sys.stdout, "unread", False):
+        raise Unread
+
+
 def complain(text: str) -> None:
     """Sentences on standard error."""
     put(text, sys.stderr)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json as json_
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, RunPath, Which, complain, say_skipped, show_skipped, show_text
+from octavo.cli.common import Json, RunPath, Which, complain, say_skipped, show_piece, show_skipped, show_text
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
@@ -170,14 +169,13 @@ def show_lines(
                 if json:
                     put({"source": source, "translations": None, "skipped": found.why})
                 else:
-                    show_text("")
+                    show_piece("", end="\n")
             elif json:
                 put({"source": source, "translations": [one.as_dict() for one in found[:best]]})
             elif best == 1:
-                show_text(found[0].text if found else "")
+                show_piece(found[0].text if found else "", end="\n")
             else:
-                show_text("".join(f"{one.found.score:.4f}\t{one.text}\n" for one in found[:best]))
-            sys.stdout.flush()
+                show_piece("".join(f"{one.found.score:.4f}\t{one.text}\n" for one in found[:best]), end="\n")
     return say_skipped((), skipped, count, "lines")
 
 
@@ -251,4 +249,4 @@ def show_judged(run: Run, pairs: list[Pair], search: Search, other: Run | None, 
 
 def put(data: dict[str, Any]) -> None:
     """A document on one line."""
-    show_text(json_.dumps(data, ensure_ascii=False))
+    show_piece(json_.dumps(data, ensure_ascii=False), end="\n")

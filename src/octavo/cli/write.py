@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_text
+from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_piece, show_text
 from octavo.cli.generate import Seed
 from octavo.errors import InputError, OctavoError
 
@@ -101,9 +101,9 @@ def perform(draft: Draft, line: str) -> None:
 def stream(typed: str, pieces: Iterator[str]) -> None:
     """Print a turn as it is written."""
     first = next(pieces, "")  # before what was typed is echoed, so that an error stands alone
-    show_text(typed + first, end="")
+    show_piece(typed + first)
     for piece in pieces:
-        show_text(piece, end="")
+        show_piece(piece)
     show()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octavo.cli.common import print_json, print_table, show, show_text
+from octavo.cli.common import print_json, print_table, show, show_piece, show_text
 from octavo.ground.shown import shown
 from octavo.tokenizers.base import printable
 
@@ -103,9 +103,9 @@ def stream(run: Run, prompt: str, how: dict[str, Any]) -> None:
     """Print one sample as it is written."""
     pieces = run.stream(prompt, **how)
     first = next(pieces, "")  # before the prompt is echoed, so that an error stands alone
-    show_text(prompt + first, end="")
+    show_piece(prompt + first)
     for piece in pieces:
-        show_text(piece, end="")
+        show_piece(piece)
     show()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from octavo.errors import in_python
 from octavo.ground.files import storage_errors
 from octavo.ground.live import Line
-from octavo.ground.shown import columns_of, put, shown, wrapped
+from octavo.ground.shown import columns_of, heedless, put, shown, wrapped
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -38,7 +38,7 @@ class Console:
         self, *, quiet: bool = False, stream: TextIO | None = None, words: Callable[[str], str] = str
     ) -> None:
         self.quiet, self.words = quiet, words
-        self.stream = stream or sys.stderr
+        self.stream = heedless(stream or sys.stderr)
         self.log: Path | None = None
         self._held: list[str] = []  # said before there was a log
         self._once: set[str] = set()  # said, and not to be said again in this log

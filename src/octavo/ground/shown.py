@@ -5,11 +5,15 @@ on terminals, in logs and on pages they stand as escapes. Files and pipes get th
 from __future__ import annotations
 
 import codecs
+import errno
 import math
 import os
 import re
 import textwrap
-from typing import Any, TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO, cast
 
 # All control characters but newline and tab; what ends a line or turns its direction unseen; half characters.
 _UNSEEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
@@ -55,6 +59,66 @@ def columns_of(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns or COLUMNS
     except (OSError, ValueError):  # it only plays a terminal
         return COLUMNS
+
+
+class Heedless:
+    """A text stream that falls silent for good when its reader is gone, as behind `| head`: then writing does nothing,
+    where a plain stream would raise BrokenPipeError in whatever work is being told about.
+
+    Attributes:
+        unread: whether the reader is gone.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._terminal, self.unread = stream, stream.isatty(), False
+
+    def write(self, text: str) -> int:
+        """Write, or do nothing."""
+        with self._noticing():
+            self._stream.write(text)
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        """The same of several."""
+        self.write("".join(lines))
+
+    def flush(self) -> None:
+        """Flush, or do nothing."""
+        with self._noticing():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            hung_up = self._terminal and error.errno == errno.EIO
+            if not (hung_up or isinstance(error, ConnectionError)):
+                raise
+            self.unread = True
+            self._lead_nowhere()
+
+    def _lead_nowhere(self) -> None:
+        """Let libraries, child processes and what is buffered write to the same descriptor without an error."""
+        with suppress(OSError, ValueError):  # a stream that has no descriptor
+            handle = self._stream.fileno()
+            if handle in (1, 2):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, handle)
+                os.close(nowhere)
+
+
+def heedless(stream: TextIO | None) -> TextIO:
+    """The stream as one that no lost reader makes fail. None, a stream that was closed when the program was started, is
+    one that nobody reads."""
+    if isinstance(stream, Heedless):
+        return cast(TextIO, stream)
+    if stream is None:
+        stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    return cast(TextIO, Heedless(stream))
 
 
 def put(text: str, stream: TextIO | None, *, end: str = "\n", wrap: bool = True) -> None:

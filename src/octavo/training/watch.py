@@ -21,6 +21,8 @@ from typing import Any
 
 from torch.distributed import Store
 
+from octavo.ground.shown import heedless, put
+
 GRACE = 5.0  # seconds to end in an orderly way, after another process has ended with an error
 LOST = "lost"  # how a process ended whose watch ended it; other kinds are names of errors
 
@@ -187,11 +189,11 @@ class Watch:
             first = self.store.add("said", 1) == 1  # what comes after follows from it
             self.store.set(f"ended/{self.rank}", json.dumps({"code": 1, "kind": LOST, "why": lost}))
         if first:
-            sys.stderr.write(
+            put(
                 f"error: {lost} The run ends here; its checkpoints are whole.\n"
-                "  → start it again with --resume\n"
+                "  → start it again with --resume",
+                heedless(sys.stderr),
             )
-            sys.stderr.flush()
         os._exit(1)
 
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import pty
+import time
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavo.ground.console import Console
 from octavo.ground.pages import templates
-from octavo.ground.shown import ERRORS, duration, exact_duration, put, shown, shown_in_json, wrapped
+from octavo.ground.shown import (
+    ERRORS,
+    duration,
+    exact_duration,
+    heedless,
+    put,
+    shown,
+    shown_in_json,
+    wrapped,
+)
 
 ANY = st.text(st.characters(exclude_categories=()))
 
@@ -113,3 +126,45 @@ def test_durations(seconds: float, words: str) -> None:
 )
 def test_durations_that_were_measured(seconds: float, words: str) -> None:
     assert exact_duration(seconds) == words
+
+
+def test_a_pipe_that_nobody_reads_falls_silent() -> None:
+    reader, writer = os.pipe()
+    plain = os.fdopen(writer, "w")
+    stream = heedless(plain)
+    put("heard", stream)
+    assert os.read(reader, 100) == b"heard\n" and not stream.unread
+    os.close(reader)
+    with pytest.raises(BrokenPipeError):
+        os.write(writer, b"x")
+    for _ in range(3):
+        put("unheard", stream)
+    assert stream.unread and heedless(stream) is stream
+    with contextlib.suppress(BrokenPipeError):
+        plain.close()
+
+
+def test_other_faults_of_a_stream_are_raised() -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - closing it fails too
+    with pytest.raises(OSError, match="No space"):
+        put("lost", heedless(full))
+    with contextlib.suppress(OSError):
+        full.close()
+
+
+def test_a_stream_that_was_never_there_takes_everything() -> None:
+    put("unheard", heedless(None))
+
+
+def test_progress_on_a_terminal_that_is_gone_ends_nothing() -> None:
+    ours, theirs = pty.openpty()
+    console = Console(stream=os.fdopen(theirs, "w"))
+    with console.working("training", 100):
+        assert console.live
+        os.close(ours)
+        for step in range(100):
+            console.advance(step, f"step {step}")
+            console.say("a sentence")
+        time.sleep(0.6)  # the thread that draws has its turn
+    console.say("over")
+    assert console.stream.unread
