@@ -20,9 +20,10 @@ put their own words before a prompt, and do not count what a model thinks as a p
 Message = dict[str, str]
 """`role` (system, user or assistant) and `content`."""
 
-Failure = Literal["throttled", "server", "unreachable", "timeout", "cut", "malformed", "refused"]
+Failure = Literal["throttled", "server", "unreachable", "timeout", "cut", "malformed", "refused", "overtaken"]
 """Too many calls; an error of the server; no connection; no answer in time; an answer that broke off; one that is
-no answer; and a refusal that will not change: a wrong key, an unknown model, no money."""
+no answer; a refusal that will not change: a wrong key, an unknown model, no money; and a call that is no longer waited
+for because another one for the same story was faster."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -34,6 +35,13 @@ class Desk:
     last_good: float = field(default_factory=time.monotonic)
     random: Random = field(default_factory=Random)  # jitter alone
     waits: dict[str, asyncio.Timeout] = field(default_factory=dict)  # by the name of the call
+    overtaken: set[str] = field(
+        default_factory=set
+    )  # calls that are not waited for because another was faster
+
+    def hanging(self) -> list[str]:
+        """Calls that left the window and have not been answered, the first one first."""
+        return [call for call in self.pace.late if call in self.waits]
 
     async def ask(self, request: Request) -> Reply:
         """The writer's answer. Raises CallFailed, also when none will come any more."""
@@ -44,6 +52,10 @@ class Desk:
         except TimeoutError:
             if not limit.expired():
                 raise
+            if request.id in self.overtaken:
+                raise CallFailed(
+                    "overtaken", "Another call for this story was faster.", billed=True
+                ) from None
             raise CallFailed("timeout", "No answer; its fellows were much faster.", billed=True) from None
         finally:
             self.waits.pop(request.id, None)
@@ -51,8 +63,19 @@ class Desk:
     def let_go(self, now: float) -> None:
         """Wait no longer for calls that take far longer than their fellows."""
         for call in self.pace.overdue(now):
-            if limit := self.waits.pop(call, None):
-                limit.reschedule(0.0)
+            self._end(call)
+
+    def overtake(self, calls: Iterable[str]) -> None:
+        """Wait no longer for calls whose story is there."""
+        for call in calls:
+            if self._end(call):
+                self.overtaken.add(call)
+
+    def _end(self, call: str) -> bool:
+        limit = self.waits.pop(call, None)
+        if limit is not None:
+            limit.reschedule(0.0)
+        return limit is not None
 
     def answered(self, sent: float, now: float) -> None:
         """A good answer to a call that was sent at a time."""
@@ -64,6 +87,8 @@ class Desk:
 
     def failed(self, failure: CallFailed, call: str, sent: float, now: float) -> None:
         """A call that was sent at a time has failed."""
+        if failure.kind == "overtaken":  # which says nothing about the writer
+            return
         if sent >= self.last_failed:
             self.failed_in_row, self.last_failed = self.failed_in_row + 1, now
         if failure.kind == "throttled":

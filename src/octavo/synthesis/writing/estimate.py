@@ -15,7 +15,7 @@ from octavo.synthesis.writing.calls import Message
 from octavo.synthesis.writing.money import PICO, Prices, Tokens, dollars
 from octavo.synthesis.writing.prompts import Prompt
 from octavo.synthesis.writing.spec import WritingSpec
-from octavo.synthesis.writing.store import reading
+from octavo.synthesis.writing.store import reading_if_begun
 
 SAMPLE = 50
 """Prompts that are looked at, and counted calls that make a measure."""
@@ -59,7 +59,7 @@ def estimate(
     spec: WritingSpec, prompt: Prompt, prices: Prices | None, stories: int, store: Path | None = None
 ) -> Estimate:
     """The price of so many stories more."""
-    mean, calls, measured = _measured(store) if store is not None and store.is_file() else (None, 1.25, False)
+    mean, calls, measured = _measured(store) if store is not None else (None, 1.25, False)
     samples = [prompt.first(number) for number in range(SAMPLE)]
     if mean is None:
         mean = (
@@ -83,7 +83,9 @@ def letters_as_tokens(messages: list[Message]) -> float:
 
 
 def _measured(store: Path) -> tuple[tuple[float, float, float] | None, float, bool]:
-    with reading(store) as con:
+    with reading_if_begun(store) as con:
+        if con is None:
+            return None, 1.25, False
         row = con.execute(
             "SELECT count(*) AS n, avg(input_tokens) AS i, avg(cached_tokens) AS c, avg(output_tokens) AS o FROM calls"
             " WHERE output_tokens > 0"

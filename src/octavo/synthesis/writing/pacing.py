@@ -6,6 +6,7 @@ call in eight complains (additive increase, multiplicative decrease, as TCP does
 server has them, do not matter. A time that the writer names is kept for all calls to it.
 
 A call that takes much longer than its fellows leaves the window: its place is given on, while it may still answer.
+At the end, when no other story is left to ask for, its own is asked for once more.
 """
 
 from __future__ import annotations
@@ -86,6 +87,11 @@ class Pace:
     def slow(self) -> int:
         """Calls that have left the window and may still answer."""
         return len(self._slow)
+
+    @property
+    def late(self) -> list[str]:
+        """Those calls, the first that left first."""
+        return list(self._slow)
 
     def close(self) -> None:
         """No more calls go out: those that are still waited for are left over."""

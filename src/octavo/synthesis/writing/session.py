@@ -10,6 +10,7 @@ from typing import Any
 
 from octavo.config import parse_yaml
 from octavo.errors import ConfigError, InputError
+from octavo.ground.files import drop_asides
 from octavo.ground.made import refuse_no_folder
 from octavo.synthesis.writing.calls import Backend
 from octavo.synthesis.writing.checks import Judge, words_of
@@ -122,6 +123,9 @@ class WritingJob:
             backends = {name: writer.build(seed=self.spec.seed) for name, writer in self.spec.writers.items()}
         self._refuse_strangers()
         with locked(self.out):
+            for folder in (self.out, self.out / "report"):
+                with storage(folder):
+                    drop_asides(folder)  # of a process that was killed
             store = Store(self.store, near_duplicates=self.spec.rules.near_duplicates)
             try:
                 self._same_corpus(store)

@@ -45,8 +45,9 @@ CREATE TABLE IF NOT EXISTS gates(writer TEXT PRIMARY KEY, not_before REAL NOT NU
 CREATE INDEX IF NOT EXISTS calls_of_story ON calls(number);
 """
 SPENT = "SELECT coalesce(sum(coalesce(cost, reserved)), 0) FROM calls"
-WAITING, SENT, LOST = "waiting", "sent", "lost"
-"""Not sent yet, but collected for a batch; sent; sent by a process that died."""
+WAITING, SENT, LOST, OVERTAKEN = "waiting", "sent", "lost", "overtaken"
+"""Not sent yet, but collected for a batch; sent; sent by a process that died; ended after another call for the same
+story."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,10 @@ class Store:
             self._con = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
             self._con.execute("PRAGMA journal_mode=WAL")
             self._con.execute("PRAGMA synchronous=FULL")
-            self._con.executescript(TABLES)
-            known = self.fact("format")
+            known = self.fact("format") if _begun(self._con) else None
             if known not in (None, FORMAT):
                 raise InputError(f"{path} has format {known}; this version of Octavo reads {FORMAT}.")
+            self._con.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")  # all tables, or none
             self.keep_fact("format", FORMAT)
 
     def close(self) -> None:
@@ -120,13 +121,15 @@ class Store:
 
     def fact(self, name: str) -> Any:
         """A kept fact, or None."""
-        row = self._con.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        with storage(self.path):
+            row = self._con.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 
     def keep_fact(self, name: str, value: Any) -> None:
         """Keep a fact that belongs to the whole."""
         text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-        self._con.execute("INSERT OR REPLACE INTO facts VALUES(?, ?)", (name, text))
+        with storage(self.path):
+            self._con.execute("INSERT OR REPLACE INTO facts VALUES(?, ?)", (name, text))
 
     def apply(self, actions: Sequence[Callable[[], Any]]) -> list[Any]:
         """Run actions as one transaction; when it returns, all of them are on the disk."""
@@ -156,7 +159,10 @@ class Store:
     def settle(self, done: Outcome) -> tuple[str, ...]:
         """Write down what became of a call. Returns why there is no story; nothing if there is one."""
         problems, outcome = done.problems, done.outcome
-        if done.candidate is not None:
+        closed = "SELECT 1 FROM stories WHERE number=?1 UNION ALL SELECT 1 FROM given_up WHERE number=?1"
+        if self._con.execute(closed, (done.number,)).fetchone():
+            problems, outcome = ("Another call for this story ended first.",), OVERTAKEN
+        elif done.candidate is not None:
             problems = self._accept(done.number, done.call, done.candidate)
             outcome = "rejected" if problems else "accepted"
         self._con.execute(
@@ -173,7 +179,7 @@ class Store:
                 done.call,
             ),
         )
-        if done.give_up and problems:
+        if done.give_up and problems and outcome != OVERTAKEN:
             self._con.execute("INSERT OR IGNORE INTO given_up VALUES(?, ?)", (done.number, _json(problems)))
         if done.gate is not None:
             self.gate(*done.gate)
@@ -288,34 +294,49 @@ class Store:
         return rows, self._number("SELECT coalesce(max(number) + 1, 0) FROM calls")
 
     def _number(self, query: str) -> int:
-        return int(self._con.execute(query).fetchone()[0])
+        with storage(self.path):
+            return int(self._con.execute(query).fetchone()[0])
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database for looking only; also while another process writes it."""
+    """The database for looking only; also while another process writes it. Raises InputError where none was begun."""
+    with reading_if_begun(path) as con:
+        if con is None:
+            raise InputError(f"{path} is not there: nothing was written into this folder yet.")
+        yield con
+
+
+@contextmanager
+def reading_if_begun(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """The database as `reading` opens it; None where there is none yet, or one without tables, as a process leaves it
+    that ended while it made them."""
     if not path.is_file():
-        raise InputError(f"{path} is not there: nothing was written into this folder yet.")
+        yield None
+        return
     with storage(path), closing(sqlite3.connect(path, timeout=30)) as con:
         con.execute("PRAGMA query_only=ON")
         con.row_factory = sqlite3.Row
-        yield con
+        yield con if _begun(con) else None
 
 
 def prompts_in(path: Path) -> set[str]:
     """Hashes of the prompts that a database's calls were made with; none where there is no database yet."""
-    if not path.is_file():
-        return set()
-    with reading(path) as con:
-        return {prompt_hash for (prompt_hash,) in con.execute("SELECT DISTINCT prompt_hash FROM calls")}
+    with reading_if_begun(path) as con:
+        rows = con.execute("SELECT DISTINCT prompt_hash FROM calls") if con else ()
+        return {prompt_hash for (prompt_hash,) in rows}
 
 
 def spent_in(path: Path) -> int:
     """Picodollars of all calls in a database; 0 where there is none yet."""
-    if not path.is_file():
-        return 0
-    with reading(path) as con:
-        return int(con.execute(SPENT).fetchone()[0])
+    with reading_if_begun(path) as con:
+        return int(con.execute(SPENT).fetchone()[0]) if con else 0
+
+
+def _begun(con: sqlite3.Connection) -> bool:
+    """Whether its tables are there."""
+    tables = "SELECT count(*) FROM sqlite_master WHERE name IN ('facts', 'calls', 'stories', 'given_up')"
+    return bool(con.execute(tables).fetchone()[0] == 4)
 
 
 @contextmanager
@@ -326,13 +347,16 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         con = sqlite3.connect(folder / ".lock", isolation_level=None, timeout=0)
     try:
-        try:
-            con.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            raise InputError(
-                f"{folder} is being written by another process.",
-                remedy="wait until it ends; to add a key or an address, name it in the spec, under another name",
-            ) from None
+        with storage(folder):
+            try:
+                con.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise
+                raise InputError(
+                    f"{folder} is being written by another process.",
+                    remedy="wait until it ends; to add a key or an address, name it in the spec, under another name",
+                ) from None
         yield
     finally:
         con.close()

@@ -13,7 +13,7 @@ from octavo.synthesis.writing.calls import Message
 class Draft:
     """A story that is not there yet. `attempt` counts calls of all sessions, `tries` replies of this one that did
     not pass, `failures` calls in a row without a reply, `refusals` those of them that were refused; `due` is the
-    earliest time of the next call."""
+    earliest time of the next call; `calls` names those under way; `closed`: the story is there, or given up."""
 
     number: int
     attempt: int = 0
@@ -22,6 +22,8 @@ class Draft:
     refusals: int = 0
     due: float = 0.0
     messages: list[Message] = field(default_factory=list)
+    calls: set[str] = field(default_factory=set)
+    closed: bool = False
 
 
 class Work:

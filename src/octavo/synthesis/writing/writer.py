@@ -4,6 +4,8 @@ checked.
     reserve the most it can cost → write the call down → send → check → write the outcome down → settle the cost
 
 Every step before an arrow is durable before the next, so the process may die anywhere.
+
+A story whose call hangs when nothing else is left to ask for is asked for once more; the first answer is taken.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ LOST_WAIT = 2.0
 
 REFUSALS = 3
 """Refusals of one story by a writer that answers others, after which it is given up."""
+
+AT_ONCE = 3
+"""Calls for one story at the same time, at most: each after all earlier ones have become slow."""
 
 TICK = 0.25
 """Seconds between two looks at the clock, at the user, and at the hours."""
@@ -97,6 +102,7 @@ class Writing:
         self._random = Random()  # jitter alone: nothing that is written depends on it
         self._changed = asyncio.Event()
         self._calls: dict[asyncio.Task[None], Desk] = {}
+        self._drafts: dict[str, Draft] = {}  # by the names of the calls under way
         self._journal = Journal(store)
         self._broke = False
 
@@ -136,10 +142,12 @@ class Writing:
             self.budget.take_up(call.reserved)
             begin = time.monotonic() - (time.time() - call.sent)
             sent = Sent(row, call, begin)
-            self._begin(desk, request.id, self._call(desk, draft, request, call.reserved, sent))
+            self._begin(desk, draft, request.id, self._call(desk, draft, request, call.reserved, sent))
 
-    def _begin(self, desk: Desk, name: str, call: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, desk: Desk, draft: Draft, name: str, call: Coroutine[Any, Any, None]) -> None:
         desk.pace.begin(name)
+        draft.calls.add(name)
+        self._drafts[name] = draft
         self.progress.in_flight += 1
         task = asyncio.create_task(call)
         task.add_done_callback(lambda _: self._changed.set())
@@ -195,7 +203,8 @@ class Writing:
         self._broke = False
         for desk in self.desks:
             while not desk.closed and not self._broke and desk.pace.free(now):
-                draft = self.work.take(now)
+                fresh = self.work.take(now)
+                draft = fresh or self._hanging(desk, now)
                 if draft is None:
                     break
                 if not draft.messages:
@@ -203,12 +212,31 @@ class Writing:
                 request = self._request(draft)
                 reserved = desk.backend.prices.most(request.most_tokens()) if desk.backend.prices else 0
                 if not self.budget.reserve(reserved):
-                    self._broke = True
-                    self.work.back(draft, draft.due)
+                    if fresh:
+                        self._broke = True
+                        self.work.back(draft, draft.due)
                     break
-                self._begin(desk, request.id, self._call(desk, draft, request, reserved))
+                self._begin(desk, draft, request.id, self._call(desk, draft, request, reserved))
             wake = min(wake, max(desk.pace.next_time(now), now))
         return max(now + 0.005, min(wake, max(self.work.next_time(), now)))
+
+    def _hanging(self, desk: Desk, now: float) -> Draft | None:
+        """A draft that waits for slow calls alone, so that a writer can be asked for it again."""
+        if desk.backend.lasting:
+            return None
+        hanging = {call for other in self.desks for call in other.hanging()}
+        drafts = (self._drafts[call] for call in hanging)
+        return min(
+            (d for d in drafts if d.calls <= hanging and len(d.calls) < AT_ONCE and d.due <= now),
+            key=lambda draft: (len(draft.calls), draft.number),
+            default=None,
+        )
+
+    def _close(self, draft: Draft, *, story: bool) -> None:
+        draft.closed = True
+        self.work.done(story=story)
+        for desk in self.desks:
+            desk.overtake(draft.calls)
 
     def _request(self, draft: Draft) -> Request:
         seed = call_seed(self.spec, draft.number, draft.attempt)
@@ -230,10 +258,11 @@ class Writing:
             except CallFailed as failure:
                 cost = await self._failed(desk, draft, request, failure, sent)
             else:
-                cost = await self._answered(desk, draft, reply, sent)
+                cost = await self._answered(desk, draft, request, reply, sent)
         finally:
             self.budget.settle(reserved, cost)
             desk.pace.end(request.id)
+            del self._drafts[request.id]
             self.progress.in_flight -= 1
 
     async def _written_down(self, desk: Desk, draft: Draft, request: Request, reserved: int) -> Sent:
@@ -274,14 +303,19 @@ class Writing:
             gate=(desk.name, time.time() + failure.wait, failure.wait) if failure.wait else None,
         )
         await self._journal.do(lambda: self.store.settle(outcome))
+        draft.calls.discard(request.id)
+        if draft.closed:
+            return cost
         if outcome.give_up:
-            self.work.done(story=False)
-        else:
-            pause = backoff(draft.failures, self.spec.backoff, self._random)
-            self.work.back(draft, now + max(pause, failure.wait or 0.0))  # with another writer, too
+            self._close(draft, story=False)
+            return cost
+        pause = backoff(draft.failures, self.spec.backoff, self._random)
+        draft.due = now + max(pause, failure.wait or 0.0)  # with another writer, too
+        if not draft.calls:
+            self.work.back(draft, draft.due)
         return cost
 
-    async def _answered(self, desk: Desk, draft: Draft, reply: Reply, sent: Sent) -> int:
+    async def _answered(self, desk: Desk, draft: Draft, request: Request, reply: Reply, sent: Sent) -> int:
         now = time.monotonic()
         draft.failures = draft.refusals = 0
         desk.answered(sent.begin, now)
@@ -302,15 +336,19 @@ class Writing:
             gate=(desk.name, time.time() + quota, 0.0) if quota else None,
         )
         problems = await self._journal.do(lambda: self.store.settle(outcome))
+        draft.calls.discard(request.id)
+        if draft.closed:
+            return cost
         if not problems:
-            self.work.done(story=True)
+            self._close(draft, story=True)
             self.progress.story()
         elif outcome.give_up:
-            self.work.done(story=False)
+            self._close(draft, story=False)
         else:
             draft.tries += 1
             draft.messages = self.prompt.again(self.prompt.first(draft.number), reply.text, problems)
-            self.work.back(draft, now)
+            if not draft.calls:
+                self.work.back(draft, now)
         return cost
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -67,17 +69,105 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_calls_that_hang_give_their_places_on_and_are_still_heard(tmp_path: Path, spec_for: Make) -> None:
-    backend = Scripted(lambda n: "hang" if 20 <= n < 28 else "good", until=60)
+    backend = Scripted(lambda n: "hang" if 20 <= n < 28 else "good", until=50)
     job = WritingJob(spec_for("https://x/v1"), tmp_path, stories=68, max_usd=1, max_hours=GUARD)
     result = job.run(backends={"w0": backend})
     assert result["ended"] == "stories" and result["stories"] == 68
     assert len(backend.asked) == 68 == len(set(backend.asked))  # none of them was asked twice
 
 
+def calls_of(job: WritingJob) -> list[tuple[int, int, str, int, int]]:
+    """Number, attempt, outcome, cost and reservation of each call."""
+    with closing(sqlite3.connect(job.store)) as con:
+        return con.execute(
+            "SELECT number, attempt, outcome, cost, reserved FROM calls ORDER BY number, attempt"
+        ).fetchall()
+
+
+def test_the_end_does_not_wait_for_calls_that_hang(tmp_path: Path, spec_for: Make) -> None:
+    """Some hang in the middle and some among the last; one whose second call hangs too is asked a third time."""
+    hang = {20, 33, 57, 58, 59, 60}
+    backend = Scripted(lambda n: "hang" if n in hang else "good")
+    job = WritingJob(spec_for("https://x/v1"), tmp_path, stories=60, max_usd=1, max_hours=GUARD)
+    result = job.run(backends={"w0": backend})
+    assert result["ended"] == "stories" and result["stories"] == 60
+    assert result["session"]["failures"] == {"overtaken": len(hang)} and backend.hanging == 0
+    calls = calls_of(job)
+    assert len(backend.asked) == len(calls) == 60 + len(hang)
+    assert sorted(n for n, _, outcome, _, _ in calls if outcome == "accepted") == list(range(60))
+    lost = [(cost, reserved) for _, _, outcome, cost, reserved in calls if outcome == "overtaken"]
+    assert all(cost == reserved > 0 for cost, reserved in lost)  # the server may have written it
+    assert result["spent_usd"] * PICO == pytest.approx(sum(cost for *_, cost, _ in calls))
+
+
+def test_the_slower_call_is_taken_if_it_answers_first(tmp_path: Path, spec_for: Make) -> None:
+    backend = Scripted(lambda n: "hang" if n in (20, 40) else "good")
+    answer = backend.write
+
+    async def write(request: Request) -> Reply:
+        if not request.id.endswith(".0") and backend.enough is not None:  # asked for again
+            backend.enough.set()
+            await asyncio.sleep(20)
+        return await answer(request)
+
+    backend.write = write  # type: ignore[method-assign]
+    job = WritingJob(spec_for("https://x/v1"), tmp_path, stories=40, max_usd=1, max_hours=GUARD)
+    result = job.run(backends={"w0": backend})
+    assert result["ended"] == "stories" and result["stories"] == 40
+    outcomes = [(attempt, outcome) for _, attempt, outcome, _, _ in calls_of(job)]
+    assert outcomes.count((0, "accepted")) == 40 and (1, "overtaken") in outcomes
+
+
+def test_asking_again_stays_under_the_cap(tmp_path: Path, spec_for: Make) -> None:
+    """The cap holds each story's call, and nearly no second one for the four that hang."""
+    job = WritingJob(spec_for("https://x/v1"), tmp_path, stories=30, max_usd=1, max_hours=GUARD)
+    backend = Scripted(lambda n: "hang" if n >= 26 else "good", until=10**9)
+    one = Prices(input=1, output=1).cost(Tokens(900, 0, 90))
+    most = Prices(input=1, output=1).most(
+        Request(job.prompt.first(0), job.spec.max_tokens, 1.0, 0).most_tokens()
+    )
+    job.cap = 26 * one + round(5.5 * most)
+    spent: list[int] = []
+    asked_all: list[float] = []
+
+    def stop() -> bool:
+        """A while after the one call that fits has gone out."""
+        if len(backend.asked) >= 31:
+            asked_all.append(time.monotonic())
+        return bool(asked_all) and time.monotonic() - asked_all[0] > 0.5
+
+    def look(progress: Progress) -> None:
+        spent.append(progress.budget.spent + progress.budget.reserved)
+        if stop() and backend.enough:
+            backend.enough.set()
+
+    result = job.run(backends={"w0": backend}, tell=look, stop=stop)
+    assert len(backend.asked) == 31 and result["stories"] == 30
+    assert max(spent) <= job.cap and result["spent_usd"] * PICO <= job.cap
+
+
+def test_a_second_call_rests_as_the_server_asked(tmp_path: Path, spec_for: Make) -> None:
+    backend = Scripted(lambda n: "hang" if n == 39 else "good")
+    answer, times = backend.write, list[float]()
+
+    async def write(request: Request) -> Reply:
+        if request.id.startswith("story-") and not request.id.endswith(".0"):
+            times.append(time.monotonic())
+            if len(times) == 1:
+                raise CallFailed("throttled", "HTTP 429", wait=0.4)
+        return await answer(request)
+
+    backend.write = write  # type: ignore[method-assign]
+    job = WritingJob(spec_for("https://x/v1"), tmp_path, stories=40, max_usd=1, max_hours=GUARD)
+    assert job.run(backends={"w0": backend})["stories"] == 40
+    assert len(times) == 2 and times[1] - times[0] >= 0.4
+
+
 def test_a_call_without_an_answer_is_let_go_and_counts_in_full(
     tmp_path: Path, spec_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pacing, "PATIENCE_LEAST", 0.1)
+    monkeypatch.setattr(writer, "AT_ONCE", 1)  # none is asked for again before
     backend = Scripted(lambda n: "hang" if n in (0, 30, 31) else "good")
     job = WritingJob(spec_for("https://x/v1"), tmp_path, stories=60, max_usd=1, max_hours=GUARD)
     result = job.run(backends={"w0": backend})
