@@ -20,7 +20,7 @@ class Output:
 
     Args:
         inputs: files and folders that are read for it, `~` in them or not.
-        force: write over a file that exists.
+        force: replace a file that exists; of a link, the link and not what it leads to.
 
     Raises InputError, before any work is done, where it may not be written.
     """
@@ -55,10 +55,10 @@ class Output:
     def filling(self) -> Iterator[Path]:
         """An empty file for a library to fill; it has its name when the context is left without an error. Raises
         StorageError."""
-        made, place = Made(), self.path.resolve() if self.force else self.path
+        made = Made()
         try:
-            made.folder(place.parent)
-            with written_aside(place, over=self.force) as aside:
+            made.folder(self.path.parent)
+            with written_aside(self.path, over=self.force) as aside:
                 yield aside
         except BaseException as error:
             made.take_back()

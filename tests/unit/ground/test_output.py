@@ -38,7 +38,15 @@ def test_what_exists_is_written_over_only_by_force(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="dangling exists"):
         Output(tmp_path / "dangling")
     assert written(Output(tmp_path / "dangling", force=True)) == "new"
-    assert (tmp_path / "dangling").is_symlink() and (tmp_path / "target").read_text() == "new"
+    assert not (tmp_path / "dangling").is_symlink() and not (tmp_path / "target").exists()
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_is_kept(tmp_path: Path) -> None:
+    precious, page = tmp_path / "thesis.tex", tmp_path / "page.html"
+    precious.write_text("precious")
+    page.symlink_to(precious)
+    assert written(Output(page, force=True)) == "new"
+    assert precious.read_text() == "precious" and not page.is_symlink()
 
 
 @pytest.mark.parametrize("place", [".", os.devnull])
