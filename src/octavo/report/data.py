@@ -146,6 +146,14 @@ class ReportData:
         found = {row["step"]: row for row in self.metrics if row.get("event") == event and "step" in row}
         return [found[step] for step in sorted(found)]
 
+    def part(self) -> tuple[int, int] | None:
+        """Tokens of the validation split that the curve is of, and all of them, which the end was judged by; None where
+        these are the same, or unknown."""
+        curve, whole = self.rows("validation"), self.evaluation.get("tokens")
+        looked_at = curve[-1].get("tokens") if curve else None
+        known = isinstance(looked_at, int) and isinstance(whole, int)
+        return (looked_at, whole) if known and looked_at < whole else None
+
     def standings(self) -> list[Standing]:
         """The model, the baselines and the source's own entropy, from worst to best."""
         found = []

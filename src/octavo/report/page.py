@@ -46,6 +46,7 @@ def render(data: ReportData, loss: str) -> str:
     pages = templates(Path(__file__).parent)
     return pages.get_template("template.html").render(
         data=data,
+        part=data.part(),
         loss_plots=[
             Markup(plots.inline(svg, f"loss-{name}", title="Loss over the training steps"))  # noqa: S704 — our own
             for svg, name in losses

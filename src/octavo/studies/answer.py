@@ -66,6 +66,8 @@ def _verdicts(results: StudyResults, analysis: Analysis) -> str:
         parts.append(f"{_named(groups['unreliable'])} {'trains' if one else 'train'} unreliably")
     if "failed to train" in groups:
         parts.append(f"{_named(groups['failed to train'])} failed to train")
+    if nothing := [one for one in analysis.verdicts if 2 * len(one.learned_nothing) > one.seeds]:
+        parts.append(f"{_named(nothing)} learned nothing")
     if "not judged" in groups:
         parts.append(f"of {_named(groups['not judged'])} there is not enough to say yet")
     sentence = f"{'so far, ' if results.to_come else ''}{'; '.join(parts)}."

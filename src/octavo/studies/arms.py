@@ -16,10 +16,11 @@ from octavo.studies.spec import BASELINE
 from octavo.studies.statistics import Arm
 
 if TYPE_CHECKING:
+    from octavo.studies.measures import Measure
     from octavo.studies.results import RunResult, StudyResults
 
 NOTHING_LEARNED = 0.99
-"""A run whose loss is above this share of the untrained model's, or of the unigram's, has not learned."""
+"""A run whose loss is above this share of the untrained model's, or of the unigram's, has learned nothing."""
 
 
 WITHOUT = {
@@ -34,27 +35,28 @@ def finished(run: RunResult) -> bool:
     return run.status == "done" and run.metric is not None and math.isfinite(run.metric)
 
 
-def failure(results: StudyResults, run: RunResult, *, learned: bool = True) -> str | None:
-    """Why a run counts as failed to train, or None. `learned`: whether it must have learned something, too."""
+def failure(results: StudyResults, run: RunResult) -> str | None:
+    """Why a run counts as failed to train, so that it has no figure to compare; or None."""
     if run.status == "failed":
         return (run.reason or "it failed").rstrip(".")
-    if run.status == "stopped":
+    if run.status == "stopped" or finished(run):
         return None
+    return WITHOUT.get(results.study.metric if run.metric is None else "", "its loss is not a finite number")
+
+
+def learned_nothing(results: StudyResults, run: RunResult) -> str | None:
+    """Why a finished run counts as one that has learned nothing, or None. Its figure is compared all the same."""
     if not finished(run):
-        return WITHOUT.get(
-            results.study.metric if run.metric is None else "", "its loss is not a finite number"
-        )
-    if not learned:
         return None
-    unit = results.study.unit
+    unit, least = results.study.unit, f"not {100 * (1 - NOTHING_LEARNED):g} % below"
     initial = 0.0 if unit.density else run.initial_loss  # of a density no share means anything
     if initial and run.val_loss is not None and run.val_loss > NOTHING_LEARNED * initial:
-        return f"it ended at {run.val_loss:.3f} {unit}, no better than untrained ({initial:.3f})"
+        return f"it ended at {run.val_loss:.3f} {unit}, {least} the untrained model ({initial:.3f})"
     unigram = counted(results, run).get("unigram", {}).get("bits_per_byte")
     if unigram and run.bits_per_byte is not None and run.bits_per_byte > NOTHING_LEARNED * unigram:
         return (
-            f"it ended at {run.bits_per_byte:.3f} bits per byte, no better than counting how often "
-            f"each token occurs ({unigram:.3f})"
+            f"it ended at {run.bits_per_byte:.3f} bits per byte, {least} counting how often each token occurs "
+            f"({unigram:.3f})"
         )
     return None
 
@@ -68,6 +70,12 @@ def counted(results: StudyResults, run: RunResult) -> dict[str, dict[str, float 
 def floor_of(results: StudyResults, run: RunResult) -> float | None:
     """The least loss that is possible on the run's validation text, where its evaluation knows it."""
     return _evaluation(results, run).get("source_entropy")
+
+
+def best_reached(results: StudyResults, run: RunResult, shown: Measure) -> float | None:
+    """What a run's best weights reached on the whole validation split, where its evaluation says so; the best
+    evaluation on the way may be of a part of it."""
+    return _evaluation(results, run).get(shown.metric)
 
 
 def crps_of(results: StudyResults, run: RunResult) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from octavo.studies.arms import counted, crps_of, floor_of
+from octavo.studies.arms import best_reached, counted, crps_of, floor_of
 from octavo.studies.measures import Measure, measure, usual
 from octavo.studies.spec import BASELINE, Study
 
@@ -61,12 +61,14 @@ def controls(results: StudyResults) -> list[Control]:
 
 def nothing_learned(results: StudyResults, runs: Sequence[RunResult]) -> str | None:
     """Why the baseline's runs are no test of any claim, or None: they must have been better than counting trigrams, or
-    than the best simple predictor, at some step; what over-fits later has learned before."""
+    than the best simple predictor, at their end or with their best weights: what over-fits later has learned before.
+    Both sides are of the whole validation split."""
     unit = results.study.unit
     shown = usual(unit)
     rivals = [one for one in controls(results) if one.key == "trigram" or not (unit.text or one.key == FLOOR)]
     best = min(rivals, key=lambda one: one.reached, default=None)
-    reached = [min([end, *shown.curve(run)]) for run in runs if (end := shown.of(run)) is not None]
+    levels = [(shown.of(run), best_reached(results, run, shown)) for run in runs]
+    reached = [min(end, end if at_best is None else at_best) for end, at_best in levels if end is not None]
     if best is None or not reached or float(np.mean(reached)) < best.reached:
         return None
     return (

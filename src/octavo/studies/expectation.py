@@ -53,15 +53,19 @@ def held(
     metric: str,
     matters: float | None,
     token_bytes: Sequence[float],
+    learned_nothing: bool = False,
 ) -> bool | None:
     """Whether a hypothesis held; None where this is not decided. `matters`: the smallest interesting difference of the
-    study's metric; `token_bytes`: how long a token is in each run, the baseline's first.
+    study's metric; `token_bytes`: how long a token is in each run, the baseline's first; `learned_nothing`: whether
+    more than half of the change's runs have.
 
-    A change that fails to train is worse too. A worse change need not fail. `same` holds where all of the interval is
-    within the study's smallest interesting difference, and is refuted where none of it is.
+    A change that fails to train is worse too. A worse change need not fail; one that learned nothing does. `same` holds
+    where all of the interval is within the study's smallest interesting difference, and is refuted where none of it is.
     """
     if expect is None or expect == "any" or verdict == "not judged":
         return None
+    if expect == "fails" and learned_nothing:
+        return True
     if isinstance(expect, str) and verdict == "too few seeds for this noise":
         return None
     if expect == "fails":

@@ -58,6 +58,13 @@ class EvaluationCurve:
     tokens: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
     bits_per_byte: tuple[float, ...] = ()
+    evaluated: int | None = None
+    """Tokens of that part, where the run says so."""
+
+    def of_a_part(self, run: Evaluated) -> bool:
+        """Whether it is of fewer tokens than the run was judged by at its end, so that no level of the one stands
+        beside a level of the other."""
+        return self.evaluated is not None and self.evaluated < sum(run.tokens_scored)
 
 
 class Evaluated(Protocol):
@@ -65,6 +72,8 @@ class Evaluated(Protocol):
 
     @property
     def curve(self) -> EvaluationCurve: ...
+    @property
+    def tokens_scored(self) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ Trend = Literal["grows", "shrinks", "flips", "no trend seen"]
 
 @dataclass(frozen=True)
 class OverTraining:
-    """Change minus baseline at each evaluation that all runs have, in bits per byte or in the loss. The bands are
+    """Change minus baseline at each evaluation that all runs have, in bits per byte or in the loss, on the tokens that
+    are evaluated on the way (`EvaluationCurve.evaluated`), which may be a part of the validation split. The bands are
     those of the verdict's test, for the seeds alone; they hold step by step, not for all steps together.
     """
 
@@ -30,7 +31,8 @@ class OverTraining:
     high: tuple[float, ...]
     trend: Trend
     sentence: str
-    """At which step and loss the verdict is, and what the difference did before."""
+    """At which step and loss the verdict is, the loss on the whole validation split, and what the difference did
+    before."""
 
 
 def over_training(
@@ -44,8 +46,10 @@ def over_training(
     """Each change's curve of what is `shown`, given its verdict's contrast, which is of the last weights or the best
     ones (`judge`); None where fewer than two evaluations are shared."""
     everybody = [_Curves.of(runs, shown) for runs in (baseline, *changes)]
+    levels = [value for run in baseline if (value := shown.of(run)) is not None]
+    reached = f"{np.mean(levels):.3f} {shown.unit}" if levels else None
     pairs = zip(everybody[1:], contrasts, strict=True)
-    return [_one(everybody, change, like, shown.unit, judge) for change, like in pairs]
+    return [_one(everybody, change, like, shown.unit, judge, reached) for change, like in pairs]
 
 
 class _Curves(NamedTuple):
@@ -69,7 +73,7 @@ class _Curves(NamedTuple):
 
 
 def _one(
-    everybody: Sequence[_Curves], change: _Curves, like: Contrast, unit: str, judge: str
+    everybody: Sequence[_Curves], change: _Curves, like: Contrast, unit: str, judge: str, reached: str | None
 ) -> OverTraining | None:
     baseline = everybody[0]
     steps = [step for step in change.values if step in baseline.values]
@@ -86,13 +90,25 @@ def _one(
     half = min(steps[:-1], key=lambda step: abs(step - steps[-1] / 2))
     level = [float(baseline.values[step].mean()) for step in steps]
     trend, words = _trend(steps, bands, half, band(steps[-1], half), unit)
-    at = f"judged at step {steps[-1]:,}, where the baseline has {level[-1]:.3f} {unit}"
-    if judge == "best":
-        first, last = min(baseline.judged + change.judged), max(baseline.judged + change.judged)
-        best = f"{first:,} to {last:,}" if first != last else f"{first:,}"
-        at = f"judged at each run's best step ({best}); at step {steps[-1]:,} the baseline has {level[-1]:.3f} {unit}"
+    at = _judged(baseline, change, judge, reached)
     difference, low, high = (tuple(column) for column in zip(*bands, strict=True))
     return OverTraining(tuple(steps), tuple(level), difference, low, high, trend, f"{at}; {words}")
+
+
+def _judged(baseline: _Curves, change: _Curves, judge: str, reached: str | None) -> str:
+    """At which steps the verdict is, and what the baseline has there on the whole validation split."""
+    if judge == "best":
+        at, who = f"each run's best step ({_steps(baseline.judged + change.judged)})", "the baseline"
+    elif _steps(change.judged) == _steps(baseline.judged):
+        at, who = f"step {_steps(change.judged)}", "the baseline"
+    else:
+        at, who = f"step {_steps(change.judged)}, and the baseline at step {_steps(baseline.judged)}", "it"
+    return f"judged at {at}" + (f", where {who} has {reached}" if reached else "")
+
+
+def _steps(judged: Sequence[int]) -> str:
+    first, last = min(judged), max(judged)
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def _trend(

@@ -154,7 +154,7 @@ def curve_plot(rows: Sequence[Row], shown: Measure | None, *, width: float = 7.6
 
     Without what is `shown`, the share of the initial loss that is gone, in percent.
     """
-    value = shown.curve if shown else _improvement
+    value = shown.curve if shown else improvement_curve
     figure = new_figure(width, 3.7)
     labels_width = LABELS if width >= 6 else 1.35
     axes = figure.add_axes((0.56 / width, 0.125, 1 - (0.56 + labels_width) / width, 0.845))
@@ -208,8 +208,14 @@ def difference_plot(rows: Sequence[Row], *, unit: str, width: float = 7.6) -> st
     return figure.svg()
 
 
-def _improvement(run: RunResult) -> Sequence[float]:
-    return [100 * (1 - loss / run.initial_loss) for loss in run.curve.losses] if run.initial_loss else []
+def improvement_curve(run: RunResult) -> Sequence[float]:
+    """Percent of the untrained model's loss that are gone at each evaluation, both on the same tokens; nothing where
+    the untrained model was not evaluated on those."""
+    curve = run.curve
+    if run.initial_loss is None or not curve.losses:  # a tuning starts from no untrained model
+        return []
+    initial = curve.losses[0] if curve.steps[0] == 0 else None if curve.of_a_part(run) else run.initial_loss
+    return [100 * (1 - loss / initial) for loss in curve.losses] if initial else []
 
 
 def _band(
@@ -249,7 +255,8 @@ def cost_plot(rows: Sequence[Row], scale: Scale, cost: str, *, width: float = 7.
     for position, row in enumerate(rows):
         pairs = [(getattr(run, cost), run.metric) for run in row.runs]
         pairs = [(x, factor * y) for x, y in pairs if x is not None and y is not None and np.isfinite(y)]
-        if not pairs or row.kind == "failed":  # a model that learned nothing would press the others flat
+        flat = row.verdict is not None and row.verdict.learned_nothing
+        if not pairs or row.kind == "failed" or flat:  # what learned nothing would press the others flat
             continue
         xs, ys = np.array(pairs, float).T
         colour = style_of(position)["color"]

@@ -74,7 +74,7 @@ def _drawings(rows: list[Row], analysis: Analysis, study: Study) -> dict[str, Ca
     if any(row.verdict is not None and row.verdict.curve is not None for row in rows):
         unit = on_the_way(study.metric, study.unit).unit
         found["difference"] = lambda width: plots.difference_plot(rows, unit=unit, width=width)
-    if any(row.improvement is not None and run.curve.steps for row in rows for run in row.runs):
+    if any(row.improvement is not None and plots.improvement_curve(run) for row in rows for run in row.runs):
         found["improvement"] = lambda width: plots.curve_plot(rows, None, width=width)
     for cost in plots.costs_that_differ(rows):
         found[f"cost-{cost}"] = lambda width, cost=cost: plots.cost_plot(
@@ -130,6 +130,7 @@ def render_page(
         controls=control_table(results),
         improvement=improvement_table(rows, _by_improvement(results), results.study.unit),
         disagreement=disagreement(rows) if results.study.unit.text else "",
+        part_evaluated=part_evaluated(rows),
         cost=cost_table(rows, results.study.unit),
         samples=_samples(rows),
         failures=_failures(rows),
@@ -167,7 +168,7 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
         parts.append("## Runs that failed or were stopped")
         parts.append("\n".join(f"- {one['name']}: {one['reason']}" for one in failures))
     if "curves" in drawings:
-        parts += ["## How they learned", *plot("curves"), *plot("difference")]
+        parts += ["## How they learned", part_evaluated(rows), *plot("curves"), *plot("difference")]
     if "improvement" in drawings:
         parts += ["## Relative improvement", disagreement(rows) if study.unit.text else ""]
         parts += [
@@ -192,6 +193,17 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
     if machine:
         parts.append(markdown([["of the baseline's first run", "value"], *machine]))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def part_evaluated(rows: list[Row]) -> str:
+    """A sentence on how much of the validation split the curves are of, where that is not all; else nothing."""
+    run = next((run for row in rows for run in row.runs if run.curve.of_a_part(run)), None)
+    if run is None:
+        return ""
+    return (
+        f"The curves are of {run.curve.evaluated:,} of the {sum(run.tokens_scored):,} tokens of the validation split, "
+        "the verdicts of all of them, so their levels differ."
+    )
 
 
 def _by_improvement(results: StudyResults) -> Analysis | None:

@@ -198,6 +198,7 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         tokens=tokens_at([row["step"] for row in validation], list(losses.values())),
         losses=tuple(row["loss"] for row in validation),
         bits_per_byte=tuple(row["bits_per_byte"] for row in validation if "bits_per_byte" in row),
+        evaluated=validation[-1].get("tokens") if validation else None,
     )
     samples = sorted((path / "samples").glob("step-*.txt"))
     figures = (

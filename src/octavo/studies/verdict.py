@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from octavo.studies import careful
-from octavo.studies.arms import arm, failure, finished, stopped, text_key, too_many
+from octavo.studies.arms import arm, failure, finished, learned_nothing, stopped, text_key, too_many
 from octavo.studies.controls import nothing_learned
 from octavo.studies.expectation import Verdict, held
 from octavo.studies.measures import measure, on_the_way
@@ -37,6 +37,8 @@ class ChangeVerdict:
     """Runs that the numbers rest on."""
     failed: tuple[str, ...]
     """Why runs failed, one sentence each."""
+    learned_nothing: tuple[str, ...]
+    """Why runs that count have learned nothing, one sentence each; none where the baseline's have not either."""
     mean: float | None
     difference: float | None
     """This change's mean minus the baseline's."""
@@ -88,14 +90,9 @@ def sorted_out(
     results: StudyResults,
 ) -> tuple[dict[str, list[RunResult]], dict[str, list[tuple[RunResult, str]]]]:
     """By variant: the runs that count, and those that failed to train with the reason."""
-    base = results.of(BASELINE)
-    # A baseline that learned nothing sets no standard of learning; that is said, and the rest is compared all the same.
-    trusted = not too_many([run for run in base if failure(results, run)], base)
     good, failures = {}, {}
     for name in (BASELINE, *(change.name for change in results.study.changes)):
-        failures[name] = [
-            (run, why) for run in results.of(name) if (why := failure(results, run, learned=trusted))
-        ]
+        failures[name] = [(run, why) for run in results.of(name) if (why := failure(results, run))]
         bad = [run for run, _ in failures[name]]
         good[name] = [run for run in results.of(name) if run not in bad and finished(run)]
     return good, failures
@@ -107,10 +104,22 @@ def _lost(results: StudyResults, name: str, failures: Failures) -> Failures:
     return [*failures, *((run, run.reason or "stopped early as hopeless") for run in hopeless)]
 
 
+def _unlearned(results: StudyResults, good: Mapping[str, Sequence[RunResult]]) -> dict[str, Failures]:
+    """By variant: the runs that count and have learned nothing, with the reason. A baseline whose runs are such sets no
+    standard of learning, so nothing is said of the changes."""
+    found = {
+        name: [(run, why) for run in runs if (why := learned_nothing(results, run))]
+        for name, runs in good.items()
+    }
+    base = found[BASELINE]
+    return {BASELINE: base} if too_many([run for run, _ in base], good[BASELINE]) else found
+
+
 def analyse_study(results: StudyResults) -> Analysis:
     """The verdict for each change of a study; a study that is not finished gives what it has so far."""
     study, base = results.study, results.of(BASELINE)
     good, failures = sorted_out(results)
+    unlearned = _unlearned(results, good)
     compared = [
         change
         for change in study.changes
@@ -128,7 +137,9 @@ def analyse_study(results: StudyResults) -> Analysis:
             arm(
                 results,
                 good[change.name],
-                steady=not _lost(results, change.name, failures[change.name]) and len(good[change.name]) > 1,
+                steady=len(good[change.name]) > 1
+                and not _lost(results, change.name, failures[change.name])
+                and not unlearned.get(change.name),
             )
             for change in compared
         ]
@@ -150,6 +161,7 @@ def analyse_study(results: StudyResults) -> Analysis:
             good,
             failures[change.name],
             failures[BASELINE],
+            unlearned.get(change.name, ()),
             gate,
         )
         for change in study.changes
@@ -162,7 +174,7 @@ def analyse_study(results: StudyResults) -> Analysis:
         noise.sd if noise else None,
         noise.freedom if noise else 0,
         verdicts,
-        tuple(_notes(results, scale, noise, names, failures[BASELINE])),
+        tuple(_notes(results, scale, noise, names, failures[BASELINE], unlearned[BASELINE])),
     )
 
 
@@ -174,6 +186,7 @@ def _verdict(
     good: Mapping[str, Sequence[RunResult]],
     failures: Failures,
     baseline_failures: Failures,
+    unlearned: Failures,
     gate: str | None,
 ) -> ChangeVerdict:
     """One change's verdict from its contrast, or from why there is none."""
@@ -197,8 +210,13 @@ def _verdict(
             shares = (len(lost), len(runs)), (len(baseline_failures), len(results.of(BASELINE)))
             what = FAILED if len(lost) == len(failures) else f"{FAILED} or were stopped as hopeless"
             verdict, statement = _with_lost(verdict, statement, *shares, f"seed {run.seed}: {why}", what)
+        if unlearned:
+            run, why = unlearned[0]
+            share = f"{len(unlearned)} of {len(finished_runs)} runs learned nothing"
+            statement = f"{statement}; {share} (seed {run.seed}: {why})"
     curve = None if contrast is None else curve
-    outcome = None if gate else _held(results, change, verdict, contrast)
+    nothing = too_many([run for run, _ in unlearned], finished_runs)
+    outcome = None if gate else _held(results, change, verdict, contrast, nothing)
     return ChangeVerdict(
         change=change.name,
         slug=change.slug,
@@ -207,6 +225,7 @@ def _verdict(
         verdict=verdict,
         seeds=len(finished_runs),
         failed=reasons,
+        learned_nothing=tuple(f"seed {run.seed}: {why}" for run, why in unlearned),
         mean=float(np.mean([run.metric or 0.0 for run in finished_runs])) if finished_runs else None,
         difference=contrast.difference if contrast else None,
         interval=(contrast.low, contrast.high) if contrast else None,
@@ -234,11 +253,14 @@ def _mostly_lost(runs: Sequence[RunResult], failed: int, lost: Failures) -> tupl
     return FAILED, f"{FAILED}: {failed} of {len(runs)} runs{hopeless}; seed {run.seed}: {why}"
 
 
-def _held(results: StudyResults, change: Change, verdict: Verdict, contrast: Contrast | None) -> bool | None:
+def _held(
+    results: StudyResults, change: Change, verdict: Verdict, contrast: Contrast | None, nothing: bool
+) -> bool | None:
     return held(
         change.expect,
         verdict,
         contrast,
+        learned_nothing=nothing,
         metric=results.study.metric,
         matters=results.study.smallest_interesting,
         token_bytes=[
@@ -341,7 +363,8 @@ def _notes(
     scale: Scale,
     noise: Noise | None,
     compared: Sequence[str],
-    failures: Sequence[tuple[RunResult, str]],
+    failures: Failures,
+    unlearned: Failures,
 ) -> list[str]:
     """What the verdicts are based on, and where to be careful."""
     notes = careful.notes(careful.looks_at(results.folder), results.study.sources)
@@ -363,9 +386,10 @@ def _notes(
         run, why = failures[0]
         notes.append(f"Of the baseline, {len(failures)} runs failed to train (seed {run.seed}: {why}).")
     done = [run for run in results.runs if finished(run)]
-    nothing = [why for run in done if run.change == BASELINE and (why := failure(results, run))]
-    if noise is not None and not failures and nothing:
-        notes.append(f"The baseline itself learned nothing ({nothing[0]}); differences from it mean little.")
+    if noise is not None and not failures and unlearned:
+        notes.append(
+            f"The baseline itself learned nothing ({unlearned[0][1]}); differences from it mean little."
+        )
     if count := results.to_come:
         notes.append(
             f"{count} {'run is' if count == 1 else 'runs are'} still to come; what is shown is of the others."

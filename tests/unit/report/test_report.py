@@ -203,3 +203,13 @@ def test_a_missing_test_split_is_named_where_one_is_to_be_expected(start: str | 
     said = chosen_and_tested(check(tree), manifest, {})
     assert said.startswith("The validation split is what was chosen on, this checkpoint too.")
     assert ("There is no test split" in said) == (start is None)
+
+
+@pytest.mark.parametrize("looked_at", [1000, 400])
+def test_a_curve_of_a_part_of_the_split_says_so(tmp_path: Path, looked_at: int) -> None:
+    """The dashed lines of the simple predictors are of the whole split."""
+    rows = [*TRAINED, *({**row, "tokens": looked_at} for row in JUDGED)]
+    run = run_folder(tmp_path / "run", rows=rows, evaluation=EVALUATION)
+    page = " ".join(write_report(run, ReportData.from_run(run)).read_text("utf-8").split())
+    assert ("The validation curve is of 400 of its 1,000 tokens" in page) == (looked_at == 400)
+    assert ("predictors on the whole validation text" in page) == (looked_at == 400)

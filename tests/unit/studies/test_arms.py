@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from octavo.studies.arms import arm, failure, text_key, too_many
+from octavo.studies.arms import arm, failure, learned_nothing, text_key, too_many
 from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import analyse_study
 from unit.studies.synthetic import Truth, make
@@ -66,3 +66,19 @@ def test_a_run_without_forecasts_is_not_said_to_have_no_finite_loss(tmp_path: Pa
     judged = replace(results, study=replace(results.study, metric="crps"))
     assert "too short for the furthest horizon" in str(failure(judged, run))
     assert "not a finite number" in str(failure(judged, replace(run, metric=float("nan"))))
+
+
+def test_what_is_hardly_below_counting_has_learned_nothing_and_the_share_is_said(tmp_path: Path) -> None:
+    results = make(tmp_path / "study", {"change": Truth(flat=True)})
+    (run, *_), unigram = results.of("change"), 4.7
+    near = replace(run, metric=0.995 * unigram, bits_per_byte=0.995 * unigram)
+    below = replace(run, metric=0.985 * unigram, bits_per_byte=0.985 * unigram)
+    assert failure(results, near) is None and learned_nothing(results, below) is None
+    said = learned_nothing(results, near)
+    assert said == (
+        "it ended at 4.676 bits per byte, not 1 % below counting how often each token occurs (4.700)"
+    )
+    untrained = replace(below, val_loss=0.995 * 6, initial_loss=6.0)
+    assert learned_nothing(results, untrained) == (
+        "it ended at 5.970 nats per token, not 1 % below the untrained model (6.000)"
+    )

@@ -14,6 +14,8 @@ from octavo.studies.statistics import Arm, compare
 
 STEPS = (0, 100, 200, 300, 400)
 FALL = np.array([8.0, 4.0, 3.0, 2.6, 2.4])
+HARDER = 1.5
+"""Bits per byte by which the whole validation split is harder than the part that is evaluated on the way."""
 
 
 def runs(name: str, shape: np.ndarray, count: int, noise: float, seed: int) -> list[RunResult]:
@@ -22,7 +24,8 @@ def runs(name: str, shape: np.ndarray, count: int, noise: float, seed: int) -> l
     for number in range(count):
         bits = tuple((FALL + shape + noise * random.standard_normal()).tolist())
         curve = EvaluationCurve(STEPS, STEPS, tuple(0.5 * one for one in bits), bits)
-        found.append(RunResult(name, name, number, "done", metric=bits[-1], curve=curve))
+        whole = {"bits_per_byte": bits[-1] + HARDER, "val_loss": 0.5 * (bits[-1] + HARDER)}
+        found.append(RunResult(name, name, number, "done", metric=bits[-1], curve=curve, step=400, **whole))
     return found
 
 
@@ -50,7 +53,7 @@ def test_each_trend_is_told(shape: list[float], trend: str) -> None:
     (found,) = judged(np.array(shape))
     assert found is not None and found.trend == trend
     assert found.steps == STEPS[1:] and found.sentence.startswith(
-        "judged at step 400, where the baseline has 2.4"
+        "judged at step 400, where the baseline has 3.9"  # on the whole split, as the table has it
     )
     assert found.difference == pytest.approx(shape[1:], abs=0.02)
     assert all(
@@ -75,10 +78,17 @@ def test_where_the_best_weights_are_judged_their_steps_are_named() -> None:
     """The curve's end is not what the verdict is about."""
     (found,) = judged(np.full(5, 0.1), judge="best", steps=(100, 200))
     assert found is not None and found.sentence.startswith(
-        "judged at each run's best step (100 to 200); at step 400 the baseline has 2.4"
+        "judged at each run's best step (100 to 400), where the baseline has 3.9"
     )
-    (found,) = judged(np.full(5, 0.1), judge="best", steps=(100,))
-    assert found is not None and "best step (100); at step 400" in found.sentence
+    (found,) = judged(np.full(5, 0.1), judge="best", steps=(400,))
+    assert found is not None and "best step (400), where the baseline has 3.9" in found.sentence
+
+
+def test_a_longer_baseline_is_judged_at_its_own_end() -> None:
+    (found,) = judged(np.full(5, 0.1), steps=(800,))
+    assert found is not None and found.sentence.startswith(
+        "judged at step 400, and the baseline at step 800, where it has 3.9"
+    )
 
 
 def test_losses_where_the_study_is_in_nats_and_none_without_two_evaluations() -> None:

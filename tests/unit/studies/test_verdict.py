@@ -14,7 +14,7 @@ from octavo.studies.report import write_study_report
 from octavo.studies.results import StudyResults, collect
 from octavo.studies.table import control_table
 from octavo.studies.verdict import ChangeVerdict, analyse_study
-from unit.studies.synthetic import NOISE, Truth, make
+from unit.studies.synthetic import LEVEL, NOISE, Truth, make
 
 
 def analysis(results: StudyResults) -> dict[str, ChangeVerdict]:
@@ -48,7 +48,7 @@ def test_each_verdict_and_whether_the_hypothesis_held(mixed: StudyResults) -> No
         "worse": ("worse", False),
         "better": ("better", True),
         "same": ("no difference seen", None),  # not seen is not shown to be equal
-        "flat": ("failed to train", True),
+        "flat": ("worse", True),  # measured; “fails” held, for it learned nothing
         "nan": ("failed to train", True),
         "one lost": ("worse", None),
     }
@@ -61,11 +61,16 @@ def test_a_sentence_for_people(mixed: StudyResults) -> None:
     end = "; the hypothesis “It is as the report says about worse” did not hold"
     assert re_full(pattern, found["worse"].statement)
     curve = found["worse"].curve
-    assert curve is not None and curve.sentence.startswith("judged at step 500, where the baseline has 2.3")
+    level = analyse_study(mixed).mean
+    assert curve is not None
+    assert curve.sentence.startswith(f"judged at step 500, where the baseline has {level:.3f} bits per byte")
     assert found["worse"].sentence == f"{found['worse'].statement}; {curve.sentence}{end}"
     assert "would have been seen 19 times out of 20" in found["same"].statement
     assert found["same"].sentence.endswith("is not decided by it")
-    assert "no better than counting how often each token occurs (4.700)" in found["flat"].statement
+    learned = r"3 of 3 runs learned nothing \(seed 1337: it ended at 4\.6\d\d bits per byte, not 1 % below counting "
+    assert re_full(
+        rf"worse by 2\.\d+ .*; {learned}how often each token occurs \(4\.700\)\)", found["flat"].statement
+    )
     assert found["nan"].statement.startswith("failed to train: 2 of 3 runs; seed 1337: The loss was nan")
     assert "; 1 of 3 runs failed to train (seed 1338: The run needs more" in found["one lost"].statement
     assert found["one lost"].statement.endswith("and what failed is left out")
@@ -89,7 +94,9 @@ def test_numbers_behind_the_words(mixed: StudyResults) -> None:
     assert worse.interval is not None and worse.interval[0] < 8 * NOISE < worse.interval[1]
     assert whole.noise == pytest.approx(NOISE, rel=0.5)
     assert whole.seeds == len(base) == 3 + len(mixed.study.noise_seeds)
-    assert found["flat"].interval is None and found["flat"].p_adjusted is None
+    assert found["nan"].interval is None and found["nan"].p_adjusted is None
+    flat = found["flat"]
+    assert flat.interval is not None and flat.interval[0] < 4.7 - 2.3 < flat.interval[1]
 
 
 def test_what_failed_does_not_speak_for_the_noise(mixed: StudyResults, tmp_path: Path) -> None:
@@ -309,12 +316,30 @@ def test_below_the_trigram_nothing_holds(tmp_path: Path) -> None:
 def test_what_over_fits_has_learned_before(tmp_path: Path) -> None:
     """The last weights decide the verdict, the best step whether anything was learned."""
     made = make(tmp_path / "s", {"a": Truth(shift=9)}, expect={"a": "worse"})
-    for path in made.folder.glob("runs/baseline/*/metrics.jsonl"):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        for row in rows:
-            if row["event"] == "validation" and row["step"] == 300:
-                row["bits_per_byte"] = 2.1
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for path in made.folder.glob("runs/baseline/*/evaluation.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "bits_per_byte": 2.1}))
     good, bad = analyse_study(counted(made, 2.2)), analyse_study(counted(made, 2.05))
     assert good.nothing_learned is None and good.verdicts[0].held
     assert bad.nothing_learned is not None and "The baseline reaches 2.100 " in bad.nothing_learned
+
+
+def test_an_easy_part_of_the_text_is_no_sign_of_learning(tmp_path: Path) -> None:
+    """Evaluations on the way may be of a part of the split; what counting reaches is of all of it."""
+    made = make(tmp_path / "s", {"a": Truth(shift=9)}, expect={"a": "worse"})
+    for path in made.folder.glob("runs/*/*/metrics.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for row in rows:
+            if row["event"] == "validation":
+                row |= {"bits_per_byte": row["bits_per_byte"] - 1.5, "tokens": 4_096}
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    analysis = analyse_study(counted(made, 2.2))
+    assert analysis.mean is not None and analysis.mean == pytest.approx(LEVEL, abs=0.1)
+    (verdict,) = analysis.verdicts
+    assert analysis.nothing_learned is not None and verdict.held is None
+    assert f"The baseline reaches {analysis.mean:.3f} " in analysis.nothing_learned
+    assert f"where the baseline has {analysis.mean:.3f} bits per byte" in verdict.sentence
+    page = write_study_report(tmp_path / "s").read_text()
+    assert "The curves are of 4,096 of the " in page
+    assert "<h2>Relative improvement" not in page, (
+        "of the untrained model only the loss on all of it is known"
+    )
