@@ -168,7 +168,7 @@ def page(rows: Sequence[dict[str, Any]], seconds: Sequence[dict[str, float | Non
         "# Wishes for a story: demo, SFT, RL",
         "",
         f"`python benchmarks/wishes.py`: {len(rows)} seeds, {texts:,} texts of each model after held-out wishes, drawn",
-        "as the model predicts; with min_p, as the recipe samples. Intervals: 90 %, prompts and texts drawn again;",
+        "as the model predicts; with min_p, as the recipe samples. Intervals: 95 %, prompts and texts drawn again;",
         "behind a mean 95 %, by the scatter of the seeds (Student's t).",
         "Where the base's texts do not carry the ceiling or best-of-n so far, its last point stands there, which is",
         "lower. SFT is what RL started from; bits per byte is what RL added on the demo's validation text. Nats with",

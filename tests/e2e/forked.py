@@ -118,12 +118,19 @@ class Octavo:
         return code, b"".join(shown).decode("utf-8").replace("\r\n", "\n")
 
     def __call__(self, *arguments: object, **options: Any) -> Result:
-        """Run a command to its end."""
-        return self.start(*arguments, **options).wait()
+        """Run a command to its end. What it prints under --json must be JSON by the standard."""
+        done = self.start(*arguments, **options).wait()
+        if "--json" in arguments and done.code == 0:
+            json.loads(done.out, parse_constant=_no_number)
+        return done
 
     def close(self) -> None:
         self.server.stdin.close()
         self.server.wait()
+
+
+def _no_number(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
 
 
 def until(true: Callable[[], bool], seconds: float = 60.0) -> None:

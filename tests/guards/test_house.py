@@ -84,3 +84,62 @@ def test_every_public_module_says_what_it_is() -> None:
 
 def test_every_room_of_code_lies_in_the_package() -> None:
     assert PACKAGE.is_dir() and not [path for path in (ROOT / "src").iterdir() if path != PACKAGE]
+
+
+SPOKEN = {
+    "config/own.py": "a variable of a process of our own",
+    "config/overrides.py": "words of a recipe",
+    "config/reference.py": "words of a page",
+    "corpus/sandbox.py": "messages to a process of our own",
+    "corpus/sandbox_child.py": "messages from it",
+    "dataset/preparation.py": "what is hashed",
+    "dataset/series.py": "what is hashed",
+    "dataset/turns.py": "words of a sentence",
+    "dataset/worker_child.py": "messages from a process of our own",
+    "dataset/workers.py": "messages to it",
+    "ground/records.py": "the writer itself",
+    "report/promised.py": "what is held against a shape",
+    "runs/audit.py": "what is held against a shape",
+    "studies/plan.py": "what is compared",
+    "studies/report.py": "words of a recipe",
+    "studies/resolve.py": "words of a recipe",
+    "studies/runner.py": "messages to a process of our own",
+    "studies/worker.py": "messages from it",
+    "training/watch.py": "messages between processes of our own",
+    "training/world.py": "messages between processes of our own",
+    "tuning/comparisons.py": "what is hashed",
+}
+"""Files with JSON that no file, terminal or other program sees; all other goes through `json_text`."""
+
+
+def makes_json(source: ast.Module) -> bool:
+    """Whether a file calls the standard library's writers of JSON, or takes them under another name."""
+    return any(
+        (
+            isinstance(node, ast.Attribute)
+            and node.attr in ("dump", "dumps")
+            and ast.unparse(node.value) == "json"
+        )
+        or (
+            isinstance(node, ast.ImportFrom)
+            and node.module == "json"
+            and any(a.name != "loads" for a in node.names)
+        )
+        for node in ast.walk(source)
+    )
+
+
+def test_json_is_written_by_one_writer() -> None:
+    """So that none holds NaN or Infinity, which no other program reads."""
+    makers = {path.relative_to(PACKAGE).as_posix() for path in python_files("src") if makes_json(tree(path))}
+    assert makers == set(SPOKEN)
+    assert makes_json(ast.parse("from json import dumps")) and makes_json(ast.parse("json.dump(a, file)"))
+    assert not makes_json(ast.parse("json_text(a); json.loads(a); json.JSONDecodeError"))
+
+
+def test_every_verb_with_json_prints_it_by_one_function() -> None:
+    through = {"generate.py": "written.py", "verify.py": "export.py"}  # which print for them
+    verbs = [path for path in python_files("src/octavo/cli") if "json: Json" in path.read_text("utf-8")]
+    assert len(verbs) > 15
+    printers = [path.with_name(through.get(path.name, path.name)) for path in verbs]
+    assert not [name_of(path) for path in printers if "print_json(" not in path.read_text("utf-8")]

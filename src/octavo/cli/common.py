@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from cyclopts import Parameter, validators
 
 from octavo.errors import InputError, OctavoError, StorageError
 from octavo.ground.files import exists
+from octavo.ground.records import json_text
 from octavo.ground.shown import columns_of, put, shown, shown_in_json
 
 Text = Annotated[
@@ -123,7 +123,7 @@ def show_skipped(found: Mapping[str, Any]) -> int:
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output."""
-    show_text(shown_in_json(json.dumps(data, indent=1, ensure_ascii=False)))
+    show_text(shown_in_json(json_text(data, indent=1, ensure_ascii=False)))
 
 
 def print_table(rows: Sequence[Sequence[str]], *, head: Sequence[str] | None = None) -> None:
@@ -154,7 +154,7 @@ def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:
 
 def starting_from(base: str | Path) -> str:
     """The override by which a training starts from a run, whatever its name looks like."""
-    return f"training.start_from={json.dumps(str(base), ensure_ascii=False)}"
+    return f"training.start_from={json_text(str(base), ensure_ascii=False)}"
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from cyclopts import Parameter, validators
 from octavo.cli.common import Force, WholeSeed, complain, show
 from octavo.cli.tune_ceiling import Count, RewardName
 from octavo.errors import InputError
+from octavo.ground.records import json_text
 
 
 def best_command(
@@ -66,7 +66,7 @@ def best_command(
         console=Console(),
     )
     with output.writing() as file:
-        file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in found.records)
+        file.writelines(json_text(record, ensure_ascii=False) + "\n" for record in found.records)
     for why, count in found.failed.items():
         complain(f"warning: the reward {why}: {count:,} answers have none")
     show(f"{out}: {len(found.records):,} records of {found.prompts:,} prompts, {samples} answers to each")

@@ -125,6 +125,9 @@ def _picture(plot: Path, base: str, *, force: bool) -> Output:
 
 
 def _show(found: Ceiling, plot: Path | None) -> None:
+    from octavo.ground.intervals import SAID
+
+    between = () if found.exact else (f"{SAID} interval",)
     how = "exactly" if found.exact else f"from {found.samples:,} texts after {found.prompts:,} prompts"
     show(f"The ceiling for {found.reward.kind}, {how}. KL in nats for a text.")
     for why, count in found.failed.items():
@@ -135,7 +138,7 @@ def _show(found: Ceiling, plot: Path | None) -> None:
     show()
     print_table(
         [(_beta(curve.labels[i]), f"{curve.kl[i]:.3f}", *_reward(curve, i, found.exact)) for i in chosen],
-        head=("β", "KL", "reward", *(() if found.exact else ("90 %",))),
+        head=("β", "KL", "reward", *between),
     )
     show(curve.ends)
     show()
@@ -149,7 +152,7 @@ def _show(found: Ceiling, plot: Path | None) -> None:
             )
             for i in range(len(best.kl))
         ],
-        head=("", "KL", "reward", *(() if found.exact else ("90 %",)), "nats above the ceiling's"),
+        head=("", "KL", "reward", *between, "nats above the ceiling's"),
     )
     show(best.ends)
     if plot is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -21,6 +20,7 @@ from octavo.corpus.mirrors import Mirrors, user_mirrors
 from octavo.errors import CorpusError, StorageError
 from octavo.ground.cache import default_cache
 from octavo.ground.locking import one_at_a_time
+from octavo.ground.records import json_text
 
 if TYPE_CHECKING:
     from httpx2 import Client, Response
@@ -281,7 +281,7 @@ class _Part:
             os.fsync(file.fileno())
         noted = path.with_name(path.name + ".json")
         aside = path.with_name(f".{path.name}.json.part")
-        aside.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        aside.write_text(json_text(facts, indent=1) + "\n", encoding="utf-8")
         aside.replace(noted)
         self._file.replace(path)
         self._tag.unlink(missing_ok=True)

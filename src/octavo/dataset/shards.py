@@ -23,6 +23,7 @@ from octavo.dataset.segments import SEGMENT, Encoded, Span, segments_of, token_d
 from octavo.dataset.text import Progress, Text, no_progress
 from octavo.dataset.workers import cores, encode_alone, encode_together
 from octavo.errors import CorpusError
+from octavo.ground.records import json_text
 from octavo.tokenizers import Tokenizer, UnknownTextError
 
 JOURNAL = ".journal"
@@ -143,7 +144,7 @@ class _Files:
         self.tokens += len(encoded.ids)
         self._documents += len(encoded.starts)
         note = [self.tokens, self._documents, *self.hashes()]
-        self._notes.write(json.dumps(note).encode() + b"\n")
+        self._notes.write(json_text(note).encode() + b"\n")
         self._notes.flush()
 
     def _go_on(self) -> None:

@@ -5,7 +5,6 @@ at all.
 from __future__ import annotations
 
 import errno
-import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from octavo.errors import CorpusError, InputError, StorageError, TokenizerError
 from octavo.ground.files import file_hash, sync
 from octavo.ground.locking import take
 from octavo.ground.made import remove
-from octavo.ground.records import Count, Record, parse_json
+from octavo.ground.records import Count, Record, json_text, parse_json
 from octavo.tokenizers import Tokenizer, load_tokenizer
 
 FORMAT = 1
@@ -323,7 +322,7 @@ def publish(folder: Path, manifest: dict[str, Any], final: Path, known: Mapping[
     }
     written = folder / MANIFEST
     written.write_text(
-        json.dumps({"format": FORMAT, **manifest, "files": files}, indent=1) + "\n", encoding="utf-8"
+        json_text({"format": FORMAT, **manifest, "files": files}, indent=1) + "\n", encoding="utf-8"
     )
     for path in [*paths, written, folder / TOKENIZER, folder]:
         sync(path)

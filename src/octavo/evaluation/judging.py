@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from octavo.errors import InputError, MissingExtra
+from octavo.ground.intervals import ends_of
 
 SAMPLES = 1000
 """Of the bootstrap."""
@@ -70,7 +71,7 @@ def bootstrap(
     for _ in range(samples):
         rows = draw.integers(0, size, size)
         differences.append(score(counts[0][rows]) - score(counts[1][rows]))
-    low, high = np.quantile(differences, [0.025, 0.975]).tolist()
+    low, high = map(float, ends_of(np.array(differences)))
     return {
         "difference": score(counts[0]) - score(counts[1]),
         "interval": [low, high],

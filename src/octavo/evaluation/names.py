@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from octavo.errors import CorpusError, InputError
+from octavo.ground.intervals import ends_of
 
 WINDOW = 50
 """Speeches before and after; about two scenes."""
@@ -214,7 +215,7 @@ def _interval(counts: np.ndarray, random: np.random.Generator) -> tuple[float, f
         return None
     drawn = random.integers(len(counts), size=(RESAMPLINGS, len(counts)))
     sums = np.stack([counts[:, column][drawn].sum(axis=1) for column in (0, 1)], axis=-1)
-    low, high = np.quantile(_shares(sums[sums.sum(axis=1) > 0]), [0.025, 0.975])
+    low, high = ends_of(_shares(sums[sums.sum(axis=1) > 0]))
     return float(low), float(high)
 
 

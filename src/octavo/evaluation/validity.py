@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from octavo.corpus.validators.base import Validator, Verdict
+from octavo.ground.intervals import Z
 from octavo.model.kneser_ney import KneserNey
-
-Z = 1.959964  # of 95 %
 
 
 @dataclass(frozen=True)

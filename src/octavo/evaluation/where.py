@@ -42,8 +42,8 @@ class Part:
     second: float
     difference: float
     """Second less first; below zero the second is better."""
-    error: float
-    """Standard error of the difference."""
+    error: float | None
+    """Standard error of the difference; None where the tokens are all of one stretch, which does not tell."""
     share: float
     """Of the whole difference: what these tokens add to it, over the sum of all."""
 
@@ -87,9 +87,10 @@ def cells(part: Part) -> list[str]:
 
 
 def difference_text(part: Part, decimals: int) -> str:
-    """The difference with two standard errors."""
+    """The difference with two standard errors, where there is one."""
     difference = round(part.difference, decimals) or 0.0  # no −0
-    return f"{difference:+.{decimals}f} ± {2 * part.error:.{decimals}f}".replace("-", "−")
+    error = "" if part.error is None else f" ± {2 * part.error:.{decimals}f}"
+    return f"{difference:+.{decimals}f}{error}".replace("-", "−")
 
 
 def parts(
@@ -108,6 +109,7 @@ def parts(
 
     def part(name: str, chosen: np.ndarray) -> Part:
         differences = (second - first)[chosen]
+        error = error_of(differences, chosen * STRETCH // count)
         return Part(
             name,
             len(chosen),
@@ -115,10 +117,7 @@ def parts(
             float(first[chosen].mean()),
             float(second[chosen].mean()),
             float(differences.mean()),
-            math.hypot(
-                error_of(differences, chosen * STRETCH // count),
-                *(_between(each[:, chosen]) for each in by_run),
-            ),
+            None if error is None else math.hypot(error, *(_between(each[:, chosen]) for each in by_run)),
             float(differences.sum()) / whole if whole else 0.0,
         )
 
@@ -160,11 +159,12 @@ def _words(
     return [part(word, often[word]) for word in ends]
 
 
-def error_of(differences: np.ndarray, stretches: np.ndarray) -> float:
-    """Standard error of the mean, over stretches of neighbours: (n,) differences and the stretch of each."""
+def error_of(differences: np.ndarray, stretches: np.ndarray) -> float | None:
+    """Standard error of the mean, over stretches of neighbours: (n,) differences and the stretch of each. None of a
+    single stretch."""
     labels, inverse = np.unique(stretches, return_inverse=True)
     if len(labels) < 2:
-        return float("nan")
+        return None
     sums = np.bincount(inverse, weights=differences - differences.mean())
     return float(np.sqrt(np.square(sums).sum() * len(labels) / (len(labels) - 1))) / len(differences)
 

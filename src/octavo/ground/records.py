@@ -1,4 +1,5 @@
-"""What a program wrote down earlier, read back: JSON that is held against a shape before anybody looks into it.
+"""JSON as it is written and read: no NaN goes in, and what a program wrote down earlier is held against a shape before
+anybody looks into it.
 
 A shape is mostly a `Record`: the keys that readers rely on, each with its type and bounds. Further keys are let
 through. What is read stays plain data, in the file's own order.
@@ -6,6 +7,8 @@ through. What is read stays plain data, in the file's own order.
 
 from __future__ import annotations
 
+import json
+import math
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +35,23 @@ Shape = Any
 """A `Record`, or a type such as `dict[str, Count]`."""
 
 AnyRecord: Shape = dict[str, Any]
+
+
+def json_text(data: Any, **options: Any) -> str:
+    """Plain data as JSON (RFC 8259), which has no NaN and no infinity: such a figure becomes null. Options are those of
+    `json.dumps`."""
+    try:
+        return json.dumps(data, allow_nan=False, **options)
+    except ValueError:
+        return json.dumps(_finite(data), allow_nan=False, **options)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    return [_finite(one) for one in data] if isinstance(data, list | tuple) else data
 
 
 @cache

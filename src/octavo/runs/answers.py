@@ -15,6 +15,7 @@ import numpy as np
 from octavo.corpus.words import WORDS_AND_MARKS
 from octavo.dataset import Dataset
 from octavo.generation import Engine, Sample, TextRequest, in_order
+from octavo.ground.intervals import SAID, ends_of
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import Asked, held_out
 from octavo.runs.run import Run
@@ -75,8 +76,8 @@ def said(result: dict[str, Any]) -> Iterator[str]:
         wins, base, tuned = found["wins"], found["base"], found["tuned"]
         yield (
             f"Its answers to {found['prompts']} held-out prompts are nearer to the expected ones than its base's in "
-            f"{wins['mean']:.0%} ({wins['low']:.0%} to {wins['high']:.0%}; a tie counts half): they share "
-            f"{tuned['likeness']:.0%} of the words, the base's {base['likeness']:.0%}."
+            f"{wins['mean']:.0%} ({SAID} interval {wins['low']:.0%} to {wins['high']:.0%}; a tie counts half): they "
+            f"share {tuned['likeness']:.0%} of the words, the base's {base['likeness']:.0%}."
         )
 
 
@@ -136,7 +137,7 @@ def _style(asked: Sequence[Asked], side: Sequence[Sequence[Sample]], dataset: Da
 
 
 def _interval(by_prompt: np.ndarray) -> dict[str, float]:
-    """95 % of the means of prompts drawn again."""
+    """Of the mean over prompts, which are drawn again."""
     drawn = np.random.default_rng(0).integers(0, len(by_prompt), (DRAWS, len(by_prompt)))
-    low, high = np.percentile(by_prompt[drawn].mean(axis=1), (2.5, 97.5))
+    low, high = ends_of(by_prompt[drawn].mean(axis=1))
     return {"low": float(low), "high": float(high)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from octavo.evaluation.stored import Baselines
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
 from octavo.ground.meanwhile import Meanwhile
-from octavo.ground.records import read_record
+from octavo.ground.records import json_text, read_record
 from octavo.tokenizers import Tokenizer
 
 _ahead: dict[tuple[str, ...], Meanwhile[dict[str, Any]]] = {}
@@ -48,7 +47,7 @@ def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> dict
     except CheckpointError:
         found = baselines_beside(*sides, dataset.tokenizer, recipe, console)
     with suppress(StorageError):  # a cache is not worth failing for
-        replace_text(path, json.dumps(found))
+        replace_text(path, json_text(found))
     return found
 
 

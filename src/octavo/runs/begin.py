@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from octavo.config import Recipe, to_yaml
 from octavo.dataset import Dataset
 from octavo.generation import Engine
 from octavo.ground.files import replace_text, storage_errors
-from octavo.ground.records import AnyRecord, read_record
+from octavo.ground.records import AnyRecord, json_text, read_record
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.folder import RunFolder
@@ -45,7 +44,7 @@ def begin(
         told = read_record(folder.told, AnyRecord) if folder.told.is_file() else told
         replace_text(folder.made.file(folder.config), to_yaml(recipe))  # first: with it, it can be resumed
         if told:
-            replace_text(folder.made.file(folder.told), json.dumps(told))
+            replace_text(folder.made.file(folder.told), json_text(told))
     with storage_errors(folder.path):
         folder.made.folder(folder.samples)
     return told
@@ -70,4 +69,4 @@ def add_to_manifest(folder: RunFolder, told: Mapping[str, Any]) -> None:
 
 
 def _write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
-    replace_text(folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
+    replace_text(folder.manifest, json_text(manifest, indent=1, ensure_ascii=False))

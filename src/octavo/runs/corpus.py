@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from octavo.errors import InputError
 from octavo.ground.cache import default_cache
 from octavo.ground.console import Console
 from octavo.ground.output import Output
+from octavo.ground.records import json_text
 from octavo.runs.data import Paths, build_source, fill
 
 SEPARATOR = "<|endoftext|>"
@@ -148,10 +148,10 @@ def written_pieces(document: Document, *, lines: bool, records: bool) -> Iterato
         yield "\n"
     elif records:
         name = document.file.encode("utf-8", "replace").decode()  # a file's name may be no UTF-8
-        file = f'"file": {json.dumps(name, ensure_ascii=False)}, ' if name else ""
+        file = f'"file": {json_text(name, ensure_ascii=False)}, ' if name else ""
         yield f'{{{file}"text": "'
         for piece in pieces:
-            yield json.dumps(piece, ensure_ascii=False)[1:-1]
+            yield json_text(piece, ensure_ascii=False)[1:-1]
         yield '"}\n'
     else:
         yield from pieces

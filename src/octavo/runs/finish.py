@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -15,6 +14,7 @@ from octavo.evaluation.diagnostic import Facts
 from octavo.generation import Sampling
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
+from octavo.ground.records import json_text
 from octavo.report import ReportData, write_report
 from octavo.report.looks import of_result
 from octavo.runs import answers, cost, preferred, validity
@@ -95,7 +95,7 @@ def finish_diverged(
 def report(folder: RunFolder, result: dict[str, Any]) -> None:
     """Write evaluation.json and the page."""
     with storage_errors(folder.path):
-        replace_text(folder.evaluation, json.dumps(result, indent=1))
+        replace_text(folder.evaluation, json_text(result, indent=1))
         write_report(folder.path, ReportData.from_run(folder.path))
 
 

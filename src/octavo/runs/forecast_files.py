@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from octavo.errors import InputError, MissingExtra
 from octavo.evaluation.forecast_scores import quantiles
 from octavo.ground.output import Output
+from octavo.ground.records import json_text
 from octavo.runs.forecasts import QUANTILES, summary
 
 KINDS = {"--out": (".csv", ".json", ".parquet"), "--plot": (".svg", ".png")}
@@ -62,7 +62,7 @@ def write_forecast(found: Sequence[Mapping[str, Any]], output: Output) -> None:
         return
     with output.writing() as file:
         if kind == ".json":
-            json.dump([summary(one) for one in found], file)
+            file.write(json_text([summary(one) for one in found]))
         else:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(HEAD)

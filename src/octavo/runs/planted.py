@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from octavo.generation import TextRequest, in_order
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.ground.output import Output
-from octavo.ground.records import read_record
+from octavo.ground.records import json_text, read_record
 from octavo.runs.corpus import corpus_recipe, read_by
 from octavo.runs.data import Paths, build_dataset, build_source
 from octavo.runs.evaluate import refuse_other_text
@@ -82,7 +81,7 @@ def plant(text: Paths, out: Path, how: Planting, console: Console, *, force: boo
     changed, passages = found
     document = {"planting": asdict(how), "passages": [asdict(passage) for passage in passages]}
     for file, content in zip(
-        files, (changed, json.dumps(document, indent=1, ensure_ascii=False)), strict=True
+        files, (changed, json_text(document, indent=1, ensure_ascii=False)), strict=True
     ):
         with file.writing() as written:
             written.write(content)
@@ -104,7 +103,7 @@ def remembered(run: Run, plan: Path, console: Console) -> Memory:
     if run.folder is not None:
         kept = {**found.as_dict(), "step": run.step}
         with storage_errors(run.folder.path), run.folder.lock():
-            replace_text(run.folder.memory, json.dumps(kept, indent=1))
+            replace_text(run.folder.memory, json_text(kept, indent=1))
             refresh_report(run)
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,7 @@ from octavo.errors import CheckpointError, OctavoError
 from octavo.ground.cache import default_cache
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
-from octavo.ground.records import Record, read_record
+from octavo.ground.records import Record, json_text, read_record
 from octavo.runs.crew import Watch
 from octavo.runs.manifest import machine
 from octavo.training.objective import Objective
@@ -61,7 +60,7 @@ def precision_here(
         return found
     with suppress(OSError, OctavoError):  # a cache is not worth failing for
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, json.dumps({"precision": found}))
+        replace_text(path, json_text({"precision": found}))
     return found
 
 
@@ -79,5 +78,5 @@ def _place(recipe: Recipe, model: nn.Module, probe: Batch[torch.Tensor], device:
     sizes = {name: list(weight.shape) for name, weight in model.named_parameters()}
     asked = recipe.model_dump(mode="json", include={"model", "objective"})
     here = [octavo.__version__, torch.__version__, machine(), torch.get_num_threads(), str(device)]
-    key = json.dumps([here, asked, sizes, list(probe.inputs.shape)], sort_keys=True)
+    key = json_text([here, asked, sizes, list(probe.inputs.shape)], sort_keys=True)
     return default_cache() / "precision" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"

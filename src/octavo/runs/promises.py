@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from octavo.ground.cache import default_cache
 from octavo.ground.files import storage_errors
-from octavo.ground.records import Number, Record, read_rows
+from octavo.ground.records import Number, Record, json_text, read_rows
 
 KEPT = 200
 """The newest promises that count."""
@@ -56,7 +55,7 @@ def keep(*, law_bits: float, law_error: float, came_out: float, of: Sequence[str
         with path.open("ab+") as file:
             file.seek(max(0, file.tell() - 1))
             cut = file.read(1) not in (b"", b"\n")  # by a process that was killed while it wrote
-            file.write(b"\n" * cut + json.dumps(row).encode() + b"\n")
+            file.write(b"\n" * cut + json_text(row).encode() + b"\n")
 
 
 def _mark(name: str) -> str:

@@ -16,6 +16,7 @@ from octavo.errors import InputError, OctavoError, TokenizerError
 from octavo.generation import Engine, Sample, TextRequest
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
+from octavo.ground.records import json_text
 from octavo.runs.run import Run
 
 FOLDER = "prompts"
@@ -132,7 +133,7 @@ def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: d
     with storage_errors(folder):
         folder.mkdir(exist_ok=True)
         name = _free_name(folder, name, rows, about)
-        document = json.dumps({"name": name, **about, "prompts": rows}, indent=1, ensure_ascii=False)
+        document = json_text({"name": name, **about, "prompts": rows}, indent=1, ensure_ascii=False)
         replace_text(folder / f"{name}.json", document + "\n")
         replace_text(folder / f"{name}.md", markdown(name, written, about))
         refresh_report(run)
@@ -147,7 +148,7 @@ def _free_name(folder: Path, name: str, rows: Sequence[Mapping[str, Any]], about
         how = {key: value for key, value in found.items() if key not in ("name", "prompts")}
         return [how, [[row["prompt"], len(row["samples"])] for row in found["prompts"]]]
 
-    wanted = json.loads(json.dumps(asked({**about, "prompts": rows})))
+    wanted = json.loads(json_text(asked({**about, "prompts": rows})))
     for number in itertools.count(1):
         free = name if number == 1 else f"{name}-{number}"
         try:

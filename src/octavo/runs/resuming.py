@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from octavo.errors import CheckpointError
 from octavo.ground.console import Console
 from octavo.ground.files import drop_asides, replace_text, storage_errors
 from octavo.ground.made import put_away
+from octavo.ground.records import json_text
 from octavo.runs.folder import RunFolder
 from octavo.runs.progress import Progress
 from octavo.training.checkpoint import Checkpoint
@@ -71,7 +71,7 @@ def keep_rows(folder: RunFolder, step: int) -> None:
     """Drop the metrics of steps after `step`: these steps are done again."""
     rows = [row for row in folder.rows() if row["step"] <= step]
     if folder.metrics.is_file():
-        replace_text(folder.metrics, "".join(json.dumps(row) + "\n" for row in rows))
+        replace_text(folder.metrics, "".join(json_text(row) + "\n" for row in rows))
 
 
 def ends_before(planned: int, pace: Sequence[Sequence[float]]) -> set[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from octavo.dataset.batches import Batches
 from octavo.errors import DivergedError, Interrupted
 from octavo.ground.console import Console
 from octavo.ground.files import storage_errors, sync
+from octavo.ground.records import json_text
 from octavo.model.build import build_model
 from octavo.model.kind import LanguageModel
 from octavo.runs.clock import clock_of, judged_at_the_end
@@ -263,7 +263,7 @@ class Session:
         if not self.world.first:
             return
         with storage_errors(self.folder.path), self.folder.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(json_text(row) + "\n")
         if self.board is not None:
             self.board.write(row)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from octavo.errors import InputError
 from octavo.evaluation.names import NameAnswer, Play, who_answers
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
+from octavo.ground.records import json_text
 from octavo.runs.prompts import refresh_report, write_all
 from octavo.runs.run import Run
 from octavo.runs.trained_on import text_pieces, training_text
@@ -58,7 +58,7 @@ def ask_name(
         with storage_errors(folder):
             folder.mkdir(exist_ok=True)
             safe = "".join(c if c.isalnum() else "-" for c in name.lower())
-            replace_text(folder / f"{safe}.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+            replace_text(folder / f"{safe}.json", json_text(document, indent=1, ensure_ascii=False) + "\n")
             refresh_report(run)
     return answer
 

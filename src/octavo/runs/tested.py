@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from octavo.evaluation.stored import Evaluation
 from octavo.generation.translator import Translator
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
-from octavo.ground.records import read_record
+from octavo.ground.records import json_text, read_record
 from octavo.report import ReportData, write_report
 from octavo.runs.baselines import baselines_beside
 from octavo.runs.data import build_dataset
@@ -98,7 +97,7 @@ def look(
             found["audits"] = True
         looks = [*manifest.get("test_looks", ()), {key: found[key] for key in KEPT if key in found}]
         manifest["test_looks"] = looks
-        replace_text(run.folder.manifest, json.dumps(manifest, indent=1, ensure_ascii=False))
+        replace_text(run.folder.manifest, json_text(manifest, indent=1, ensure_ascii=False))
     page = run.folder.report / "index.html"
     if page.is_file():
         try:

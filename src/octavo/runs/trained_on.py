@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -15,7 +14,7 @@ from octavo.errors import CheckpointError, CorpusError, InputError, StorageError
 from octavo.evaluation.stored import Words
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
-from octavo.ground.records import read_record
+from octavo.ground.records import json_text, read_record
 from octavo.runs.data import absolute, build_dataset, cleaned
 
 if TYPE_CHECKING:
@@ -75,5 +74,5 @@ def training_words(run: Run, console: Console) -> dict[str, int]:
     words = {word: counts[word] for word in sorted(counts, key=lambda word: (-counts[word], word))}
     if kept is not None:
         with suppress(StorageError):  # what is kept only saves time
-            replace_text(kept, json.dumps(words, ensure_ascii=False, indent=0))
+            replace_text(kept, json_text(words, ensure_ascii=False, indent=0))
     return words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from octavo.evaluation.memorization import Copying, copying
 from octavo.evaluation.writing import COPIED
 from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.ground.files import replace_text
+from octavo.ground.records import json_text
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import held_out, judges_only, wished
 from octavo.runs.sampling import sampling_of
@@ -67,7 +67,7 @@ class GeneratedTexts:
     def save(self, path: Path) -> None:
         """A line of JSON for each sample, so that everything said about them can be checked."""
         lines = [
-            json.dumps({"text": sample.text, "finish": sample.finish}, ensure_ascii=False)
+            json_text({"text": sample.text, "finish": sample.finish}, ensure_ascii=False)
             for sample in self.samples
         ]
         replace_text(path, "".join(line + "\n" for line in lines))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from octavo.errors import CheckpointError, InputError, OctavoError
 from octavo.ground.console import Console
 from octavo.ground.files import ASIDE, file_hash, sync
 from octavo.ground.made import Made, files_of, refuse_no_folder, remove
-from octavo.ground.records import Record, read_record
+from octavo.ground.records import Record, json_text, read_record
 from octavo.ground.shown import shown
 from octavo.runs.data import absolute, build_dataset
 from octavo.runs.evaluate import refuse_other_text
@@ -197,7 +196,7 @@ def _one(
         found = measured(target.name, aside)
         certificate = _certificate(target, parcel, about, aside, found, in_float32)
         missed = certificate["missed"]
-        _write(aside / CERTIFICATE, json.dumps(certificate, indent=1, ensure_ascii=False) + "\n")
+        _write(aside / CERTIFICATE, json_text(certificate, indent=1, ensure_ascii=False) + "\n")
         _write(aside / CARD, card(target, parcel, run, kept, certificate))
         for name in files_of(aside):
             sync(aside / name)

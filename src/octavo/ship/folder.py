@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from octavo.errors import InputError
-from octavo.ground.records import Record, read_record
+from octavo.ground.records import Record, json_text, read_record
 from octavo.ship.safetensors import read_weights
 from octavo.ship.weights import Shape, Weights
 
@@ -53,7 +52,7 @@ def write_folder(
     conversation's roles and of a turn's end. Raises OSError."""
     told = {"format": FORMAT, "shape": weights.shape.as_dict(), "start": start, "end": end}
     told |= {"ends": sorted({*ends, *(() if end is None else (end,))}), "turn": turn}
-    (folder / SETTINGS).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    (folder / SETTINGS).write_text(json_text(told, indent=1) + "\n", encoding="utf-8")
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     for name, text in code().items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import secrets
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from octavo.config import Recipe, check, to_yaml
 from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
 from octavo.ground.files import ASIDE, exists, from_home, storage_errors, sync
 from octavo.ground.made import Made, refuse_no_folder, remove
+from octavo.ground.records import json_text
 from octavo.runs.folder import RunFolder
 from octavo.runs.manifest import code_identity, machine, versions
 from octavo.runs.progress import Progress
@@ -95,7 +95,7 @@ def _write(found: Incoming, folder: RunFolder, out: Path) -> None:
         folder.metrics.write_text("", encoding="utf-8")
         names = ", ".join(f"{name} ({sha[:12]}…)" for name, sha in found.files.items())
         folder.log.write_text(f"imported from {found.path.absolute()}: {names}\n", encoding="utf-8")
-        folder.manifest.write_text(json.dumps(_manifest(found, recipe, config), indent=1), encoding="utf-8")
+        folder.manifest.write_text(json_text(_manifest(found, recipe, config), indent=1), encoding="utf-8")
         for file in (*sorted(folder.tokenizer.iterdir()), folder.config, folder.metrics, folder.manifest):
             sync(file)
     checkpoint = save_checkpoint(

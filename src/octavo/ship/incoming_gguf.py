@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from octavo.errors import InputError, MissingExtra
+from octavo.ground.records import json_text
 from octavo.ship.tokenizer_gguf import CONTROL, CUTS, NO_TEXT, NORMAL, UNKNOWN, USER_DEFINED
 from octavo.ship.tokenizer_json import LEVEL, by_bytes, special_token, split_at
 from octavo.tokenizers.base import printable
@@ -79,7 +79,7 @@ class Words:
                 remedy=NAME_IT,
             )
         try:
-            content = json.dumps(known[kind](self.settings))
+            content = json_text(known[kind](self.settings))
             ends = {
                 role: self.settings.get(f"{key}_token_id") for role, key in (("start", "bos"), ("end", "eos"))
             }

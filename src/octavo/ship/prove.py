@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from octavo.errors import InputError, OctavoError
+from octavo.ground.records import json_text
 from octavo.ship.reference import Reference, filled, nats, written
 from octavo.ship.targets import targets
 
@@ -146,7 +147,7 @@ def _main(name: str, folder: str) -> None:
         found = measure(name, Path(folder))
     except OctavoError as error:
         found = {"error": error.what}
-    sys.stdout.write("\n" + json.dumps(found) + "\n")
+    sys.stdout.write("\n" + json_text(found) + "\n")
 
 
 if __name__ == "__main__":

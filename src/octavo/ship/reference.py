@@ -18,6 +18,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from octavo.errors import CheckpointError, InputError
+from octavo.ground.records import json_text
 from octavo.model.kind import LanguageModel
 from octavo.tokenizers import Tokenizer
 
@@ -68,7 +69,7 @@ class Reference:
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
         numbers = {"loss": np.array([self.loss]), "of_tokens": np.array([self.of_tokens])}
         save_file(arrays | numbers, place / TENSORS)
-        (place / TEXT_IDS).write_text(json.dumps(self.strings, ensure_ascii=True), encoding="utf-8")
+        (place / TEXT_IDS).write_text(json_text(self.strings, ensure_ascii=True), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Reference:

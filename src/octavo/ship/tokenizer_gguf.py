@@ -7,11 +7,11 @@ from a byte that begins one and goes on otherwise; these go in as the kind `gpt2
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from octavo.ground.records import json_text
 from octavo.ship.targets.base import Said
 from octavo.ship.tokenizer_json import LEVEL, byte_names, split_at, tokenizer_json
 from octavo.tokenizers import Tokenizer
@@ -150,7 +150,7 @@ def _pre(whole: Mapping[str, Any]) -> str | None:
 def _plainly(pre_tokenizer: Any) -> str:
     """A pre-tokenizer without what changes no ids."""
     steps = (pre_tokenizer or {}).get("pretokenizers", [pre_tokenizer])
-    return json.dumps(
+    return json_text(
         [{key: value for key, value in (step or {}).items() if key != "trim_offsets"} for step in steps],
         sort_keys=True,
     )

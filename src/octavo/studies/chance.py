@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-LEVEL = 0.95
-"""All intervals of a study hold at once with this probability."""
+from octavo.ground.intervals import LEVEL  # all intervals of a study hold at once with this probability
 
 DRAWS = 20_000
 

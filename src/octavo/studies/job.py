@@ -7,7 +7,7 @@ runs/<slug>/seed-<n>/   the run folder, with two files more:
 
 from __future__ import annotations
 
-import json
+import math
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ from octavo.ground.console import Console
 from octavo.ground.files import replace_text
 from octavo.ground.made import put_away
 from octavo.ground.memory import out_of_memory
-from octavo.ground.records import read_record
+from octavo.ground.records import json_text, read_record
 from octavo.model.build import build_model
 from octavo.model.vectors import calibrate
 from octavo.runs.data import build_dataset, evaluated_on, rows_at_once
@@ -132,7 +132,7 @@ def write_outcome(job: Job, outcome: Mapping[str, Any]) -> dict[str, Any]:
     folder = Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
     whole = {"judge": job.judge, **outcome}
-    replace_text(folder / OUTCOME, json.dumps(whole, indent=1, ensure_ascii=False))
+    replace_text(folder / OUTCOME, json_text(whole, indent=1, ensure_ascii=False))
     return whole
 
 
@@ -211,8 +211,11 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         calibrate(untrained, dataset.train.tokens)
         initial = scores(untrained).total.loss
     total, alone = found.total, getattr(recipe.batches, "alone", False)
+    if not math.isfinite(total.loss):
+        why = "Its loss on the validation split is not a finite number."
+        return {"status": "failed", "reason": why, "settled": True}
     content = {"checkpoint": which, "step": run.step, "names": None, **found.as_dict()}
-    replace_text(folder / UNITS, json.dumps(content))
+    replace_text(folder / UNITS, json_text(content))
     per_position = recipe.model.training_flops(vocab_size=vocab_size)
     positions = recipe.training.batch * recipe.training.accumulation * recipe.model.context  # of a step
     last = Progress.of(Run.open(folder, checkpoint="last").checkpoint)

@@ -216,9 +216,10 @@ def where_plot(found: LadderAnalysis, *, width: float) -> str:
                 if one.rung.size == size and change in one.where.found
             ]
             parts = there[-1].by_ngram if there else ()
+            halves = [2 * (part.error or 0.0) for part in parts]
             points = [
-                (part.difference, part.difference - 2 * part.error, part.difference + 2 * part.error)
-                for part in parts
+                (part.difference, part.difference - half, part.difference + half)
+                for part, half in zip(parts, halves, strict=True)
             ]
             drawn.append(Line(size, [place + SHIFT * number for place in range(len(parts))], points))
         return drawn

@@ -10,7 +10,6 @@ looks.json      with how many seeds it was judged, each time that it had grown
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ import yaml
 from octavo.config import file_text, parse_yaml
 from octavo.errors import InputError
 from octavo.ground.files import replace_text
-from octavo.ground.records import read_record
+from octavo.ground.records import json_text, read_record
 from octavo.runs.folder import RunFolder
 from octavo.studies.job import UNITS, outcome_of
 from octavo.studies.measures import EvaluationCurve
@@ -270,4 +269,4 @@ def write_results(results: StudyResults) -> None:
     study = results.study
     whole = {"study": study.name, "metric": study.metric, "octavo": study.octavo, "runs": rows}
     for name, content in ((RESULTS, whole), (TIMINGS, timings)):
-        replace_text(results.folder / name, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        replace_text(results.folder / name, json_text(content, indent=1, ensure_ascii=False) + "\n")

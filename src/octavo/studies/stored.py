@@ -17,7 +17,7 @@ def _sane(value: float) -> float:
 
 
 Measured = Annotated[float, AfterValidator(_sane)]
-"""What a run reached. It need not be a finite number; then the file says so."""
+"""What a run reached. Earlier versions wrote NaN or Infinity where that is no finite number."""
 
 
 class Outcome(Record):

@@ -5,7 +5,6 @@ Worked out once the runs have ended, for it takes their weights, and kept beside
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from octavo.errors import InputError, OctavoError, RunFolderError
 from octavo.evaluation.where import Where
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
-from octavo.ground.records import Record, read_record
+from octavo.ground.records import Record, json_text, read_record
 from octavo.studies.results import RunResult, StudyResults
 from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import sorted_out
@@ -64,7 +63,7 @@ def write_where(results: StudyResults, console: Console) -> None:
         for number, change in enumerate(results.study.changes):
             console.advance(number, change.name)
             changes[change.name] = _between(results, good[BASELINE], good[change.name])
-    replace_text(path, json.dumps({"of": of, "changes": changes}) + "\n")
+    replace_text(path, json_text({"of": of, "changes": changes}) + "\n")
 
 
 def _between(results: StudyResults, base: Sequence[RunResult], mine: Sequence[RunResult]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pydantic import AfterValidator, Field
 
 from octavo.config.parts import PartConfig
 from octavo.errors import TokenizerError
+from octavo.ground.records import json_text
 
 END_OF_TEXT = "<|endoftext|>"
 """The special token between documents, start and end at once, of every tokenizer but `word`."""
@@ -235,7 +236,7 @@ class Tokenizer(ABC):
             body["added"] = list(self.added)
         version = VERSION if self.added else PLAIN
         header = {"format": FORMAT, "version": version, "kind": self.kind, "sha256": body_hash(body), **body}
-        return {self.header: (json.dumps(header, indent=1) + "\n").encode(), **files}
+        return {self.header: (json_text(header, indent=1) + "\n").encode(), **files}
 
     def _checked(self, ids: Iterable[int]) -> np.ndarray:
         array = np.asarray(ids) if hasattr(ids, "__array__") else np.fromiter(ids, np.int64)
@@ -332,7 +333,7 @@ def sha256(content: bytes) -> str:
 
 def body_hash(body: dict[str, Any]) -> str:
     """SHA-256 of a header's content."""
-    return sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+    return sha256(json_text(body, sort_keys=True, separators=(",", ":")).encode())
 
 
 def utf8(text: str) -> bytes:

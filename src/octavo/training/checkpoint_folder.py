@@ -12,7 +12,6 @@ A kill at any moment leaves either the complete folder or a `.tmp-…` one that 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,7 @@ from octavo.ground.files import (
     sync,
 )
 from octavo.ground.made import put_away, remove, strange
-from octavo.ground.records import AnyRecord, Count, Record, Shape, read_record
+from octavo.ground.records import AnyRecord, Count, Record, Shape, json_text, read_record
 
 FORMAT = 1
 MANIFEST = "MANIFEST.json"
@@ -166,7 +165,7 @@ def write_checkpoint(
             for file in sorted(tokenizer.iterdir()):
                 (aside / "tokenizer" / file.name).write_bytes(file.read_bytes())
             (aside / "config.yaml").write_text(config, encoding="utf-8")
-            (aside / "state.json").write_text(json.dumps(dict(state), indent=1), encoding="utf-8")
+            (aside / "state.json").write_text(json_text(dict(state), indent=1), encoding="utf-8")
             put_tensors(aside)
             folders = (aside, aside / "tokenizer")  # not rglob, which passes over what it cannot read
             files = sorted(path for folder in folders for path in folder.iterdir() if path.is_file())
@@ -178,7 +177,7 @@ def write_checkpoint(
                 sync(path)
             manifest = {"format": FORMAT, "octavo": version, "step": step, "files": listing}
             sealed = {**manifest, "sha256": seal(manifest)}
-            (aside / MANIFEST).write_text(json.dumps(sealed, indent=1), encoding="utf-8")
+            (aside / MANIFEST).write_text(json_text(sealed, indent=1), encoding="utf-8")
             sync(aside / MANIFEST)
             for folder in folders:
                 sync(folder)
@@ -192,7 +191,7 @@ def write_checkpoint(
 
 def seal(manifest: Mapping[str, Any]) -> str:
     """SHA-256 over a manifest's content, which it carries itself."""
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json_text(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def point(link: Path, checkpoint: CheckpointFolder) -> None:

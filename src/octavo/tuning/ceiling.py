@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 
 from octavo.errors import InputError
+from octavo.ground.intervals import ends_of
 
 LEAST = 10.0
 """Effective samples of a prompt that must carry a point."""
-DRAWS = 200
-"""Bootstrap draws."""
+DRAWS = 400
+"""Bootstrap draws, of which ten lie beyond each end of an interval."""
 POINTS = 40
 SAID = (1, 2, 4, 8, 16, 32, 64)
 """The n of best-of-n."""
-LEVEL = (5.0, 95.0)
-"""Of all intervals, in percent."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ def sampled_frontier(rewards: Sequence[np.ndarray], *, seed: int = 0) -> Curve:
         points = [tilted(table[rows], weights, beta) for beta in betas]
         own_kls, own_means = (np.array([point[i] @ share for point in points]) for i in (1, 0))
         drawn.append(np.interp(kls, own_kls, own_means))
-    low, high = np.percentile(np.array(drawn), LEVEL, axis=0)
+    low, high = ends_of(np.array(drawn))
     labels = np.array([beta for beta, _, _ in kept])
     return Curve(kls, means, np.minimum(low, means), np.maximum(high, means), labels, ends)
 
@@ -192,7 +191,7 @@ def sampled_best_of_n(
         upto = np.minimum(np.cumsum(weights, axis=1), 1.0)
         best = [(np.diff(upto**n, axis=1, prepend=0.0) * table[rows]).sum(1) @ share for n in tried]
         drawn.append(best)
-    low, high = np.percentile(np.array(drawn), LEVEL, axis=0)
+    low, high = ends_of(np.array(drawn))
     return Curve(kls, means, np.minimum(low, means), np.maximum(high, means), tried, ends)
 
 

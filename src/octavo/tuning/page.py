@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo.errors import InputError
 from octavo.ground.files import replace_text, storage_errors
+from octavo.ground.intervals import SAID
 from octavo.ground.pages import templates
+from octavo.ground.records import json_text
 from octavo.report.plots import TRAIN, inline, new_figure, series, tidy
 from octavo.runs.run import Run
 from octavo.tuning.plots import Reached, frontier_plot
@@ -57,6 +58,7 @@ def write_page(run: Run, verdict: Verdict, others: Sequence[Reached] = ()) -> Pa
     text = page.render(
         name=run.path.name,
         alone=not others,
+        level=SAID,
         verdict=verdict,
         frontier=inline(plot, "frontier", title="reward against KL"),
         curves=inline(curves_plot(rows), "curves", title="what changed on the way") if rows else "",
@@ -68,7 +70,7 @@ def write_page(run: Run, verdict: Verdict, others: Sequence[Reached] = ()) -> Pa
     )
     with storage_errors(folder.path):
         folder.report.mkdir(exist_ok=True)
-        replace_text(folder.path / "tuning.json", json.dumps(figures, indent=1))
+        replace_text(folder.path / "tuning.json", json_text(figures, indent=1))
         replace_text(folder.report / "tuning.html", text)
     return folder.report / "tuning.html"
 

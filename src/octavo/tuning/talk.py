@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from octavo.corpus.records.turns import Message
 from octavo.errors import InputError, TokenizerError
 from octavo.generation import Sample, TextRequest
 from octavo.ground.output import Output
+from octavo.ground.records import json_text
 from octavo.runs.run import Run
 from octavo.tokenizers.chat import ChatTemplate, has_chat
 from octavo.tuning.questions import ROOM
@@ -101,6 +101,6 @@ class Talk:
         exists."""
         if path.exists():
             raise InputError(f"{path} exists.", remedy="choose another name")
-        line = json.dumps({"messages": [one.as_dict() for one in self.messages]}, ensure_ascii=False)
+        line = json_text({"messages": [one.as_dict() for one in self.messages]}, ensure_ascii=False)
         with Output(path, force=False).writing() as file:
             file.write(line + "\n")

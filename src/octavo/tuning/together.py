@@ -13,6 +13,7 @@ import numpy as np
 
 from octavo.errors import InputError
 from octavo.ground.console import Console
+from octavo.ground.intervals import LEVEL, SAID
 from octavo.runs.run import Run
 from octavo.studies.chance import student
 from octavo.tuning.rewards.base import RewardConfig
@@ -103,7 +104,7 @@ def crossed(table: np.ndarray) -> dict[str, Any]:
     half = 0.0
     if variance > 0:
         freedom = variance**2 / sum(part**2 / count for part, count in parts)
-        half = student(max(1, int(freedom)), 0.05) * variance**0.5
+        half = student(max(1, int(freedom)), 1 - LEVEL) * variance**0.5
     mean = float(table.mean())
     return {"mean": mean, "low": mean - half, "high": mean + half, "each": table.mean(axis=1).tolist()}
 
@@ -114,7 +115,7 @@ def seeds_said(found: dict[str, Any]) -> list[str]:
     asked = f"{found['prompts']} prompt{'s' if found['prompts'] > 1 else ''}"
     each = ", ".join(f"{share:.1%}" for share in wins["each"])
     return [
-        f"Over {found['runs']} seeds and {asked} (95 % intervals of other seeds and prompts): wins "
+        f"Over {found['runs']} seeds and {asked} ({SAID} intervals of other seeds and prompts): wins "
         f"{wins['mean']:.1%} ({wins['low']:.1%} to {wins['high']:.1%}) against what each started from; by seed {each}.",
         f"The reward changed by {gained['mean']:+.3f} ({gained['low']:+.3f} to {gained['high']:+.3f}), at "
         f"{kl['mean']:.2f} nats ({kl['low']:.2f} to {kl['high']:.2f}).",

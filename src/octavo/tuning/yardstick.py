@@ -16,12 +16,13 @@ from octavo.errors import InputError
 from octavo.evaluation.stored import Evaluation
 from octavo.generation import Engine, Sample
 from octavo.ground.console import Console
+from octavo.ground.intervals import SAID, ends_of
 from octavo.ground.records import read_record
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import judges_only, wished
 from octavo.runs.data import build_dataset
 from octavo.runs.run import Run
-from octavo.tuning.ceiling import DRAWS, LEVEL
+from octavo.tuning.ceiling import DRAWS
 from octavo.tuning.measured import Ceiling, ceiling_of, judged_by_prompt, written
 from octavo.tuning.plots import Reached
 from octavo.tuning.policy import PolicyGradientConfig
@@ -232,7 +233,7 @@ def _mean(values: np.ndarray, seed: int) -> dict[str, float]:
     for _ in range(DRAWS):
         rows = random.integers(0, prompts, prompts) if prompts > 1 else np.zeros(1, int)
         means.append(np.nanmean(values[rows[:, None], random.integers(0, each, (len(rows), each))]))
-    low, high = np.percentile(means, LEVEL)
+    low, high = ends_of(np.array(means))
     return {"mean": float(np.nanmean(values)), "low": float(low), "high": float(high)}
 
 
@@ -285,7 +286,7 @@ def proxy_said(figures: dict[str, Any]) -> list[str]:
         ] * learned
     return [
         f"The reward that taught it ({taught['reward']['kind']}) says {taught['tuned']['mean']:.3f} "
-        f"({taught['tuned']['low']:.3f} to {taught['tuned']['high']:.3f}), of what it started from "
+        f"({SAID} interval {taught['tuned']['low']:.3f} to {taught['tuned']['high']:.3f}), of what it started from "
         f"{taught['base']['mean']:.3f} ({taught['base']['low']:.3f} to {taught['base']['high']:.3f})."
     ]
 
@@ -295,8 +296,8 @@ def sentences(figures: dict[str, Any]) -> list[str]:
     base, tuned, far, wins = (figures[key] for key in ("base", "tuned", "distance", "win_rate"))
     kl = tuned["kl"]["mean"]
     said = [
-        f"Reward {tuned['mean']:.3f} ({tuned['low']:.3f} to {tuned['high']:.3f}), where it started from "
-        f"{base['mean']:.3f} ({base['low']:.3f} to {base['high']:.3f}), at {kl:.2f} nats a text."
+        f"Reward {tuned['mean']:.3f} ({SAID} interval {tuned['low']:.3f} to {tuned['high']:.3f}), where it started "
+        f"from {base['mean']:.3f} ({base['low']:.3f} to {base['high']:.3f}), at {kl:.2f} nats a text."
     ]
     if base["low"] == base["high"] == tuned["low"] == tuned["high"]:
         said.append("All texts of both are worth the same: this reward tells nothing of them.")
@@ -324,8 +325,8 @@ def sentences(figures: dict[str, Any]) -> list[str]:
             f"training: the tuned model is {better}."
         )
     said.append(
-        f"It wins {wins['mean']:.1%} ({wins['low']:.1%} to {wins['high']:.1%}) against what it started from; a tie "
-        "counts half."
+        f"It wins {wins['mean']:.1%} ({SAID} interval {wins['low']:.1%} to {wins['high']:.1%}) against what it started "
+        "from; a tie counts half."
     )
     cost = figures["bits_per_byte"]
     if cost["before"] is not None and cost["after"] is not None:

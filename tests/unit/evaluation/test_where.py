@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -97,5 +98,16 @@ def test_neighbours_that_err_together_make_the_error_larger() -> None:
     together = np.repeat(random.standard_normal(100), 10)
     assert error_of(apart, stretches) == pytest.approx(1 / math.sqrt(1000), rel=0.2)
     assert error_of(together, stretches) == pytest.approx(1 / math.sqrt(100), rel=0.2)
-    assert math.isnan(error_of(apart[:5], stretches[:5]))
+    assert error_of(apart[:5], stretches[:5]) is None
     assert error_of(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1])) == pytest.approx(1.0)
+
+
+def test_a_single_stretch_has_no_error_and_no_nan_in_its_json() -> None:
+    """`compare --where --json` wrote NaN, which no reader of JSON takes."""
+    assert error_of(np.ones(3), np.zeros(3)) is None
+    before = np.where(np.arange(1000) < 5, 2000, 1)  # neighbours, all of one stretch
+    sides = [[TokenLosses(np.full(1000, nats), before)] for nats in (1.0, 2.0)]
+    found = parts(sides, np.ones(1000), ["a"] * 1000, 2)
+    (late,) = [part for part in found.by_context if part.name == "1,024 or more"]
+    assert late.error is None and difference_text(late, 4) == cells(late)[5] == "+1.0000"
+    json.dumps(found.as_dict(), allow_nan=False)

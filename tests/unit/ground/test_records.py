@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from octavo.errors import CheckpointError
-from octavo.ground.records import Count, Number, Record, parse_json, read_record, read_rows
+from octavo.ground.records import Count, Number, Record, json_text, parse_json, read_record, read_rows
 
 
 class Point(Record):
@@ -70,3 +72,11 @@ def test_rows_of_another_shape_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "rows").write_bytes(b"\n".join(lines) + b'\n{"step": 99')
     assert read_rows(tmp_path / "rows", Point) == good
     assert read_rows(tmp_path / "nothing", Point) == []
+
+
+def test_no_json_of_ours_holds_what_json_has_not() -> None:
+    data = {"loss": math.nan, "rows": [1.5, -math.inf, (np.float64("inf"), 2)], "text": "NaN", "count": 3}
+    text = json_text(data, indent=1, ensure_ascii=False)
+    assert json.loads(text) == {"loss": None, "rows": [1.5, None, [None, 2]], "text": "NaN", "count": 3}
+    finite = {"a": [1, 2.5, "é"], "b": None}
+    assert json_text(finite, sort_keys=True) == json.dumps(finite, sort_keys=True)

@@ -57,7 +57,9 @@ def test_the_reward_that_taught_stands_beside_the_one_that_judges() -> None:
     mean = {"mean": 2.5, "low": 2.25, "high": 2.75}
     taught = {"reward": {"kind": "model"}, "base": mean, "tuned": {"mean": 9.0, "low": 8.0, "high": 9.5}}
     found = said(0.4, 0.2, taught_by=taught)
-    assert "taught it (model) says 9.000 (8.000 to 9.500), of what it started from 2.500" in found
+    assert (
+        "taught it (model) says 9.000 (95 % interval 8.000 to 9.500), of what it started from 2.500" in found
+    )
     assert "Ask another" not in found and "Ask another" not in said(0.4, 0.2)
     assert "Ask another one" in said(0.4, 0.2, kind="model")
 

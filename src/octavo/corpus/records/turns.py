@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, get_args
 
+from octavo.ground.records import json_text
+
 Role = Literal["system", "user", "assistant"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -42,7 +44,7 @@ class Turns:
         plain: dict[str, Any] = {"messages": [message.as_dict() for message in self.messages]}
         if self.chosen is not None:
             plain |= {"chosen": self.chosen, "rejected": self.rejected}
-        return json.dumps(plain, ensure_ascii=False)
+        return json_text(plain, ensure_ascii=False)
 
     @classmethod
     def of(cls, text: str) -> Turns:

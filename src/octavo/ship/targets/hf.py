@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from octavo.config import SamplingConfig
 from octavo.errors import InputError
+from octavo.ground.records import json_text
 from octavo.ship.architectures import architectures
 from octavo.ship.solver import solve
 from octavo.ship.targets.base import Opened, Parcel, Said, Target, in_words
@@ -146,7 +146,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, *, context: int) -> None
 
 
 def _json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json_text(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def save_sharded(tensors: dict[str, Tensor], folder: Path, *, limit: int = SHARD) -> None:

@@ -17,6 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from octavo.errors import InputError
+from octavo.ground.records import json_text
 from octavo.synthesis.writing.calls import Batch, CallFailed, Memory, Reply, Request
 from octavo.synthesis.writing.client import EndpointBackend, Service, body_of
 from octavo.synthesis.writing.pacing import backoff, quota_wait
@@ -95,7 +96,7 @@ class BatchBackend(EndpointBackend):
                 "url": "/v1/chat/completions",
                 "body": self.body(request),
             }
-            text = json.dumps(line).encode() + b"\n"
+            text = json_text(line).encode() + b"\n"
             if lines and (len(lines) == REQUESTS or size + len(text) > BYTES):
                 yield lines
                 lines, size = {}, 0
@@ -226,7 +227,7 @@ class BatchBackend(EndpointBackend):
                 body = response.get("body")
                 answers[name] = read_answer(body if isinstance(body, dict) else {})
             elif isinstance(response, dict) and isinstance(response.get("status_code"), int):
-                answers[name] = self.failed(response["status_code"], json.dumps(response.get("body")))
+                answers[name] = self.failed(response["status_code"], json_text(response.get("body")))
             else:
                 code = str(error.get("code"))[:100] if isinstance(error, dict) else "no reason given"
                 kind = "timeout" if "expired" in code else "server"

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import TextIO
 
+from octavo.ground.records import json_text
 from octavo.synthesis.writing.money import PICO
 from octavo.synthesis.writing.store import reading, write_aside
 
@@ -36,7 +37,7 @@ def export(store: Path, folder: Path) -> int:
 
     def records(file: TextIO) -> None:
         for row in con.execute(_STORIES):
-            file.write(json.dumps(record(row), ensure_ascii=False) + "\n")
+            file.write(json_text(record(row), ensure_ascii=False) + "\n")
 
     with reading(store) as con:
         con.execute("BEGIN")  # both files from one moment

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from octavo.ground.pages import templates
+from octavo.ground.records import json_text
 from octavo.synthesis.writing.store import storage, write_aside
 
 
@@ -17,7 +17,7 @@ def write_page(folder: Path, found: Mapping[str, Any]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     write_aside(
         folder / "report.json",
-        lambda file: file.write(json.dumps(found, ensure_ascii=False, indent=1) + "\n"),
+        lambda file: file.write(json_text(found, ensure_ascii=False, indent=1) + "\n"),
     )
     write_aside(folder / "index.html", lambda file: file.write(render(found)))
     return folder / "index.html"

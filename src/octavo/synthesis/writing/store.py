@@ -21,6 +21,7 @@ from typing import Any
 
 from octavo.errors import InputError, StorageError
 from octavo.ground.files import written_aside
+from octavo.ground.records import json_text
 from octavo.synthesis.writing.calls import Batch
 from octavo.synthesis.writing.similar import Signatures, band_keys, similarity
 
@@ -127,7 +128,7 @@ class Store:
 
     def keep_fact(self, name: str, value: Any) -> None:
         """Keep a fact that belongs to the whole."""
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        text = json_text(value, ensure_ascii=False, sort_keys=True)
         with storage(self.path):
             self._con.execute("INSERT OR REPLACE INTO facts VALUES(?, ?)", (name, text))
 
@@ -234,7 +235,7 @@ class Store:
             (
                 *(number, story_id(number), story.text, digest, story.words, call),
                 *(_json(story.checks), _json(story.repairs)),
-                *(json.dumps(story.seeds, ensure_ascii=False), signature),
+                *(json_text(story.seeds, ensure_ascii=False), signature),
             ),
         )
         return ()
@@ -244,7 +245,7 @@ class Store:
         rows = self._con.execute(
             "SELECT number, signature FROM stories WHERE number IN"
             " (SELECT number FROM bands WHERE key IN (SELECT value FROM json_each(?))) ORDER BY number",
-            (json.dumps(band_keys(signature)),),
+            (json_text(band_keys(signature)),),
         )
         return next((n for n, other in rows if similarity(signature, other) >= self._similar.threshold), None)
 
@@ -392,4 +393,4 @@ def story_id(number: int) -> str:
 
 
 def _json(values: Sequence[str]) -> str:
-    return json.dumps(list(values), ensure_ascii=False)
+    return json_text(list(values), ensure_ascii=False)
