@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -72,10 +73,11 @@ def nothing_to_learn(facts: Facts) -> Diagnostic | None:
 
 
 def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
-    """Which simple predictors the model beats; and if what it writes is garbage, whether a bug is the reason."""
+    """Which simple predictors the model beats; and if what it writes is garbage, whether a bug is the reason. A run
+    that started from another is judged against that, one with counts by what its network adds to them."""
     loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
     if loss is not None and known and not facts.unit.text:
-        return among_its_own(facts, loss, {name: one["loss"] for name, one in known.items()})
+        return among_its_own(facts, how, loss, {name: one["loss"] for name, one in known.items()})
     if loss is None or "unigram" not in known:
         return None
     losses = {
@@ -103,6 +105,9 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
         "ngram": f"it learns from what stands before, but less than counting {order}-grams does",
     }
     above = next((name for name in knows if loss >= losses.get(name, float("inf"))), None)
+    start = (known.get("start") or {}).get("loss")
+    if start is not None and not facts.elsewhere:
+        return beside_start(facts, how, start, evidence, knows[above] if above else "")
     if above is not None and facts.elsewhere:
         said = (
             f"On this text {knows[above]}: it is unlike what the model learned from, or little was learned."
@@ -111,6 +116,8 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     if above is not None:
         cause, remedy, settings = _cause(facts, how, above)
         return diagnostic(f"Garbage here {cause}: {knows[above]}.", "bad", remedy, settings)
+    if (counted := counting_alone(facts, how, evidence)) is not None:
+        return counted
     if packers:
         need = f"{' and '.join(packers)} need{'s' if len(packers) == 1 else ''}"
         if facts.elsewhere:
@@ -121,11 +128,70 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     return diagnostic(f"Not a bug, and not untrained: it is below {beaten}.", "good")
 
 
-def among_its_own(facts: Facts, loss: float, losses: Mapping[str, float]) -> Diagnostic:
+def beside_start(
+    facts: Facts, how: Diagnostic | None, start: float, evidence: dict[str, Any], knows: str
+) -> Diagnostic:
+    """A run beside what it started from, on the same text. `knows`: what it knows less than, if that is simple."""
+    loss, evidence = evidence["loss"], {**evidence, "start": start}
+    figures = f"{loss:.4f} {facts.unit} on the validation split, {start:.4f} before"
+    also = f"; {knows}" if knows else ""
+    if loss > start + ALIKE * abs(start):
+        tuned = hasattr(facts.recipe.objective, "beta")
+        severity: Severity = "bad" if knows or not tuned else "note"
+        remedy = "a third of the learning rate or fewer steps" + (
+            ", or a larger objective.beta" if tuned else ""
+        )
+        slower = (facts.setting("training.optimizer.learning_rate", 1 / 3),)
+        said = f"Worse than what it started from: {figures}{also}."
+        return Diagnostic("baselines", said, evidence, severity, remedy, slower)
+    if loss < start - ALIKE * abs(start):
+        said = f"Better than what it started from: {figures}{also}."
+        return Diagnostic(
+            "baselines", said, evidence, "note" if knows else "good", *(_longer(facts, how) if knows else ())
+        )
+    said = f"As good as what it started from: {figures}{also}."
+    return Diagnostic("baselines", said, evidence, "note" if knows else "good")
+
+
+def _longer(facts: Facts, how: Diagnostic | None) -> tuple[str, tuple[str, ...]]:
+    """More training as a remedy, where the course of the run does not speak against it."""
+    against = how is not None and how.kind in (*BROKEN, "over-fit")
+    return ("", ()) if against else ("train longer", facts.longer)
+
+
+def counting_alone(facts: Facts, how: Diagnostic | None, evidence: dict[str, Any]) -> Diagnostic | None:
+    """Whether counting does all the work of a model with counts; None where its network adds to that. All its figures
+    are of the same tokens."""
+    if not (found := facts.evaluation.get("counted")):
+        return None
+    together, counting, network = (found[f"{name}loss"] for name in ("", "counting_", "network_"))
+    simple = {"unigrams": 1, "bigrams": 2}
+    orders = {side["order"]: side["loss"] for side in found["sides"] if side["order"]}
+    above = next((name for name, order in simple.items() if network >= orders.get(order, math.inf)), None)
+    adds = counting - together > ALIKE * counting or network < counting
+    if adds and above != "unigrams":
+        return None
+    knows = f", more than counting {above} ({orders[simple[above]]:.3f})" if above else ""
+    said = (
+        f"Counting does all of it: alone it has {counting:.3f} nats per token, with the network {together:.3f}. The "
+        f"network alone has {network:.3f}{knows}: it has learned too little to help."
+    )
+    evidence = {**evidence, "counting_loss": counting, "network_loss": network, "together_loss": together}
+    return Diagnostic("baselines", said, evidence, "bad", *_longer(facts, how))
+
+
+def among_its_own(
+    facts: Facts, how: Diagnostic | None, loss: float, losses: Mapping[str, float]
+) -> Diagnostic:
     """Which of its objective's own baselines it beats."""
     better = [name for name, reached in losses.items() if loss < reached]
     worse = [name for name in losses if name not in better]
     evidence = {"loss": loss, **losses}
+    if "start" in worse and not facts.elsewhere:
+        others = [name for name in worse if name != "start"]
+        return beside_start(
+            facts, how, losses["start"], evidence, f"it is not below {_listed(others)}" if others else ""
+        )
     if not worse:
         return Diagnostic("baselines", f"It is below {_listed(better)}.", evidence, "good")
     below = f"below {_listed(better)}, but " if better else ""

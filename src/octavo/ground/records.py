@@ -51,7 +51,7 @@ def _finite(data: Any) -> Any:
         return data if math.isfinite(data) else None
     if isinstance(data, dict):
         return {key: _finite(value) for key, value in data.items()}
-    return [_finite(one) for one in data] if isinstance(data, list | tuple) else data
+    return [_finite(one) for one in data] if isinstance(data, (list, tuple)) else data
 
 
 @cache

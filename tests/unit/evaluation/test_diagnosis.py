@@ -208,6 +208,83 @@ def test_garbage_is_placed_between_the_baselines(loss: float, bits: float, words
     assert diagnostic.severity == weight
 
 
+def counted(together: float, counting: float, network: float) -> dict[str, Any]:
+    """An evaluation of a model with counts: together it is below all that counts and packs."""
+    orders = {0: network, 1: 3.3, 2: 2.5, 3: 1.7, None: 4.0}
+    return {
+        "val_loss": together,
+        "bits_per_byte": 2.2,
+        "baselines": BASELINES,
+        "counted": {
+            "loss": together,
+            "counting_loss": counting,
+            "network_loss": network,
+            "sides": [{"order": order, "loss": loss} for order, loss in orders.items()],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("together", "counting", "network", "words"),
+    [
+        (1.5, 1.5, 4.1, "The network alone has 4.100, more than counting unigrams (3.300)"),
+        (1.49, 1.5, 2.9, "The network alone has 2.900, more than counting bigrams (2.500)"),
+        (1.3, 1.5, 3.4, "more than counting unigrams"),  # the text so far helped, not the network
+        (1.499, 1.5, 1.9, "The network alone has 1.900: it has learned too little to help"),
+    ],
+)
+def test_a_network_that_adds_nothing_to_counting_is_not_called_trained(
+    together: float, counting: float, network: float, words: str
+) -> None:
+    """An untrained one was once called "not a bug, and not untrained", for the mixture is below every n-gram."""
+    curve = rows("validation", EVALUATED, np.full(len(EVALUATED), together))
+    first, *_ = diagnose(facts(curve, evaluation=counted(together, counting, network)))
+    assert first.kind == "baselines" and first.sentence.startswith(
+        "Counting does all of it: alone it has 1.500"
+    )
+    assert words in first.sentence and first.severity == "bad" and first.remedy == "train longer"
+
+
+@pytest.mark.parametrize(("together", "counting", "network"), [(1.3, 1.5, 1.6), (1.4, 2.0, 1.41)])
+def test_a_network_that_adds_to_counting_is_trained(together: float, counting: float, network: float) -> None:
+    found = kinds(facts([], evaluation=counted(together, counting, network)))["baselines"]
+    assert found.sentence.startswith("Not a bug, and not untrained") and found.severity == "good"
+
+
+RL = {"objective": {"kind": "policy-gradient", "reward": "length"}, "training": {"start_from": "runs/base"}}
+
+
+@pytest.mark.parametrize("recipe", [RL, {"training": {"start_from": "runs/base"}}])
+def test_a_tuned_run_is_judged_against_its_base(recipe: dict[str, Any]) -> None:
+    """After RL the page once said "garbage here is too little training or a bug": the tuning had raised the loss."""
+
+    def found(loss: float, start: float) -> Diagnostic:
+        known = BASELINES | {"start": {"loss": start, "bits_per_byte": start}}
+        evaluation = {"val_loss": loss, "bits_per_byte": loss, "baselines": known}
+        diagnostics = diagnose(facts([], recipe=recipe, evaluation=evaluation))
+        assert "Garbage" not in " ".join(one.sentence for one in diagnostics)
+        return diagnostics[0]
+
+    further = found(2.9, 1.9)
+    assert further.sentence.startswith(
+        "Worse than what it started from: 2.9000 nats per token on the validation split, 1.9000 before; it knows"
+    )
+    assert further.severity == "bad" and "learning rate" in further.remedy and "longer" not in further.remedy
+    assert ("objective.beta" in further.remedy) is (recipe is RL)
+    assert further.evidence["start"] == 1.9 and further.settings[0].startswith(
+        "training.optimizer.learning_rate="
+    )
+    assert found(1.55, 1.5).severity == ("note" if recipe is RL else "bad")
+    dpo = {"objective": "dpo", "training": {"start_from": "runs/base"}}
+    known = {"coin": {"loss": 0.693}, "start": {"loss": 0.6}}
+    (worse,) = diagnose(facts([], recipe=dpo, evaluation={"val_loss": 0.65, "baselines": known}))
+    assert "than what it started from" in worse.sentence and "longer" not in worse.remedy
+    better = found(2.9, 3.2)
+    assert better.sentence.startswith("Better than what it started from: ") and better.severity == "note"
+    assert found(1.4, 1.5).severity == found(1.5, 1.501).severity == "good"
+    assert found(1.5, 1.501).sentence.startswith("As good as what it started from")
+
+
 @pytest.mark.parametrize("loss", [3.31, 3.28])
 @pytest.mark.parametrize("course", ["level", "over-fit", "still falling", "diverged"])
 def test_of_random_letters_there_is_nothing_to_learn(loss: float, course: str) -> None:
