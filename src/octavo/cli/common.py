@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
@@ -35,6 +37,8 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, Parameter(help="Print one JSON document instead of text.", negative="")]
 Force = Annotated[bool, Parameter(help="Write over a file that exists.", negative="")]
+NARROWEST = 14
+"""Columns that a column of a folded table keeps."""
 WholeSeed = Annotated[
     int,
     Parameter(
@@ -126,19 +130,40 @@ def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
     show_text(shown_in_json(json_text(data, indent=1, ensure_ascii=False)))
 
 
-def print_table(rows: Sequence[Sequence[str]], *, head: Sequence[str] | None = None) -> None:
-    """Columns, the first to the left and the others to the right; on a narrow terminal some columns, then the rest."""
+def print_table(
+    rows: Sequence[Sequence[str]], *, head: Sequence[str] | None = None, folded: bool = False
+) -> None:
+    """Columns, the first to the left and the others to the right; on a narrow terminal some columns, then the rest.
+    `folded`: long cells are broken, so that the table fits a terminal (80 columns where there is none)."""
     lines = [list(head)] if head else []
     lines += [list(row) for row in rows]
     if sys.stdout.isatty():
         lines = [[shown(cell) for cell in line] for line in lines]
+    if folded:
+        lines = fold(lines, columns_of(sys.stdout))
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    room = columns_of(sys.stdout) if sys.stdout.isatty() else None
+    room = columns_of(sys.stdout) if folded or sys.stdout.isatty() else None
     for number, block in enumerate(blocks(widths, room)):
         show() if number else None
         for line in lines:
             cells = [line[c].rjust(widths[c]) if c else line[c].ljust(widths[c]) for c in block]
             show_text("  ".join(cells).rstrip())
+
+
+def fold(lines: Sequence[Sequence[str]], room: int) -> list[list[str]]:
+    """Rows whose cells are broken over several lines where the columns together are wider than the room, the widest
+    columns first; none below `NARROWEST`."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    while sum(widths) + 2 * (len(widths) - 1) > room and max(widths) > NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    found: list[list[str]] = []
+    for line in lines:
+        cells = [
+            wrap(cell, width, break_on_hyphens=False) or [""]
+            for cell, width in zip(line, widths, strict=True)
+        ]
+        found += map(list, zip_longest(*cells, fillvalue=""))
+    return found
 
 
 def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:

@@ -66,12 +66,12 @@ def compare_command(
         facts = {**found.describe(), "where": places.as_dict() if places else None}
         print_json({**facts, "page": str(page) if page else None})
         return 0
-    print_table([(what, *values) for what, values in found.figures], head=("", *found.names))
+    print_table([(what, *values) for what, values in found.figures], head=("", *found.names), folded=True)
     for note in found.notes:
         show(f"\n{note}")
     show("\nsettings that differ")
     differing = [(key, *values) for key, values in found.differences]
-    print_table(differing, head=("", *found.names)) if differing else show("none")
+    print_table(differing, head=("", *found.names), folded=True) if differing else show("none")
     if places:
         print_places(places)
     show()
@@ -108,7 +108,7 @@ def print_places(places: Where) -> None:
     for title, parts in places.tables():
         if parts:
             show(f"\n{title}")
-            print_table([cells(part) for part in parts], head=HEAD)
+            print_table([cells(part) for part in parts], head=HEAD, folded=True)
 
 
 def write_page(output: Output, found: Comparison, places: Where | None) -> None:

@@ -175,7 +175,7 @@ def shape_of(config: ModelConfig, *, vocab_size: int) -> Shape:
             "Counts of the training text (model.counts) travel to no other library.",
             remedy="export the network alone, which learned by itself, with --network-only; its loss is measured",
         )
-    gated = config.feed_forward.kind == "swiglu"
+    activation, gated = FEED_FORWARDS[_known(config.feed_forward.kind, tuple(FEED_FORWARDS), "feed_forward")]
     scales = {"head": config.resolved_head_width**-0.5, "model": config.width**-0.5}
     scale = config.attention_scale
     has_features = config.feed_forward.kind != "none"
@@ -188,7 +188,7 @@ def shape_of(config: ModelConfig, *, vocab_size: int) -> Shape:
         kv_heads=config.resolved_kv_heads,
         head_width=config.resolved_head_width,
         features=config.feed_forward.features(config.width) if has_features else 0,
-        activation="silu" if gated else _known(config.feed_forward.kind, ACTIVATIONS, "feed_forward"),
+        activation=activation,
         gated=gated,
         feed_forward_bias=has_features and config.feed_forward.bias,
         **_positions(config),
@@ -210,7 +210,11 @@ def shape_of(config: ModelConfig, *, vocab_size: int) -> Shape:
     )
 
 
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "relu2", "none")
+FEED_FORWARDS = {
+    **{kind: (kind, False) for kind in ("relu", "gelu", "gelu_tanh", "relu2", "none")},
+    "swiglu": ("silu", True),
+}
+"""By kind: the activation, and whether a gate multiplies it."""
 
 
 def _known(kind: str, kinds: tuple[str, ...], room: str) -> str:

@@ -45,7 +45,7 @@ class RungVerdict:
     rates: Mapping[str, float]
     """By variant's name: the learning rate that was best, in multiples of its own."""
     at_edge: tuple[str, ...]
-    """Variants whose best rate is the lowest or the highest that was tried."""
+    """Variants whose best rate is the lowest or the highest that was tried; of two rates every one is."""
     analysis: Analysis | None
     to_come: int = 0
     """Planned runs that have not ended yet, of a rung that has begun."""
@@ -131,7 +131,7 @@ def _rung(
         results.folder.relative_to(folder).as_posix() if results else None,
         float(np.mean(runs)) if runs else None,
         {names[slug]: rate for slug, rate in best.items()},
-        tuple(names[slug] for slug, rate in best.items() if rate in ends),
+        tuple(names[slug] for slug, rate in best.items() if rate in ends) if len(ladder.rates) > 2 else (),
         analyse_study(results) if results else None,
         results.to_come if results else 0,
         where_of(results.folder) if results else NOWHERE,
@@ -279,7 +279,7 @@ def _notes(ladder: Ladder, rungs: Sequence[RungVerdict]) -> list[str]:
             "is left out."
         )
     edges = [one for one in rungs if one.at_edge]
-    if edges and len(ladder.rates) > 1:
+    if edges:
         names = dict.fromkeys(name for one in edges for name in one.at_edge)
         notes.append(
             f"On {len(edges)} of {len(rungs)} rungs the best learning rate is the lowest or the highest that was tried "

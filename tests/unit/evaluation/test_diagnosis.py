@@ -275,7 +275,9 @@ def test_a_tuned_run_is_judged_against_its_base(recipe: dict[str, Any]) -> None:
         "training.optimizer.learning_rate="
     )
     assert found(1.55, 1.5).severity == ("note" if recipe is RL else "bad")
-    dpo = {"objective": "dpo", "training": {"start_from": "runs/base"}}
+    corpus = {"kind": "files", "paths": ["pairs.jsonl"], "records": {"kind": "preferences"}}
+    dpo = {"objective": "dpo", "corpus": corpus, "batches": "preferences", "split": "prompts"}
+    dpo |= {"training": RL["training"]}
     known = {"coin": {"loss": 0.693}, "start": {"loss": 0.6}}
     (worse,) = diagnose(facts([], recipe=dpo, evaluation={"val_loss": 0.65, "baselines": known}))
     assert "than what it started from" in worse.sentence and "longer" not in worse.remedy

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from octavo.config import load_recipe
+from octavo.config import check, load_recipe
+from octavo.config.parts import parts
+from octavo.errors import InputError
 from octavo.model.build import build_model
 from octavo.ship.architectures import architectures
 from octavo.ship.solver import because, chain, solve
-from octavo.ship.weights import shape_of, weights_of
+from octavo.ship.weights import FEED_FORWARDS, _known, shape_of, weights_of
 
 
 def recipe_shape(name: str, *overrides: str):
@@ -69,3 +71,21 @@ def test_the_chain_leaves_every_logit(recipe: str) -> None:
             assert all(torch.equal(back[name], tensor) for name, tensor in rewritten.tensors.items())
             read = each.shape_of(each.settings_of(found.shape), spare=found.shape.spare)
             assert (read.as_dict() | {"qk_eps": 0}) == (found.shape.as_dict() | {"qk_eps": 0})
+
+
+def test_the_list_of_exportable_feed_forwards_is_whole() -> None:
+    """It left out swiglu, which most libraries know. What is listed can be exported; what is not cannot."""
+    for kind in parts("feed_forward"):
+        config = check({"model": {"feed_forward": kind}}).model
+        if kind in FEED_FORWARDS:
+            shape = shape_of(config, vocab_size=9)
+            assert (shape.activation, shape.gated) == FEED_FORWARDS[kind]
+        else:
+            with pytest.raises(InputError, match="no other library knows") as caught:
+                shape_of(config, vocab_size=9)
+            assert "swiglu" in str(caught.value) and all(
+                known in str(caught.value) for known in FEED_FORWARDS
+            )
+    with pytest.raises(InputError) as caught:
+        _known("maxout", tuple(FEED_FORWARDS), "feed_forward")
+    assert "swiglu" in str(caught.value)

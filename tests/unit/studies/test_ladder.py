@@ -147,6 +147,24 @@ def test_a_page_with_nothing_to_draw(tmp_path: Path) -> None:
     assert "![" not in (page.parent / "report.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize(("rates", "noted"), [([1, 2], False), ([0.5, 1, 2], True)])
+def test_of_two_rates_the_best_is_at_an_end_whatever_it_is(
+    tmp_path: Path, rates: list[float], noted: bool
+) -> None:
+    ladder = load_ladder(tree(ladder={**tree()["ladder"], "rates": rates}))
+    (tmp_path / LADDER).write_text(ladder_text(ladder), "utf-8")
+    rung = ladder.rungs[0]
+    make(tmp_path / "rungs" / rung.slug, {"change": Truth()})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            type(ladder), "best", lambda self, sweep: {"baseline": max(rates), "change": max(rates)}
+        )
+        make(tmp_path / "sweeps" / rung.slug, {"change": Truth()})
+        found = analyse_ladder(tmp_path)
+    assert bool(found.rungs[0].at_edge) is noted and found.rungs[0].rates["change"] == max(rates)
+    assert ("lowest or the highest that was tried" in " ".join(found.notes)) is noted
+
+
 @pytest.mark.slow
 def test_the_page_its_markdown_and_the_data(tmp_path: Path) -> None:
     climbed(tmp_path / "l", shifted(16, 0))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,3 +195,30 @@ def test_a_loss_that_is_no_number_is_not_drawn(study: StudyResults) -> None:
     results = replace(study, runs=runs)
     analysis = analyse_study(results)
     assert "<svg" in forest_plot(variant_rows(results, analysis), analysis)
+
+
+def test_no_column_leaves_its_card(page: str) -> None:
+    """The last one stood beside it on a page of 1,200 pixels. What no cell's words allow scrolls inside."""
+    assert "section { overflow-x: auto; }" in page
+    assert ".stack td.number, .stack th.number, .stack .badge { white-space: normal; }" in page
+
+
+MEASURE = """<script>addEventListener("load", () => {
+  let over = 0;
+  document.querySelectorAll("section").forEach(card => card.querySelectorAll("td, th").forEach(cell => {
+    over += cell.getBoundingClientRect().right > card.getBoundingClientRect().right + 0.5;
+  }));
+  document.title = "over " + over;
+});</script></body>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium")
+@pytest.mark.parametrize("width", [1200, 900, 600])
+def test_a_browser_keeps_every_column_in_its_card(page: str, tmp_path: Path, width: int) -> None:
+    free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    (tmp_path / "page.html").write_text(free.replace("</body>", MEASURE), "utf-8")
+    how = ["--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},2000", "--dump-dom"]
+    command = ["chromium", *how, f"--user-data-dir={tmp_path / 'own'}", (tmp_path / "page.html").as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "<title>over 0</title>" in shown
