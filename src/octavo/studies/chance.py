@@ -142,6 +142,14 @@ def draws_of(shape: Shape, world: World, change: int) -> Draws:
     return Draws(_normals(change + 1) / math.sqrt(count), spreads / count)
 
 
+def satterthwaite(variances: Sequence[float], freedoms: Sequence[int]) -> int:
+    """Degrees of freedom of a sum of variances that were measured apart (Satterthwaite 1946), rounded down."""
+    squares = sum(one**2 / freedom for one, freedom in zip(variances, freedoms, strict=True))
+    # To a millionth: eight may come out as 7.999….
+    return max(1, int(round(sum(variances) ** 2 / squares, 6))) if squares else sum(freedoms)
+
+
+@lru_cache(maxsize=256)
 def student(freedom: int, share: float) -> float:
     """What a ratio with a pooled variance exceeds with a probability."""
     return float(

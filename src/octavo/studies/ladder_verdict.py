@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from octavo.studies.arms import arm
-from octavo.studies.chance import LEVEL, student
+from octavo.studies.chance import LEVEL, satterthwaite, student
 from octavo.studies.documents import of_documents
 from octavo.studies.ladder import Ladder, Rung, collected, ladder_of
 from octavo.studies.measures import measure
@@ -202,9 +202,7 @@ def _half(steps: Sequence[Step], weights: np.ndarray, risk: float) -> float:
         if step.change.resampled is not None and step.baseline.resampled is not None:
             documents = documents + weight * of_documents(step.change.resampled, step.baseline.resampled)
     seeds = sum(parts)
-    squares = sum(part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True))
-    freedom = max(1, int(seeds**2 / squares)) if squares else sum(freedoms)
-    return student(freedom, risk) * math.sqrt(seeds + float(documents.var()))
+    return student(satterthwaite(parts, freedoms), risk) * math.sqrt(seeds + float(documents.var()))
 
 
 def _verdict(

@@ -15,7 +15,7 @@ from octavo.errors import InputError
 from octavo.ground.console import Console
 from octavo.ground.intervals import LEVEL, SAID
 from octavo.runs.run import Run
-from octavo.studies.chance import student
+from octavo.studies.chance import satterthwaite, student
 from octavo.tuning.rewards.base import RewardConfig
 from octavo.tuning.yardstick import TEXTS, Verdict, asking, judging_questions, measure
 
@@ -103,8 +103,8 @@ def crossed(table: np.ndarray) -> dict[str, Any]:
     variance = sum(part for part, _ in parts)
     half = 0.0
     if variance > 0:
-        freedom = variance**2 / sum(part**2 / count for part, count in parts)
-        half = student(max(1, int(freedom)), 1 - LEVEL) * variance**0.5
+        freedom = satterthwaite([part for part, _ in parts], [count for _, count in parts])
+        half = student(freedom, 1 - LEVEL) * variance**0.5
     mean = float(table.mean())
     return {"mean": mean, "low": mean - half, "high": mean + half, "each": table.mean(axis=1).tolist()}
 

@@ -137,3 +137,22 @@ def test_pairs_that_cannot_be_scored_are_skipped_and_the_others_scored(name: str
     for number, one in zip((0, 2, 7), it.scores(kept), strict=True):
         assert one == pytest.approx(scored[number], abs=1e-5)
     assert all(isinstance(one, Skipped) for one in it.scores(pairs[3:7]))
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_a_score_is_that_of_its_own_probability_and_length(penalty: float) -> None:
+    """By the formula, written out: a bound on the length changes neither, and the best of equal scores is no longer
+    one."""
+    it = translator("prefix")
+    for found in it.translate([it.ids(one) for one in SOURCES], Search(beams=4, length_penalty=penalty)):
+        assert len({len(one.found.ids) for one in found}) > 1
+        for one in found:
+            tokens = len(one.found.ids) + 1  # the end is a token
+            expected = one.found.log_probability / ((5 + tokens) / 6) ** penalty
+            assert one.found.score == pytest.approx(expected) and one.found.tokens == tokens
+
+
+def test_a_length_penalty_favours_longer_ones() -> None:
+    short, long = Search(length_penalty=0.0), Search(length_penalty=1.0)
+    assert short.score(-2.0, 4) == short.score(-2.0, 40) == -2.0
+    assert long.score(-2.0, 1) == -2.0 < long.score(-2.0, 7) == -1.0

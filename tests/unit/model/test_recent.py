@@ -103,6 +103,18 @@ def test_a_span_begins_where_a_text_does() -> None:
     ]
 
 
+def test_a_segment_knows_nothing_of_what_stood_before_it() -> None:
+    """Nor of what stood before its row: with an earlier text and without one it is the same."""
+    random = np.random.default_rng(0)
+    tokens, earlier = random.integers(0, V, (2, T)), random.integers(0, V, (2, 9))
+    segments = np.array([[0] * 5 + [1] * 7, [4] * 12])
+    alone = Texts.of(tokens, None, segments, most=6, vocab_size=V)
+    after = Texts.of(tokens, earlier, segments, most=6, vocab_size=V)
+    for one, other in zip(alone.spans, after.spans, strict=True):
+        here, there = (texts.text[row, a:b] for texts, (row, a, b) in ((alone, one), (after, other)))
+        assert here.tolist() == there.tolist() and 1 <= len(here) <= 6
+
+
 def model(*, held_out: bool = True) -> GPT:
     counts = {"kind": "kneser-ney", "orders": 3, "hidden": 4, "recent": MOST}
     config = {"layers": 1, "width": 8, "heads": 2, "context": T, "counts": counts}

@@ -15,7 +15,16 @@ from octavo.config import check
 from octavo.errors import InputError
 from octavo.ground.console import Console
 from octavo.runs import clock as clocks
-from octavo.runs.clock import APART, IN_FLOAT32, Clock, end_of, judged_at_the_end, with_more_minutes
+from octavo.runs.clock import (
+    APART,
+    IN_FLOAT32,
+    MOST_COUNTED,
+    Clock,
+    baselines_of,
+    end_of,
+    judged_at_the_end,
+    with_more_minutes,
+)
 from octavo.runs.progress import Progress
 from octavo.training.pace import Pace
 
@@ -229,3 +238,37 @@ def test_threads_that_change_at_the_end_change_no_steps(time: Time) -> None:
         clock.anew(progress, times=0.1)
         clock.keep(progress)
     assert progress.step == 10
+
+
+def test_the_end_that_is_foreseen_has_the_time_for_judging_in_it(time: Time) -> None:
+    """Where the passes end long before the time does."""
+    pace, progress = Pace(100), Progress()
+    clock = Clock(pace, end=time.now + 3000, finish=20, most=100)
+    clock.begin(progress)
+    clock.judged(70.0)
+    for step in pace.steps(0):
+        time.now += 1.0
+        progress.step, progress.seconds = step + 1, progress.seconds + 1.0
+        clock.keep(progress)
+    over = time.now + 70 + 20
+    assert clock.ends(progress.step) == pytest.approx(over) and over < 1300
+
+
+def test_a_run_that_goes_on_in_too_little_time_is_not_cut_before_it_is_known_how_fast_it_is(
+    time: Time,
+) -> None:
+    """By the seconds so far, which a first step may have made long, a tenth of its steps would fit."""
+    pace, progress = Pace(1000), Progress(step=60, seconds=590.0, elapsed=600.0)
+    clock = Clock(pace, end=time.now + 400)
+    clock.begin(progress)
+    assert pace.total == 1000 and not pace.changes
+    for step in pace.steps(60):
+        time.now += 0.4
+        progress.step, progress.seconds = step + 1, progress.seconds + 0.4
+        clock.keep(progress)
+    assert pace.total == pytest.approx(1000, rel=0.1)
+
+
+def test_baselines_take_no_longer_than_what_is_counted_at_most() -> None:
+    assert baselines_of(2_000_000) == pytest.approx(2 * baselines_of(1_000_000)) and baselines_of(1) > 0
+    assert baselines_of(10 * MOST_COUNTED) == baselines_of(MOST_COUNTED) > baselines_of(MOST_COUNTED // 2)

@@ -194,6 +194,56 @@ def test_trends_of_nothing_are_seen_seldom(ratio: float) -> None:
     assert 0.005 < alarms / count <= 0.06
 
 
+def rung(parameters: float, steps: int, base: np.ndarray, change: np.ndarray) -> Step:
+    return Step(parameters, steps, Arm(base), Arm(change))
+
+
+QUIET = np.array([-1e-3, 0.0, 1e-3])
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "trend"),
+    [
+        (0.1, 0.4, "grows"),
+        (0.4, 0.1, "shrinks"),
+        (-0.1, -0.4, "grows"),
+        (-0.4, -0.1, "shrinks"),
+        (0.2, 0.2, "no trend seen"),
+    ],
+)
+def test_a_trend_is_of_the_size_of_a_difference_whatever_its_sign(
+    small: float, large: float, trend: str
+) -> None:
+    """Sixteen times the parameters are four doublings; the level of both arms and their unit tell nothing."""
+    (slope,) = slopes([rung(1e5, 100, QUIET, small + QUIET), rung(16e5, 100, QUIET, large + QUIET)], 1)
+    assert (slope.axis, slope.trend) == ("parameters", trend)
+    assert slope.slope == pytest.approx((large - small) / 4)
+    assert slope.ends == pytest.approx((small, large))
+    far = 5 + 3 * QUIET
+    (other,) = slopes([rung(1e5, 9, far, far + 3 * small), rung(16e5, 9, far, far + 3 * large)], 1)
+    assert other.trend == trend and other.slope == pytest.approx(3 * slope.slope)
+    assert np.ptp(other.interval) == pytest.approx(3 * np.ptp(slope.interval))
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_intervals_of_all_slopes_hold_together(alone: bool) -> None:
+    """19 times of 20, around true slopes; and where one arm of three runs makes all of the noise."""
+    random, held, count = np.random.default_rng(8), 0, 1500
+    places = [(p, s) for p in (1e5, 16e5) for s in (100, 200, 400)][:: 3 if alone else 1]
+    true = {"parameters": 0.3, "steps": -0.2}
+    for _ in range(count):
+        steps = []
+        for place, (parameters, length) in enumerate(places):
+            noise = random.standard_normal((2, 3)) * (1e-3 if alone and place else 1.0)
+            noise[0] *= 1e-3 if alone else 1.0
+            level = true["parameters"] * np.log2(parameters) + true["steps"] * np.log2(length)
+            steps.append(rung(parameters, length, noise[0], level + noise[1]))
+        found = slopes(steps, 1 if alone else 2)
+        assert len(found) == (1 if alone else 2)
+        held += all(one.interval[0] <= true[one.axis] <= one.interval[1] for one in found)
+    assert 0.938 <= held / count <= (0.962 if alone else 0.98)
+
+
 def test_the_rungs_of_a_file(tmp_path: Path) -> None:
     ladder = load_ladder(tree())
     assert [rung.slug for rung in ladder.rungs] == [

@@ -10,6 +10,7 @@ import pytest
 from octavo.errors import InputError
 from octavo.tuning.ceiling import (
     LEAST,
+    LEVEL,
     binary_cost,
     exact_best_of_n,
     exact_frontier,
@@ -144,3 +145,25 @@ def test_what_has_no_reward_is_left_out() -> None:
     few = sampled_best_of_n([np.array([1.0, 2.0])])
     assert list(few.labels) == [1] and "n = 1" in few.ends
     assert list(sampled_frontier([np.array([1.0, 2.0])]).reward) == [1.5]
+
+
+@pytest.mark.parametrize("prompts", [1, 12])
+def test_the_interval_is_that_of_other_prompts_and_other_texts(prompts: int) -> None:
+    """Prompts differ far more than texts of one: were they not drawn again, it would hold in one of four cases."""
+    random, held, count = np.random.default_rng(5), 0, 80
+    for seed in range(count):
+        # Rates of success around 1/2; of one prompt alone it is that prompt that counts.
+        rates = random.beta(0.5, 0.5, prompts) if prompts > 1 else np.array([0.4])
+        rewards = [random.binomial(1, rate, 30).astype(float) for rate in rates]
+        best = sampled_best_of_n(rewards, (1,), seed=seed)
+        held += bool(best.low[0] <= (0.5 if prompts > 1 else 0.4) <= best.high[0])
+    nominal = (LEVEL[1] - LEVEL[0]) / 100
+    assert nominal - 0.09 <= held / count <= min(nominal + 0.06, 0.995)
+
+
+def test_the_base_has_the_same_interval_on_both_curves() -> None:
+    rewards = [draw(40, seed) + seed for seed in range(5)]
+    curve, best = sampled_frontier(rewards, seed=3), sampled_best_of_n(rewards, (1, 2), seed=3)
+    assert (curve.low[0], curve.reward[0], curve.high[0]) == pytest.approx(
+        (best.low[0], best.reward[0], best.high[0])
+    )
