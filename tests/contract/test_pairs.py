@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from octavo.config.parts import parts
 from octavo.dataset.batch import Batch
 from octavo.dataset.batches import BatchesConfig, Stream
+from octavo.dataset.pairs import _edges
 from octavo.errors import CorpusError
 from octavo.tokenizers.base import Tokenizer
 from octavo.tokenizers.bpe import BPE
@@ -241,3 +243,55 @@ def test_a_pair_that_would_not_fit_keeps_its_merges(merged: Tokenizer) -> None:
     found = [batches.batch(step) for step in range(batches.steps_per_epoch)]
     assert max(batch.targets.shape[1] for batch in found) <= longest
     assert sorted(text for batch in found for text in texts(batch, merged)) == sorted(PAIRS)
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.parametrize("accumulation", [1, 3])
+def test_pairs_of_one_length_meet_others_in_each_epoch(
+    kind: str, options: dict[str, Any], accumulation: int
+) -> None:
+    """Wherever in a step an epoch ends: each has every pair once, in other company than the one before."""
+    batches: Any = config_of(kind, options).build(
+        **arguments([(3, 3)] * 38, seed=7, accumulation=accumulation)
+    )
+    epochs: list[list[frozenset[int]]] = []
+    count = len(batches.edges) - 1
+    assert accumulation == 1 or count % accumulation, "an epoch ends in the middle of a step"
+    for number in range(3 * count):
+        step, micro = divmod(number, accumulation)
+        if number % count == 0:
+            epochs.append([])
+        epochs[-1].append(frozenset(learned(batches.batch(step, micro))))
+    for epoch in epochs:
+        assert len(frozenset.union(*epoch)) == sum(map(len, epoch))
+    assert not set(epochs[0]) & set(epochs[1]) and not set(epochs[1]) & set(epochs[2])
+
+
+@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=40), most=st.integers(12, 40))
+def test_a_batch_ends_where_the_next_pair_would_be_too_much(lengths: list[int], most: int) -> None:
+    edges = _edges(lengths, most)
+    assert (edges[0], edges[-1]) == (0, len(lengths)) and edges == sorted(set(edges))
+    for begin, end in pairwise(edges):
+        assert max(lengths[begin:end]) * (end - begin) <= most
+        if end < len(lengths):
+            assert max(lengths[begin : end + 1]) * (end + 1 - begin) > most
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_a_pair_that_a_split_cuts_in_two_is_none(kind: str, options: dict[str, Any]) -> None:
+    given = arguments([(2, 3), (2, 3)])
+    given["tokens"] = given["tokens"][:-1]  # the last target, without its end
+    found = sum((learned(batch) for batch in config_of(kind, options).evaluation(**given)), Counter[int]())
+    assert len(found) == 3
+    assert "1 without a source or a target" in "".join(config_of(kind, options).build(**given, seed=1).notes)
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_a_limit_is_reached_with_no_pair_too_many(kind: str, options: dict[str, Any]) -> None:
+    given, config = arguments(LENGTHS), config_of(kind, options)
+    whole = sum(target + 1 for _, target in LENGTHS)
+    assert config_of(kind, options).build(**given, seed=1).size == whole  # tokens and ends of all targets
+    ends = np.cumsum([target + 1 for _, target in LENGTHS]).tolist()
+    for limit in (1, ends[0], ends[0] + 1, ends[7] - 1, ends[7], whole, whole + 5):
+        scored = sum(int((batch.targets >= 0).sum()) for batch in config.evaluation(**given, limit=limit))
+        assert scored == next((end for end in ends if end >= limit), whole)

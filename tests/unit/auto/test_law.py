@@ -16,7 +16,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from guards.common import ROOT
-from octavo.auto.law import NAMES, OF_TEXTS, Law, Told, as_plain, law_from, shares, shipped_law, slopes, work
+from octavo.auto.law import (
+    NAMES,
+    OF_TEXTS,
+    TRIED,
+    Law,
+    Told,
+    as_plain,
+    law_from,
+    middle,
+    shares,
+    shipped_law,
+    slopes,
+    work,
+)
 from unit.auto.laws import VALUES, made_up
 
 POINTS = st.tuples(st.floats(1e4, 1e8), st.floats(1e3, 1e10), st.floats(1e4, 1e9))
@@ -41,6 +54,15 @@ def test_more_data_helps_and_too_many_passes_do_not() -> None:
     law = made_up()
     assert law.share(1e6, 4e6, 1e7) < law.share(1e6, 1e6, 1e7)
     assert law.share(1e6, 2e8, 1e6) > law.share(1e6, 4e6, 1e6)
+
+
+@pytest.mark.parametrize(("at", "sd"), [(0.0, 0.1), (0.7, 0.4), (-1.3, 0.05)])
+def test_of_a_normal_distribution_it_knows_middle_and_deviation(at: float, sd: float) -> None:
+    """Whatever it is multiplied with; of what is even around nothing the middle is nothing."""
+    likely = np.exp(-(((TRIED - at) / sd) ** 2) / 2)
+    assert middle(likely) == pytest.approx(middle(50 * likely))
+    assert middle(likely) == pytest.approx((at, sd), abs=5e-4)
+    assert middle(likely + likely[::-1])[0] == pytest.approx(0, abs=1e-9)
 
 
 def certain(law: Law) -> Law:

@@ -48,6 +48,16 @@ def test_calibrated_promises_hold_eighty_of_a_hundred() -> None:
     assert sum(abs(each - shift) <= LIKELY * scale for each in new) / 4000 == pytest.approx(0.8, abs=0.04)
 
 
+def test_promises_that_erred_to_one_side_widen_the_next_whichever_side_it_is() -> None:
+    drawn = random.Random(3)
+    earlier = [-4 * drawn.expovariate(1) for _ in range(300)]
+    shift, scale = calibration(earlier)
+    mirrored = calibration([-each for each in earlier])
+    assert mirrored == (pytest.approx(-shift), pytest.approx(scale))
+    new = [-4 * drawn.expovariate(1) for _ in range(4000)]
+    assert sum(abs(each - shift) <= LIKELY * scale for each in new) / 4000 == pytest.approx(0.8, abs=0.04)
+
+
 def test_one_text_like_no_other_does_not_spoil_all_promises() -> None:
     shift, scale = calibration([1000])
     assert 0 < shift < 0.2 and scale < 1.5

@@ -28,9 +28,13 @@ class Made(SeriesSource):
     channels, covariates, rate = ("x",), ("speed",), 300.0
 
     def __init__(
-        self, lengths: dict[str, list[int]] = LENGTHS, constant: bool = False, holes: bool = False
+        self,
+        lengths: dict[str, list[int]] = LENGTHS,
+        constant: bool = False,
+        holes: bool = False,
+        step: float = 1.0,
     ) -> None:
-        self.lengths, self.factor = lengths, np.nan if holes else float(not constant)
+        self.lengths, self.factor = lengths, np.nan if holes else step * (not constant)
 
     def series(self) -> Iterator[Series]:
         at = 0
@@ -85,6 +89,16 @@ def test_the_same_numbers_are_the_same_dataset(dataset: Dataset) -> None:
     assert again.folder == dataset.folder and any("reused" in sentence for sentence in said)
 
 
+def test_the_same_numbers_of_another_person_are_another_dataset(dataset: Dataset) -> None:
+    class Renamed(Made):
+        def series(self) -> Iterator[Series]:
+            for one in super().series():
+                yield Series(one.name, "eve" if one.person == "bo" else one.person, one.rows)
+
+    other = prepared(dataset.folder.parent.parent, Renamed())
+    assert other.manifest["persons"]["train"] == ["ann", "eve"]
+
+
 def test_of_one_person_the_end_is_held_out(tmp_path: Path) -> None:
     said: list[str] = []
     found = prepared(tmp_path, Made({"ann": [30]}), held_out=(), report=said.append)
@@ -101,6 +115,7 @@ def test_of_one_person_the_end_is_held_out(tmp_path: Path) -> None:
         ),
         (Made(), {"differences": True}, "Channel 'x' changes by 1 from each row to the next"),
         (Made({"ann": [1], "bo": [1], "cy": [9]}), {"held_out": ["cy", "bo"]}, "'x' is 0 in all 1 rows"),
+        (Made(step=-2.0), {"differences": True}, "Channel 'x' changes by -2 from each row to the next"),
         (Made(holes=True), {}, "Channel 'x' has no numbers"),
         (Made({}), {}, "no series"),
         (Made(), {"held_out": ["dora"]}, "Nobody is called 'dora'"),
@@ -139,6 +154,9 @@ def test_all_constant_channels_are_named_at_once(tmp_path: Path) -> None:
 def test_other_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="knows the columns z"):
         prepare_new(Made(), Columns(channels=["z"]), cache=tmp_path, report=lambda sentence: None)
+    with pytest.raises(CorpusError, match="knows the columns x, grade"):
+        other = Columns(channels=["x"], covariates=["grade"])
+        prepare_new(Made(), other, cache=tmp_path, report=lambda sentence: None)
 
 
 def test_of_one_row_nothing_can_be_predicted(tmp_path: Path) -> None:
@@ -161,6 +179,17 @@ def test_batches_are_pure_and_stay_inside_a_series(dataset: Dataset) -> None:
         assert (a.inputs[..., 1] == a.inputs[..., 0] + 1001).all()  # the covariate of the row to come
         seen |= set(a.values[..., 0].ravel().tolist())
     assert seen == {*range(1, 30), *range(101, 109), *range(201, 212)}
+
+
+def test_parts_of_a_step_are_drawn_apart_and_every_window_as_often(dataset: Dataset) -> None:
+    config, split = parts("batches")["series"](), dataset.train
+    made = config.build(split.tokens, split.starts, seed=3, accumulation=2, **shape(batch=64))
+    parts_ = [made.batch(step, micro).inputs[:, 0, 0] for step in range(100) for micro in (0, 1)]
+    assert len({one.tobytes() for one in parts_}) == len(parts_)
+    begins, counts = np.unique(np.concatenate(parts_), return_counts=True)
+    assert begins.tolist() == [*range(25), *range(100, 104), *range(200, 207)]  # 25 + 4 + 7 windows
+    expected = counts.sum() / len(begins)
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
 
 
 def test_a_short_series_is_named(dataset: Dataset) -> None:

@@ -29,6 +29,17 @@ def test_each_window_has_a_factor_of_its_own_and_covariates_have_none() -> None:
     assert np.allclose(louder.values[:, :-1, :2], louder.inputs[:, 1:, :2], equal_nan=True)
 
 
+def test_factors_are_as_often_above_one_as_below() -> None:
+    plain, louder = windows(0.0), windows(0.2)
+    logs = []
+    for step in range(40):
+        one, other = plain.batch(step).inputs[:, :, :2], louder.batch(step).inputs[:, :, :2]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            logs += np.log(np.nanmedian(other / one, axis=(1, 2))).tolist()
+    assert len(logs) == 640 and abs(np.mean(logs)) < 4 * 0.2 / np.sqrt(640)
+    assert 0.18 < np.std(logs) < 0.22
+
+
 def test_a_batch_follows_from_seed_and_step() -> None:
     first, again, other = windows(0.2).batch(3), windows(0.2).batch(3), windows(0.2).batch(4)
     assert np.array_equal(first.inputs, again.inputs, equal_nan=True)

@@ -11,7 +11,7 @@ import torch
 
 from octavo.config.parts import parts
 from octavo.dataset.pairs import JoinedPairsConfig, PairsConfig
-from octavo.generation.beam import Search
+from octavo.generation.beam import Search, State, beam_search
 from octavo.generation.translator import Skipped, Translator
 from octavo.model.build import build_model
 from octavo.tokenizers import build_tokenizer
@@ -137,6 +137,58 @@ def test_pairs_that_cannot_be_scored_are_skipped_and_the_others_scored(name: str
     for number, one in zip((0, 2, 7), it.scores(kept), strict=True):
         assert one == pytest.approx(scored[number], abs=1e-5)
     assert all(isinstance(one, Skipped) for one in it.scores(pairs[3:7]))
+
+
+class Chain(State):
+    """What comes next depends on the place and on the last token, by tables of logits (T, V, V)."""
+
+    def __init__(self, tables: torch.Tensor) -> None:
+        self.tables, self.place = tables, 0
+
+    def read(self, tokens: torch.Tensor) -> torch.Tensor:
+        self.place += 1
+        return self.tables[self.place, tokens]
+
+    def select(self, rows: torch.Tensor) -> None:
+        pass  # of a row it remembers nothing
+
+
+def by_hand(
+    logs: list[list[list[float]]], *, end: int, longest: int, search: Search
+) -> list[tuple[int, ...]]:
+    """The rule of `beam_search`, in words of one source."""
+    beams, done = [(0.0, (0,))], []
+    for length in range(1, longest + 1):
+        ways = sorted(
+            (
+                (total + log, ids, token)
+                for total, ids in beams
+                for token, log in enumerate(logs[length - 1][ids[-1]])
+            ),
+            key=lambda way: -way[0],
+        )
+        if length == longest:
+            ways = [way for way in ways if way[2] == end]
+        ways = ways[: 2 * search.beams]
+        done += [(total, ids) for total, ids, token in ways[: search.beams] if token == end]
+        beams = [(total, (*ids, token)) for total, ids, token in ways if token != end][: search.beams]
+        if len(done) >= search.beams or not beams:
+            break
+    done.sort(key=lambda one: -search.score(one[0], len(one[1])))  # its start stands for its end
+    return [ids[1:] for _, ids in done[: search.beams]]
+
+
+@pytest.mark.parametrize("beams", [1, 2, 3, 5])
+def test_it_looks_as_the_rule_says(beams: int) -> None:
+    """Ways that end leave room for others, and a source is done with its K-th end, not later."""
+    search, longest = Search(beams=beams, length_penalty=1.0), [2, 5, 9, 6]
+    for seed in range(25):
+        drawn = np.random.default_rng(seed).normal(0, 1.5, (9, 6, 6))
+        tables = torch.from_numpy(drawn)
+        found = beam_search(Chain(tables), tables[0, [0] * 4], end=5, longest=longest, search=search)
+        logs = tables.log_softmax(dim=-1).tolist()
+        for ones, most in zip(found, longest, strict=True):
+            assert [one.ids for one in ones] == by_hand(logs, end=5, longest=most, search=search)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])

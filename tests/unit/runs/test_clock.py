@@ -22,6 +22,7 @@ from octavo.runs.clock import (
     Clock,
     baselines_of,
     end_of,
+    ending,
     judged_at_the_end,
     with_more_minutes,
 )
@@ -269,6 +270,54 @@ def test_a_run_that_goes_on_in_too_little_time_is_not_cut_before_it_is_known_how
     assert pace.total == pytest.approx(1000, rel=0.1)
 
 
+def test_the_end_of_a_run_takes_what_its_preparation_did_and_half_as_much_again() -> None:
+    assert ending(40.0, 7.0) - ending(0.0, 7.0) == pytest.approx(60.0)
+    assert ending(0.0, 7.0) - ending(0.0, 0.0) == pytest.approx(7.0) and ending(0.0, 0.0) > 0
+
+
 def test_baselines_take_no_longer_than_what_is_counted_at_most() -> None:
     assert baselines_of(2_000_000) == pytest.approx(2 * baselines_of(1_000_000)) and baselines_of(1) > 0
     assert baselines_of(10 * MOST_COUNTED) == baselines_of(MOST_COUNTED) > baselines_of(MOST_COUNTED // 2)
+
+
+def test_a_clock_that_is_looked_at_by_time_too_lets_the_schedule_come_to_its_end(time: Time) -> None:
+    """Steps are soon 300 times as long: were it looked at by their number alone, the end would come in the middle."""
+    pace, progress = Pace(3000), Progress()
+    clock = Clock(pace, end=time.now + 600)
+    clock.begin(progress)
+    rates = []
+    for step in pace.steps(0):
+        took = 0.1 if step < 100 else 30.0
+        time.now += took
+        progress.step, progress.seconds = step + 1, progress.seconds + took
+        clock.keep(progress)
+        rates.append(1 - pace.place(step + 1) / 3000)
+    assert time.now - 1000 <= 630
+    assert rates[-4] < 0.25, "it falls, and does not drop"
+
+
+def test_steps_that_are_hardly_longer_change_nothing(time: Time) -> None:
+    pace, progress = Pace(748), Progress()
+    clock = Clock(pace, end=time.now + 300)
+    clock.begin(progress)
+    for step in pace.steps(0):
+        took = 0.4 * (1.004 if step % 40 < 20 else 0.996)
+        time.now += took
+        progress.step, progress.seconds = step + 1, progress.seconds + took
+        clock.keep(progress)
+    assert pace.total == 748 and not pace.changes
+
+
+def test_other_threads_are_reckoned_with_the_steps_that_tell(time: Time) -> None:
+    """Not with the first ones, which prepare what others use."""
+    pace, progress = Pace(1000), Progress()
+    clock = Clock(pace, end=time.now + 400)
+    clock.begin(progress)
+    for step in range(10):
+        took = 20.0 if step == 0 else 0.5
+        time.now += took
+        progress.step, progress.seconds = step + 1, progress.seconds + took
+        clock.keep(progress)
+    left = 1400 - time.now
+    clock.anew(progress, times=0.5)
+    assert pace.total == pytest.approx(10 + left / 0.25, rel=0.02)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -192,6 +192,52 @@ def test_exact_kl_is_the_mean_of_the_drawn_one(
     own = compared(policy, policy, batch)
     assert np.abs(own["kl"]).max() < 1e-5
     assert known["entropy"].max() <= math.log(toy.TOKENIZER.vocab_size) + 1e-5
+
+
+def test_what_is_told_of_a_step_is_of_its_texts(
+    models: tuple[LanguageModel, LanguageModel, LanguageModel],
+) -> None:
+    """Nats of KL for a whole text, of entropy for a token, and all else by the texts themselves."""
+    policy, base, _ = models
+    made = toy.rollouts(policy, base, rows=64, seed=6)
+    (asked, samples), batch, told = made.drawn(0, 0), made.batch(0), made.told(0)
+    known, sizes = compared(policy, base, batch), [len(one.ids) for one in samples]
+    assert told["kl"] == pytest.approx(known["kl"].sum(1).mean()) and max(sizes) > min(sizes)
+    assert told["entropy"] == pytest.approx(known["entropy"].sum() / sum(sizes))
+    assert told["length"] == np.mean(sizes) and told["failed_rewards"] == 0
+    assert told["ended"] == np.mean([one.ids[-1] in toy.TOKENIZER.ends for one in samples])
+    worth = np.array([toy.Likes().of(q.text, one.text) for q, one in zip(asked, samples, strict=True)])
+    assert told["reward"] == pytest.approx(worth.mean())
+    assert told["flat_groups"] == np.mean([len(set(group)) == 1 for group in worth.reshape(-1, 4).tolist()])
+    pairs = [pair for one in samples for pair in pairwise(one.ids)]
+    assert told["distinct_2"] == len(set(pairs)) / len(pairs)
+
+
+def test_parts_of_a_step_ask_and_write_other_texts(
+    models: tuple[LanguageModel, LanguageModel, LanguageModel],
+) -> None:
+    policy, base, _ = models
+    questions = tuple(Question("a", f"asked {number}") for number in range(6))
+    made = toy.rollouts(policy, base, rows=12, seed=6, questions=questions)
+    asked = [[one.text for one in made.drawn(0, micro)[0][::4]] for micro in (0, 1, 2)]
+    assert len({tuple(each) for each in asked}) == 3
+    whole = [[one.text for number in (0, 1) for one in made.drawn(number, 0)[0][::4]]]
+    assert sorted(whole[0]) == sorted(one.text for one in questions), "each once before any comes again"
+    same = toy.rollouts(policy, base, rows=64, seed=6)
+    first, second = ([one.text for one in same.drawn(0, micro)[1]] for micro in (0, 1))
+    assert first != second
+
+
+def test_texts_of_steps_that_are_over_are_not_held(
+    models: tuple[LanguageModel, LanguageModel, LanguageModel],
+) -> None:
+    policy, base, _ = models
+    made = toy.rollouts(policy, base, rows=8, seed=6, updates=2)
+    for step in range(6):
+        made.batch(step, 0)
+        made.batch(step, 1)
+        assert len(made._kept) == 2, "both parts of this step"
+        assert bool(made.tensors(step)) == (step % 2 == 1)
 
 
 def test_the_decoder_and_the_model_agree_on_what_was_written(
