@@ -104,7 +104,7 @@ def measure(
     before, after = (written(model, run.tokenizer, prompts, **how) for model in (base, run.model))
     judged = [judged_by_prompt(config.build(), prompts, found) for found in (before, after)]
     ceiling, rewards = ceiling_of(config, judged[0], seed=seed), [one.rewards for one in judged]
-    wins = np.where(np.isfinite(rewards[0] + rewards[1]), np.sign(rewards[1] - rewards[0]) / 2 + 0.5, np.nan)
+    wins = won(*rewards)
     tables = {
         "wins": wins,
         "gained": rewards[1] - rewards[0],
@@ -129,6 +129,12 @@ def measure(
     figures["taught_by"] = taught_by(objective.reward, config, prompts, (before, after), seed)
     pairs = side_by_side(prompts, (before, after), rewards)
     return Verdict(ceiling, reached, figures, sentences(figures), pairs, tables)
+
+
+def won(base: np.ndarray, tuned: np.ndarray) -> np.ndarray:
+    """Of rewards (P, M): 1 where the tuned model's text is worth more than the base's, ½ where both are worth the same,
+    else 0; NaN where one has no reward."""
+    return np.where(np.isfinite(base + tuned), np.sign(tuned - base) / 2 + 0.5, np.nan)
 
 
 def side_by_side(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from octavo.errors import InputError
 from octavo.tuning.ceiling import (
     LEAST,
     LEVEL,
+    _chosen,
+    _effective,
+    _table,
     binary_cost,
     exact_best_of_n,
     exact_frontier,
@@ -159,6 +163,26 @@ def test_the_interval_is_that_of_other_prompts_and_other_texts(prompts: int) -> 
         held += bool(best.low[0] <= (0.5 if prompts > 1 else 0.4) <= best.high[0])
     nominal = (LEVEL[1] - LEVEL[0]) / 100
     assert nominal - 0.09 <= held / count <= min(nominal + 0.06, 0.995)
+
+
+def test_the_best_of_n_is_drawn_without_putting_back() -> None:
+    """By every choice of n of few texts; so of all of them it is surely the best."""
+    rewards = np.array([0.0, 1.0, 1.0, 4.0, 9.0, 9.5])
+    _, counts = _table([rewards])
+    for n in (1, 2, 3, 6):
+        best = [max(one) for one in combinations(rewards, n)]
+        expected = [np.mean([value == one for value in best]) for one in np.unique(rewards)]
+        assert _chosen(counts, n)[0] == pytest.approx(expected)
+
+
+def test_effective_samples_are_those_of_the_mean_prompt() -> None:
+    """Of a weight that is even over some of a prompt's texts it is how many those are."""
+    table, counts = _table([np.arange(20.0), np.arange(20.0), np.ones(20)])
+    q = np.zeros_like(counts)
+    q[0, :4], q[1, :16], q[2, 0] = 1 / 4, 1 / 16, 1
+    assert _effective(q, table, counts) == pytest.approx((4 + 16) / 2), (
+        "one whose texts are alike is never too few"
+    )
 
 
 def test_the_base_has_the_same_interval_on_both_curves() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise, product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -313,6 +315,24 @@ def test_texts_that_are_all_worth_the_same_are_said_once(
         assert ("taught nothing" in (made.remark(0) or "")) == said
         made.batch(1)
         assert made.remark(1) is None
+
+
+@pytest.mark.parametrize(("batch", "refused"), [(8, False), (16, False), (12, True), (4, True)])
+def test_a_batch_is_of_whole_groups(batch: int, refused: bool) -> None:
+    recipe = check(
+        {
+            "objective": {"kind": "policy-gradient", "reward": "question", "group": 8},
+            "training": {"batch": batch, "start_from": "run"},
+        }
+    )
+    made, model = recipe.objective.build(), toy.model(1)
+    dataset: Any = SimpleNamespace(tokenizer=toy.TOKENIZER, train=None)
+    if not refused:
+        made.refuse(recipe, dataset, model, processes=1)
+        return
+    with pytest.raises(ConfigError, match="no whole number of groups of 8") as error:
+        made.refuse(recipe, dataset, model, processes=1)
+    assert error.value.remedy == f"training.batch={16 if batch > 8 else 8}"
 
 
 def test_the_budget_stops_it(models: tuple[LanguageModel, LanguageModel, LanguageModel]) -> None:

@@ -17,12 +17,16 @@ from octavo.tokenizers import Tokenizer, build_tokenizer, with_special
 from octavo.tokenizers.char import Char
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate
 from octavo.tuning.questions import (
+    START,
+    Question,
     fitting,
     question,
     questions_in_conversations,
     questions_in_file,
     questions_in_text,
 )
+from octavo.tuning.rollouts import room_for
+from unit.tuning import toy
 
 TEXT = "who are you? <|user|> <|assistant|> <|end|> 12+34=46 be brief."
 CHAT: Tokenizer = with_special(build_tokenizer(Char(), lambda: iter([TEXT]), documents=True), CHAT_TOKENS)
@@ -38,6 +42,21 @@ def test_a_users_text_gives_no_special_token() -> None:
     )
     with pytest.raises(TokenizerError, match="Z"):
         question("Z", CHAT)
+
+
+def test_a_text_gets_all_that_its_prompt_leaves_of_the_context() -> None:
+    """Of a context of six, and one more, for the last token is not read again."""
+    model, one = toy.model(1), (Question("a", "a"), START)  # two tokens, with the start of a document
+    assert room_for(one, model, toy.TOKENIZER, 5) == 5 and room_for(one, model, toy.TOKENIZER, None) == 6
+    with pytest.raises(InputError, match="leaves 5 after the prompt 'a'; 6 are asked for"):
+        room_for(one, model, toy.TOKENIZER, 6)
+    assert room_for((START,), model, toy.TOKENIZER, 6) == 6
+
+
+def test_conversations_that_leave_as_much_room_as_is_wanted_are_asked() -> None:
+    asked = [Question((1,) * size, str(size)) for size in range(1, 14)]
+    assert [one.text for one in fitting(asked, 12, 5)] == [str(size) for size in range(1, 9)]
+    assert len(fitting(asked, 12, None)) == 10  # a quarter, 3, and the last token is not read again
 
 
 def split(tokenizer: Tokenizer, *texts: str) -> Split:
