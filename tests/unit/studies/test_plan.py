@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,24 @@ def test_equal_compute(text: Path) -> None:
     )
     flops = 3 * spent["baseline"]
     assert planned(text, budget={"compute": flops})[0].steps["baseline"] == 90
+
+
+def test_compute_is_of_all_positions_also_where_few_of_them_are_learned(text: Path) -> None:
+    study, facts = planned(text, budget={"steps": 40})
+    made = dataclasses.replace(facts["two-layers"], step_tokens=4, step_positions=64, token_flops=100)
+    two = {"baseline": dataclasses.replace(made, step_tokens=64), "two-layers": made}
+    by = dataclasses.replace(study, budget={"compute": 64 * 100 * 30})
+    for variant in study.variants:
+        assert module._steps(by, variant, two, None, Console(quiet=True)) == 30
+
+
+def test_only_changes_have_a_rival_and_it_is_the_baseline_of_their_seed(text: Path, tmp_path: Path) -> None:
+    """A baseline that waited for itself would never begin."""
+    study, _ = planned(text, budget={"steps": 400}, stop_hopeless={"after": 0.5, "worse_by": 0.2})
+    jobs = jobs_of(study, tmp_path)
+    assert [job.rival for job in jobs if job.slug == "baseline"] == [None] * 3
+    folders = {job.seed: job.folder for job in jobs if job.slug == "baseline"}
+    assert [job.rival for job in jobs if job.slug != "baseline"] == [folders[5], folders[6]]
 
 
 def test_as_many_bytes_of_text_as_the_baseline(text: Path) -> None:

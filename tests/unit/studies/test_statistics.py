@@ -147,6 +147,18 @@ def test_seeds_that_do_not_agree_are_not_paired() -> None:
     assert (found.low, found.high, found.p) == (apart.low, apart.high, apart.p)
 
 
+def test_seeds_that_go_against_each_other_are_not_paired() -> None:
+    """Their differences are noisier than either arm."""
+    base = np.random.default_rng(4).standard_normal(7)
+    baseline, arm = in_pairs(-base[:5], base)
+    (found,) = compare(baseline, [arm])[1]
+    assert found.pairs is not None and found.pairs.correlation == pytest.approx(-1) and not found.pairs.decide
+    assert (found.low, found.high) == (
+        compare(Arm(baseline.values), [Arm(arm.values)])[1][0].low,
+        compare(Arm(baseline.values), [Arm(arm.values)])[1][0].high,
+    )
+
+
 def test_too_few_seeds_are_told_from_no_difference() -> None:
     few = compare(spread(6, 1.0), [spread(3, 1.0, 2.3)])[1][0]
     more = compare(spread(8, 1.0), [spread(8, 1.0, 2.3)])[1][0]
@@ -328,6 +340,21 @@ def test_resampling_matches_the_textbook_variance_of_a_mean() -> None:
     assert drawn.shape == (DRAWS, 2)
     assert drawn.mean(axis=0) == pytest.approx(nats.mean(axis=1), abs=0.01)
     assert drawn.std(axis=0) == pytest.approx(nats.std(axis=1) / math.sqrt(80), rel=0.05)
+
+
+def test_a_long_document_counts_for_what_it_is_long() -> None:
+    """A loss is that of all text together, however it is cut: two halves of a document weigh what it did."""
+    nats, sizes = np.array([[300.0, 10.0, 20.0, 30.0]]), np.array([100.0, 10.0, 10.0, 10.0])
+    drawn = resample(np.repeat(nats, 20, axis=1), np.repeat(sizes, 20))
+    assert drawn.mean() == pytest.approx(nats.sum() / sizes.sum(), rel=0.01)
+
+
+def test_one_text_is_drawn_again_alike_for_all_runs_and_another_text_apart() -> None:
+    nats = np.random.default_rng(3).standard_normal((2, 50)) + 3
+    whole, alone = resample(nats, np.ones(50)), resample(nats[1:], np.ones(50))
+    assert whole[:, 1] == pytest.approx(alone[:, 0])
+    other = resample(nats[1:], np.ones(50), stream=1)
+    assert abs(np.corrcoef(other[:, 0], alone[:, 0])[0, 1]) < 0.05
 
 
 def test_many_units_are_grouped_without_losing_any() -> None:

@@ -189,6 +189,19 @@ def test_seeds_that_were_stopped_as_hopeless_are_lost_and_not_forgotten(
         assert f"{stopped} of 5 runs failed to train or were stopped" in verdict.statement
 
 
+@pytest.mark.parametrize(("of_change", "verdict"), [(1, "unreliable"), (0, "better")])
+def test_a_larger_share_of_lost_runs_is_what_counts_not_their_number(
+    tmp_path: Path, of_change: int, verdict: str
+) -> None:
+    """One of three is more than one of six."""
+    truths = {
+        "baseline": Truth(failed={1337: "nan"}),
+        "change": Truth(shift=-16, failed={1338 + n: "nan" for n in range(of_change)}),
+    }
+    (found,) = analyse_study(make(tmp_path / "s", truths, noise=[1, 2, 3])).verdicts
+    assert found.verdict == verdict
+
+
 def test_a_study_that_is_not_finished_says_so(tmp_path: Path) -> None:
     make(tmp_path / "s", {"one": Truth(shift=9), "two": Truth()})
     for path in (tmp_path / "s" / "runs" / "two").glob("*/outcome.json"):
