@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +72,37 @@ def test_other_weights_are_judged_anew(template: Job, tmp_path: Path) -> None:
     shutil.copytree(template.folder, tmp_path / "run", symlinks=True)
     outcome = perform(at(template, tmp_path / "run", judge="best"), lambda step: None)
     assert outcome["judge"] == "best" and outcome["status"] == "done"
+
+
+def test_weights_of_an_earlier_step_cost_what_the_whole_run_did(
+    template: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(template.folder, tmp_path / "run", symlinks=True)
+    opened, last = Run.open, settled(template)
+
+    def earlier(folder: Path, checkpoint: str) -> Any:
+        run = opened(folder, checkpoint="last")
+        parts = {name: getattr(run, name) for name in ("config", "checkpoint", "tokenizer", "model")}
+        return run if checkpoint == "last" else SimpleNamespace(**parts, step=7)
+
+    monkeypatch.setattr(module.Run, "open", earlier)
+    outcome = module.evaluated(tmp_path / "run", "best")
+    assert last is not None and (outcome["step"], outcome["flops"]) == (7, last["flops"])
+
+
+@pytest.mark.parametrize(
+    ("page", "share"),
+    [
+        ({"stories": {"passed": 3, "written": 4}}, 0.75),
+        ({"validity": {"generated": {"valid": 1, "records": 4}}}, 0.25),
+        ({"validity": {"generated": None}}, None),
+        ({}, None),
+    ],
+)
+def test_how_many_of_the_texts_were_good_is_a_share_of_those_written(
+    page: dict[str, Any], share: float | None
+) -> None:
+    assert module.valid_share(page) == share
 
 
 @pytest.mark.parametrize(
