@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
@@ -10,7 +13,7 @@ from octavo.config.parts import parts
 from octavo.errors import InputError
 from octavo.model.build import build_model
 from octavo.ship.architectures import architectures
-from octavo.ship.solver import because, chain, solve
+from octavo.ship.solver import NEGLIGIBLE, Solution, because, chain, solve
 from octavo.ship.weights import FEED_FORWARDS, _known, shape_of, weights_of
 
 
@@ -33,6 +36,36 @@ def test_recipes_are_said_by(recipe: str, architecture: str, steps: int) -> None
     found = solve(recipe_shape(recipe), architectures("hf").values())
     assert (found.architecture.name, found.conflicts, found.near) == (architecture, (), ())
     assert len(found.steps) == steps, [str(step) for step in found.steps]
+
+
+def made_of(*errors: float, conflicts: int = 0, rank: int = 0) -> Solution:
+    """A chain whose rewrites are so far off."""
+    rewrites: Any = [SimpleNamespace(error=error) for error in errors]
+    steps: Any = tuple(SimpleNamespace(rewrite=one) for one in rewrites)
+    architecture: Any = SimpleNamespace(rank=rank)
+    shape: Any = None
+    return Solution(architecture, steps, shape, ("residual",) * conflicts)
+
+
+def test_a_limit_that_float32_hardly_sees_counts_as_exact_and_another_does_not() -> None:
+    assert len(made_of(0.0, 0.5 * NEGLIGIBLE, 2 * NEGLIGIBLE, 0.1).near) == 2
+
+
+def test_the_better_solution_is_sayable_then_exact_then_short_then_preferred() -> None:
+    """Each beats all that come after it."""
+    ordered = [
+        made_of(),
+        made_of(rank=3),
+        made_of(0.0),
+        made_of(0.5 * NEGLIGIBLE),  # a limit, for half a rewrite more
+        made_of(0.0, 0.0),
+        made_of(*[0.0] * 9),
+        made_of(0.1),
+        made_of(0.1, 0.1),
+        made_of(conflicts=1),
+        made_of(conflicts=2),
+    ]
+    assert sorted(reversed(ordered), key=lambda one: one.cost) == ordered
 
 
 def test_what_nobody_can_say_says_why() -> None:
