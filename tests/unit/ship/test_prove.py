@@ -103,6 +103,8 @@ def test_what_is_no_number_is_never_proven(monkeypatch: pytest.MonkeyPatch, wher
     found = measured(monkeypatch, Bigrams(table))
     assert np.isnan(found["largest_logit_difference"]) and np.isnan(found["loss"])
     assert len(missed(found)) >= 2
+    assert missed(figures(largest_logit_difference=np.nan)) == ["logits differ by nan; the bound is 0.0001"]
+    assert missed(figures(loss=np.nan)) == ["the loss is nan, in the run 2.000000"]
 
 
 def figures(**changed: Any) -> dict[str, Any]:

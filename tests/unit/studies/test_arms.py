@@ -26,6 +26,33 @@ def test_texts_drawn_again_scatter_about_the_metric(tmp_path: Path, metric: str)
         assert found.resampled.mean(axis=0) == pytest.approx(found.values, rel=0.01)
 
 
+@pytest.mark.parametrize("metric", ["nats_per_record", "improvement"])
+def test_what_follows_from_the_loss_scatters_about_its_own_value_too(tmp_path: Path, metric: str) -> None:
+    """A record of nine tokens or of five; a share of a loss before the first step that differs from run to run."""
+    results = make(tmp_path / "study", {"change": Truth(shift=30)}, metric="val_loss")
+    runs = []
+    for number, run in enumerate(results.runs):
+        assert run.val_loss and run.initial_loss
+        initial = run.initial_loss * (1 + 0.1 * number)
+        value = run.val_loss * (9 if number % 2 else 5) if metric == "nats_per_record" else None
+        value = 1 - run.val_loss / initial if value is None else value
+        runs.append(replace(run, metric=value, initial_loss=initial))
+    judged = replace(results, study=replace(results.study, metric=metric), runs=tuple(runs))
+    for name in (BASELINE, "change"):
+        found = arm(judged, judged.of(name), steady=True)
+        assert found.resampled is not None and np.ptp(found.values) > 0.01
+        assert found.resampled.mean(axis=0) == pytest.approx(found.values, rel=0.01)
+
+
+@pytest.mark.parametrize(("share", "learned"), [(1.0, False), (0.995, False), (0.98, True), (1.02, False)])
+def test_a_run_that_is_hardly_better_than_untrained_has_not_learned(
+    tmp_path: Path, share: float, learned: bool
+) -> None:
+    results = make(tmp_path / "study", {"change": Truth()})
+    run = replace(results.runs[0], initial_loss=3.0, val_loss=3.0 * share)
+    assert (failure(results, run) is None) is learned and failure(results, run, learned=False) is None
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "valid", "crps"])
 def test_shares_have_no_parts(tmp_path: Path, metric: str) -> None:
     results = make(tmp_path / "study", {"change": Truth()}, metric="accuracy")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +17,10 @@ from octavo.config import check, flatten
 from octavo.errors import ConfigError, InputError
 from octavo.evaluation.token_losses import TokenLosses
 from octavo.evaluation.where import parts
-from octavo.studies.ladder import LADDER, SWEEP_SEED, ladder_of, ladder_text, load_ladder
+from octavo.studies import ladder as ladders
+from octavo.studies import ladder_verdict
+from octavo.studies.chance import DRAWS
+from octavo.studies.ladder import LADDER, SWEEP_SEED, ladder_of, ladder_text, load_ladder, rates_of
 from octavo.studies.ladder_report import as_data, rung_table, section, write_ladder_report
 from octavo.studies.ladder_verdict import LadderAnalysis, Step, analyse_ladder, slopes
 from octavo.studies.resolve import load_study, variant_recipe
@@ -194,6 +199,27 @@ def test_trends_of_nothing_are_seen_seldom(ratio: float) -> None:
     assert 0.005 < alarms / count <= 0.06
 
 
+@pytest.mark.parametrize(
+    ("early", "verdict", "counts"),
+    [(None, "worse", True), ("Nothing yet.", "worse", False), (None, "unreliable", False)],
+)
+def test_a_trend_rests_on_rungs_that_have_learned_and_lost_no_more_than_the_baseline(
+    monkeypatch: pytest.MonkeyPatch, early: str | None, verdict: str, counts: bool
+) -> None:
+    one = SimpleNamespace(verdict=verdict, difference=0.1)
+    made: Any = SimpleNamespace(
+        of=lambda name: one,
+        analysis=SimpleNamespace(nothing_learned=early),
+        parameters=1e5,
+        rung=SimpleNamespace(steps=300),
+    )
+    runs = {"baseline": [1, 2, 3], "change": [4, 5]}
+    monkeypatch.setattr(ladder_verdict, "sorted_out", lambda results: (runs, {}))
+    monkeypatch.setattr(ladder_verdict, "arm", lambda results, runs, *, steady: Arm(np.array(runs, float)))
+    change, results = load_ladder(tree()).study.changes[0], cast(Any, object())
+    assert len(ladder_verdict._steps(change, [made], [results])) == counts
+
+
 def rung(parameters: float, steps: int, base: np.ndarray, change: np.ndarray) -> Step:
     return Step(parameters, steps, Arm(base), Arm(change))
 
@@ -223,6 +249,35 @@ def test_a_trend_is_of_the_size_of_a_difference_whatever_its_sign(
     (other,) = slopes([rung(1e5, 9, far, far + 3 * small), rung(16e5, 9, far, far + 3 * large)], 1)
     assert other.trend == trend and other.slope == pytest.approx(3 * slope.slope)
     assert np.ptp(other.interval) == pytest.approx(3 * np.ptp(slope.interval))
+
+
+def test_a_trend_over_one_axis_is_told_at_the_mean_of_the_other() -> None:
+    """A difference of 0.1 for each doubling of the parameters, less 0.05 for each of the steps."""
+    sizes, lengths = (1.0, 2.0, 4.0), (100, 400)  # logarithms 0, 1, 2; and two doublings
+    steps = [
+        rung(p, s, QUIET, QUIET + 0.1 * np.log2(p) - 0.05 * np.log2(s / 100))
+        for p, s in product(sizes, lengths)
+    ]
+    by_size, by_length = slopes(steps, 2)
+    assert (by_size.slope, by_length.slope) == pytest.approx((0.1, -0.05))
+    assert by_size.ends == pytest.approx((-0.05, 0.15)) and by_length.ends == pytest.approx((0.1, 0.0))
+
+
+def test_what_other_documents_do_to_every_rung_alike_is_no_trend() -> None:
+    """The same documents are on all of them; what they do to one rung alone is."""
+    random = np.random.default_rng(0)
+    effect, level = random.normal(0, 0.1, (DRAWS, 1)), np.zeros((DRAWS, 3))
+
+    def width(small: float, large: float) -> float:
+        steps = [
+            Step(p, 100, Arm(QUIET, True, level), Arm(QUIET + 0.3, True, level + sign * effect))
+            for p, sign in ((1e5, small), (2e5, large))
+        ]
+        (slope,) = slopes(steps, 1)
+        return slope.interval[1] - slope.interval[0]
+
+    assert width(1, 1) == pytest.approx(width(0, 0), rel=0.01)
+    assert width(0, 1) > 10 * width(1, 1) and width(-1, 1) == pytest.approx(2 * width(0, 1), rel=0.01)
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -280,6 +335,30 @@ def test_the_best_rate_of_each(tmp_path: Path) -> None:
     assert ladder.best(sweep) == {"baseline": 1.0, "change": 2.0}
     failed = tuple(dataclasses.replace(run, metric=None) for run in runs)
     assert ladder.best(StudyResults(tmp_path, blank.study, failed)) == {"baseline": 0.5, "change": 0.5}
+    of_shares = load_ladder(tree(metric="accuracy"))
+    assert of_shares.best(sweep) == {"baseline": 2.0, "change": 2.0}, "more is better, and no number is worst"
+
+
+def test_rates_change_all_learning_rates_and_nothing_else() -> None:
+    study = load_ladder(tree(baseline="pidgin-demo")).study
+    (baseline, _), flat = study.variants, flatten(variant_recipe(study, study.variants[0]))
+    found = rates_of(study, baseline, 2.0)
+    optimizer = "training.optimizer."
+    assert sorted(found) == [f"{optimizer}learning_rate", f"{optimizer}rest.learning_rate"]
+    assert flat[f"{optimizer}momentum"], "there is more to it"
+    assert found == {key: pytest.approx(2 * flat[key]) for key in found}
+
+
+def test_the_price_of_a_ladder_is_that_of_its_rungs_and_of_what_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten hours of a run; of each rung six runs are kept, and six try the rates, two side by side."""
+    variants = [{"seconds": 36_000.0, "parameters": 9}] * 2
+    price = {"variants": variants, "runs": 6, "hours": 30.0, "disk_bytes": 60, "side_by_side": 2}
+    monkeypatch.setattr(ladders, "price_resolved", lambda *_, **__: price)
+    found = ladders.price_ladder(tree())
+    assert [row["runs"] for row in found["rungs"]] == [12] * 4 and found["runs"] == 48
+    assert found["hours"] == pytest.approx(4 * 60.0) and found["disk_bytes"] == 4 * 120
 
 
 def test_a_change_of_text_or_length_keeps_it_where_rates_are_tried() -> None:

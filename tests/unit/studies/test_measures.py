@@ -16,6 +16,7 @@ from octavo.studies.plan import plan_study
 from octavo.studies.report import write_study_report
 from octavo.studies.resolve import load_study
 from octavo.studies.run import run_study
+from octavo.studies.scale import Scale
 from octavo.training.objective import TEXT, Unit
 
 STEPS, TARGETS = Unit("nats", "step", text=False, density=True), Unit("nats", "target token", text=False)
@@ -28,6 +29,12 @@ SERIES = {
     "changes": [{"name": "value", "hypothesis": "It is worse.", "expect": "worse"}],
 }
 VALUE = {"model.output": {"kind": "gaussian", "predict": "value"}}
+
+
+def test_shares_are_written_in_points_and_all_else_as_it_is() -> None:
+    assert Scale(measure("accuracy"), 1).text(0.1234) == "12.3"
+    assert Scale(measure("accuracy"), 2).text(-0.01234, signed=True) == "−1.23"
+    assert Scale(measure("bits_per_byte"), 3).text(0.1234, signed=True) == "+0.123"
 
 
 def series(**changed: Any) -> dict[str, Any]:
