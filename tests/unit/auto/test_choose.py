@@ -239,6 +239,14 @@ def test_learning_is_counted_in_bytes_so_that_tokens_of_any_length_compare() -> 
     assert other.passes == pytest.approx(other.steps * other.size.step_tokens / 250_000)
 
 
+def test_weights_are_counted_for_each_token_whatever_its_length() -> None:
+    long = replace(FACTS, train_tokens=40_000, train_bytes=400_000)
+    found = choices(long, SPEEDS, 30, made_up(), taught=False)
+    for one in found:
+        assert one.dropout == dropout_for(one.passes, one.parameters / 40_000)
+    assert any(one.dropout != dropout_for(one.passes, one.parameters / 400_000) for one in found)
+
+
 def test_documents_that_were_left_out_are_said() -> None:
     (first, *_), facts = choices(FACTS, SPEEDS, 60, made_up()), replace(FACTS, documents=40, duplicates=1200)
     assert reasons(first, [], facts, 60, made_up())["text"] == (

@@ -13,6 +13,7 @@ from octavo.config import check, load_recipe
 from octavo.config.parts import parts
 from octavo.errors import InputError
 from octavo.model.build import build_model
+from octavo.ship import solver
 from octavo.ship.architectures import architectures
 from octavo.ship.solver import NEGLIGIBLE, Solution, because, chain, solve
 from octavo.ship.weights import FEED_FORWARDS, _known, shape_of, weights_of
@@ -67,6 +68,29 @@ def test_the_better_solution_is_sayable_then_exact_then_short_then_preferred() -
         made_of(conflicts=2),
     ]
     assert all(one.cost < other.cost for one, other in pairwise(ordered))
+
+
+@pytest.mark.parametrize(("direct", "steps"), [(0.0, 1), (0.5 * NEGLIGIBLE, 1), (0.1, 3)])
+def test_exact_steps_are_taken_before_one_that_is_not(
+    monkeypatch: pytest.MonkeyPatch, direct: float, steps: int
+) -> None:
+    """From 0 to 9 at once, or by 1 and 2."""
+
+    def step(before: int, after: int, error: float = 0.0) -> Any:
+        return SimpleNamespace(
+            error=error,
+            mends=frozenset({"odd"}),
+            shape=lambda shape, allowed: after if shape == before else None,
+        )
+
+    ways = (step(0, 9, direct), step(0, 1), step(1, 2), step(2, 9))
+    monkeypatch.setattr(solver, "rewrites", lambda: ways)
+    architecture: Any = SimpleNamespace(
+        allowed=dict, conflicts=lambda shape: {} if shape == 9 else {"odd": None}, rank=0
+    )
+    start: Any = 0
+    found = chain(start, architecture)
+    assert (found.shape, len(found.steps), len(found.near)) == (9, steps, 0)
 
 
 def test_what_nobody_can_say_says_why() -> None:
