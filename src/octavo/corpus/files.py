@@ -5,6 +5,7 @@ kept.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import sys
@@ -86,8 +87,8 @@ def kept_pipes() -> Iterator[None]:
 
 
 def find_files(paths: Sequence[str], wanted: Wanted, spool: Spool, report: Report) -> list[FoundFile]:
-    """All files of the corpus, in order: paths as given, folders by relative path; hidden files are passed
-    over.
+    """All files of the corpus, in order: paths as given, folders by relative path; hidden and
+    temporary files are passed over.
 
     Args:
         wanted: whether a file in a folder is one to read; one that is named always is.
@@ -167,12 +168,24 @@ def _inside(folder: str, wanted: Wanted, walked: set[tuple[int, int]]) -> Iterat
         raise CorpusError(f"The folder {folder} cannot be read: {error.strerror}.") from error
     for name, is_folder in entries:
         path = f"{folder}{os.sep}{name}"  # for 200,000 files Path objects are slow and large
-        if name.startswith(".") or (is_folder and _is_ours(path)):
+        if is_passed_over(name) or (is_folder and _is_ours(path)):
             continue
         if is_folder:
             yield from _inside(path, wanted, walked)
         elif wanted(path):
             yield path
+
+
+_TEMPORARY = re.compile(
+    r"~\$.*|.*~|#.*#|.*\.(tmp|temp|sw[a-p]|bak|part|partial|crdownload|download)|thumbs\.db|desktop\.ini",
+    re.I,
+)
+"""Names of what programs keep beside a file while they work on it, or about a folder."""
+
+
+def is_passed_over(name: str) -> bool:
+    """Whether a file or folder of a folder is none of the user's texts: hidden, or another program's own."""
+    return name.startswith(".") or _TEMPORARY.fullmatch(name) is not None
 
 
 _OURS = (

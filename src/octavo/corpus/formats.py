@@ -32,6 +32,11 @@ _BZIP2 = (b"1AY&SY", b"\x17rE8P\x90")
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
 )
+_MBOX = re.compile(
+    rb"From [^\n]{1,200}\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [^\n]{1,20}\d\d:\d\d[^\n]{0,40}\r?\n"
+    rb">?[A-Z][A-Za-z-]{1,40}: "
+)
+"""A line of its own before the headers of a mail."""
 _TYPES = {
     b"application/epub+zip": "epub",
     b"application/vnd.oasis.opendocument.text": "odt",
@@ -57,6 +62,8 @@ def format_of(file: BinaryIO) -> str | None:
         return "tar"
     if b"%PDF-" in head[:1024] and not _is_plain(head):  # readers of PDF allow for something before it
         return "pdf"
+    if _MBOX.match(head):
+        return "mbox"
     return "html" if _HTML.match(head) else None
 
 

@@ -27,7 +27,7 @@ _CLOSE = {"li", "tr", "dt", "dd"}  # ended by a line break only
 _CHARSET = re.compile(
     rb"""<meta[^>]{1,200}charset\s*=\s*["']?\s*([\w-]{2,40})|encoding=["']([\w-]{2,40})["']""", re.I
 )
-_MEANT = {
+MEANT = {
     **dict.fromkeys(("iso-8859-1", "latin1", "latin-1", "us-ascii", "ascii"), "cp1252"),
     "iso-8859-9": "cp1254",
     "shift_jis": "cp932",
@@ -57,7 +57,7 @@ def decode_html(data: bytes) -> str:
     try:
         if told:
             name = (told[1] or told[2]).decode("ascii").lower()
-            return data.decode(_MEANT.get(name, name), "replace")
+            return data.decode(MEANT.get(name, name), "replace")
         return data.decode(encoding_of(io.BytesIO(data), "the page").codec, "replace")
     except (LookupError, ValueError, CorpusError):
         return data.decode("utf-8", "replace")

@@ -16,6 +16,7 @@ from pydantic import Field, field_validator
 from octavo.config.parts import FilePath, PartConfig, register
 from octavo.corpus.arrays import read_arrays
 from octavo.corpus.documents import Document, Report, Source
+from octavo.corpus.files import is_passed_over
 from octavo.corpus.pixels import GREY, Order, PixelsConfig, Raster, as_text, quantised
 from octavo.corpus.series import listed
 from octavo.errors import CorpusError, InputError, MissingExtra, OctavoError
@@ -147,13 +148,14 @@ class ImageRecords(Source):
                     raise CorpusError(f"{path} does not exist.")
                 yield path
                 continue
-            inside = sorted(one for one in path.rglob("*") if one.is_file())
+            known = (
+                one for one in path.rglob("*") if not any(map(is_passed_over, one.relative_to(path).parts))
+            )
+            inside = sorted(one for one in known if one.is_file())
             found = [one for one in inside if one.suffix.lower() == ".png"]
             if not found:
                 raise CorpusError(f"{path} holds no PNG files.", remedy="name IDX and NPZ files one by one")
-            others = [
-                one.name for one in inside if one.suffix.lower() != ".png" and not one.name.startswith(".")
-            ]
+            others = [one.name for one in inside if one.suffix.lower() != ".png"]
             if others and path not in self._reported:
                 self._reported.add(path)
                 self._report(f"left out, since only the PNG files of a folder are read: {listed(others)}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from octavo.config.parts import parts
 from octavo.corpus.archives import DEEPEST, Budget, members, shown
 from octavo.corpus.documents import Document, Report
-from octavo.corpus.files import FoundFile
+from octavo.corpus.files import FoundFile, is_passed_over
 from octavo.corpus.formats import ARCHIVE_SUFFIXES, ARCHIVES, format_of, suffix_of
 from octavo.corpus.hub import HubDataset
 from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions
@@ -21,7 +21,7 @@ Refuse = Callable[[str, CorpusError], None]
 """Hears the name of a file that cannot be read, and why."""
 
 # Names say these as well as content does: a text about HTML may begin with a tag.
-_TEXTS = {"text", "jsonl", "json", "csv"}
+_TEXTS = {"text", "jsonl", "json", "csv", "eml", "mbox", "tex"}
 _RECORDS = {"jsonl", "json"}  # whose records can be more than texts
 
 
@@ -163,6 +163,8 @@ class Library:
 
     def _known(self, file: BinaryIO, name: str) -> bool:
         """Whether a member is read, as `wants` says of files."""
+        if any(map(is_passed_over, PurePath(name).parts)):
+            return False
         suffix = suffix_of(name)
         if suffix in self._kinds or suffix in ARCHIVE_SUFFIXES:
             return True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -32,6 +32,40 @@ from octavo.errors import CorpusError, MissingExtra, OctavoError
 _HEAD = 1 << 20  # characters in which `auto` looks for the separator
 _DESCRIBED = 100  # files that a manifest lists by name
 _KINDS = 5  # endings that a sentence lists
+WITH_TEXT = {
+    *(
+        ".doc",
+        ".dot",
+        ".wpd",
+        ".wps",
+        ".pages",
+        ".sxw",
+        ".one",
+        ".msg",
+        ".pst",
+        ".mobi",
+        ".azw",
+        ".azw3",
+        ".fb2",
+    ),
+    *(
+        ".djvu",
+        ".ps",
+        ".ppt",
+        ".pptx",
+        ".odp",
+        ".key",
+        ".xls",
+        ".xlsx",
+        ".ods",
+        ".numbers",
+        ".rst",
+        ".org",
+        ".adoc",
+    ),
+    *(".srt", ".vtt", ".xml", ".log", "no ending"),
+}
+"""Endings of files that are not read, though people write texts in them: these are named first."""
 _ENDING = 12  # characters of one
 _SENTENCES = 200  # that are said about single files; of the others the number
 
@@ -86,19 +120,27 @@ class Files(Source):
     def _files(self) -> list[FoundFile]:
         """What there is to read."""
         here = [path for path in self._paths if not is_hub_name(path)]
-        others = Counter[str]()
+        others: dict[str, list[str]] = {}
 
         def wanted(path: str) -> bool:
             known = self._library.wants(path)
             if not known:
-                others[suffix_of(path)[:_ENDING] or "no ending"] += 1
+                others.setdefault(suffix_of(path)[:_ENDING] or "no ending", []).append(Path(path).name)
             return known
 
         files = find_files(here, wanted, self._spool, self._say)
         if others:
-            kinds = ", ".join(f"{count:,} × {suffix}" for suffix, count in others.most_common(_KINDS))
+            ranked = sorted(others.items(), key=lambda one: (one[0] not in WITH_TEXT, -len(one[1]), one[0]))
+            kinds = ", ".join(
+                f"{len(names):,} × {suffix} ({names[0]}{', …' * (len(names) > 1)})"
+                for suffix, names in ranked[:_KINDS]
+            )
             more = ", …" if len(others) > _KINDS else ""
             self._say(f"skipped, of unknown kinds: {kinds}{more}")
+            if ranked[0][0] in WITH_TEXT:
+                self._say(
+                    "  → what may hold text is named first; save it as .txt, .docx, .odt or .pdf to have it read"
+                )
         return files
 
     @property

@@ -14,6 +14,7 @@ import numpy as np
 
 from octavo.corpus.archives import reason
 from octavo.corpus.arrays import read_arrays
+from octavo.corpus.files import is_passed_over
 from octavo.errors import CorpusError, MissingExtra
 
 TEXT = (".csv", ".tsv", ".txt", ".dat", ".tab")
@@ -114,7 +115,8 @@ def find_tables(paths: Iterable[str]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            found += sorted(p for p in path.rglob("*") if p.is_file() and p.suffix.lower() in SUFFIXES)
+            inside = (p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+            found += sorted(p for p in inside if not any(map(is_passed_over, p.relative_to(path).parts)))
         elif path.is_file():
             if path.suffix.lower() not in SUFFIXES:
                 raise CorpusError(

@@ -59,7 +59,7 @@ def test_one_file_is_one_text_to_the_last_character(tmp_path: Path) -> None:
 def test_a_folder_is_read_in_the_order_of_its_paths(folder: Path) -> None:
     read = Read(folder)
     assert read.named == [("a.txt", "one"), ("b.md", "# Two\n\ntext"), ("sub/a.TXT", "three")]
-    assert read.said == ["skipped, of unknown kinds: 1 × .png", "every file is a document"]
+    assert read.said == ["skipped, of unknown kinds: 1 × .png (picture.png)", "every file is a document"]
 
 
 def test_every_pass_gives_the_same_and_says_it_once(folder: Path) -> None:

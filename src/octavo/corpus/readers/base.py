@@ -140,7 +140,11 @@ class Documents(Reader):
             return
 
     def _job(self, password: str | None) -> Job:
-        options = {"field": self._options.field, "password": password}
+        options = {
+            "field": self._options.field,
+            "password": password,
+            "encoding": self._options.encoding,
+        }
         return Job(
             kind=self._config.model_fields["kind"].default,
             options=options,
