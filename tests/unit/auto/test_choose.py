@@ -239,6 +239,11 @@ def test_learning_is_counted_in_bytes_so_that_tokens_of_any_length_compare() -> 
     assert other.passes == pytest.approx(other.steps * other.size.step_tokens / 250_000)
 
 
+@pytest.mark.parametrize(("worn", "dropout"), [(29.9, 0.0), (30.1, 0.1), (149.0, 0.1), (151.0, 0.2)])
+def test_dropout_is_for_passes_times_weights_whichever_are_more(worn: float, dropout: float) -> None:
+    assert {dropout_for(passes, worn / passes) for passes in (0.5, 3.0, 80.0)} == {dropout}
+
+
 def test_weights_are_counted_for_each_token_whatever_its_length() -> None:
     long = replace(FACTS, train_tokens=40_000, train_bytes=400_000)
     found = choices(long, SPEEDS, 30, made_up(), taught=False)
