@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from e2e.asking import refused, train
 from e2e.forked import Octavo
@@ -33,14 +36,122 @@ def test_wrong_words(octavo: Octavo) -> None:
 
 
 def test_a_verb_without_what_it_is_about(octavo: Octavo) -> None:
-    for verb in (("write",), ("chat",), ("translate",), ("export", "--to", "hf"), ("tune", "sft")):
-        words = " ".join(("octavo", *verb[: 2 if verb[0] == "tune" else 1]))
-        refused(
-            octavo(*verb), f"{words} needs a run.", f"name a run: {words} runs/book (octavo runs lists them)"
-        )
+    refused(
+        octavo("tune", "sft"),
+        "octavo tune sft needs a run.",
+        "name a run: octavo tune sft runs/book (octavo runs lists them)",
+    )
     refused(octavo("verify"), "octavo verify needs FOLDER.", "octavo verify --help")
     refused(octavo("write", "--run"), "--run requires an argument")
     refused(octavo("corpus", "clean", "--text", "text.txt"), "--out requires an argument")
+
+
+@pytest.fixture
+def home(octavo: Octavo, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a text and two runs, of which `new` was written last; commands run in it."""
+    for name, age in (("old", 100), ("new", 10)):
+        shutil.copytree(finished, tmp_path / "runs" / name, symlinks=True)
+        for file in (tmp_path / "runs" / name).iterdir():
+            os.utime(file, (2e9 - age, 2e9 - age), follow_symlinks=False)
+    (tmp_path / "runs" / "begun").mkdir()
+    (tmp_path / "runs" / "begun" / "config.yaml").write_text("{}")  # newer, and without a checkpoint
+    shutil.copy(octavo.folder / "text.txt", tmp_path / "book.txt")
+    shutil.copy(octavo.folder / "recipe.yaml", tmp_path)
+    monkeypatch.setattr(octavo, "folder", tmp_path)
+    return tmp_path
+
+
+def test_a_run_is_found_by_its_name_and_without_one_the_newest(octavo: Octavo, home: Path) -> None:
+    named = octavo("generate", "old", "--tokens", "5")
+    assert (named.code, named.err) == (0, "seed 0\n")
+    newest = octavo("generate", "--tokens", "5")
+    assert (newest.code, newest.out) == (0, named.out) and "run: runs/new, the newest" in newest.err
+    for verb in (("info",), ("eval", "--json"), ("chat",), ("write",)):
+        done = octavo(*verb)
+        assert done.code == 0 and "run: runs/new, the newest" in done.err, done
+    assert octavo("compare", "old", "new").code == 0
+    tuned = octavo("tune", "sft", "old", "--text", "book.txt", "--dry-run")
+    assert tuned.code == 0 and "/runs/old\n" in tuned.out
+    (home / "old").mkdir()  # a path that is there is that path
+    refused(octavo("info", "old"), "old is not a run folder")
+
+
+def test_what_writes_into_a_run_wants_its_name(octavo: Octavo, home: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (home / "runs").rglob("*")}
+    refused(octavo("eval", "--test"), "--test writes into a run: name it.")
+    refused(octavo("eval", "--planted", "plan.json"), "--planted writes into a run")
+    refused(octavo("generate", "--prompts", "book.txt"), "--prompts writes into a run")
+    refused(octavo("train", "--resume", "--out", "old"), "old does not exist", "there is runs/old")
+    refused(octavo("train", "--overwrite", "--text", "book.txt"), "add --out DIR")
+    assert before == {path: path.stat().st_mtime_ns for path in (home / "runs").rglob("*")}
+    shutil.rmtree(home / "runs")
+    for verb in (
+        ("write",),
+        ("chat",),
+        ("translate",),
+        ("forecast",),
+        ("export", "--to", "hf", "--out", "x"),
+    ):
+        refused(octavo(*verb), "Which run? There is none in runs.", "octavo train --text PATH makes one")
+
+
+def test_a_text_without_its_option(octavo: Octavo, home: Path) -> None:
+    for command, meant in (
+        ("train book.txt --minutes 1", "octavo train --text book.txt --minutes 1"),
+        ("plan book.txt --minutes 1,5", "octavo plan --text book.txt --minutes 1,5"),
+        ("train book.txt", "octavo train --text book.txt "),
+        ("train quick book.txt", "a text goes behind --text: --text book.txt"),
+        ("eval old book.txt", "octavo eval old --text book.txt"),
+        ("eval book.txt", "--text book.txt"),
+        ("train runs --minutes 1", "octavo train --text runs --minutes 1"),
+    ):
+        refused(octavo(*command.split()), f"  → {meant}")
+
+
+def test_a_run_that_is_taken_for_something_else(octavo: Octavo, home: Path) -> None:
+    refused(
+        octavo("train", "runs/old"), "a run or a study, not a recipe", "octavo train --out runs/old --resume "
+    )
+    refused(
+        octavo("train", "runs/old", "--minutes", "2"), "octavo train --out runs/old --resume --minutes 2 "
+    )
+    for verb in ("train recipe.yaml", "train --minutes 1", "plan recipe.yaml", "corpus stats", "eval old"):
+        refused(octavo(*verb.split(), "--text", "runs/old"), "what Octavo wrote of a text", "corpus.paths")
+    (home / "study").mkdir()
+    (home / "study" / "study.yaml").write_text("{}")
+    (home / "study" / "runs").mkdir()
+    refused(octavo("train", "study"), "octavo study run study/study.yaml --out study ")
+
+
+def test_a_prompt_without_its_option(octavo: Octavo, home: Path) -> None:
+    refused(octavo("generate", "old", "It was"), "→ octavo generate old --prompt 'It was'")
+    refused(
+        octavo("generate", "old", "It", "was", "--json"), "→ octavo generate old --json --prompt 'It was'"
+    )
+    refused(octavo("generate", "It was"), "There is no run 'It was'", "--prompt 'It was'")
+    refused(octavo("info", "old", "more"), "octavo info does not take 'more'.", "octavo info --help")
+
+
+def test_minutes_with_spaces_between_them(octavo: Octavo, home: Path) -> None:
+    for words in ("1 5", "1, 5", "1,5 30"):
+        meant = words.replace(",", " ").split()
+        refused(octavo("plan", "--minutes", *words.split()), f"  → --minutes {','.join(meant)}")
+    refused(octavo("train", "--text", "book.txt", "--minutes", "1", "5"), "one number", "--minutes 1,5")
+
+
+def test_a_setting_that_is_written_like_an_option(octavo: Octavo, home: Path) -> None:
+    for words, meant in (
+        ("--layers 2", "in place of --layers 2: model.layers=2"),
+        ("--layers=2", "in place of --layers 2: model.layers=2"),
+        ("--model.layers 2", "in place of --model.layers 2: model.layers=2"),
+        ("--lr 0.1", "training.optimizer.learning_rate=0.1"),
+        ("--learning-rate 0.1", "training.optimizer.learning_rate=0.1"),
+        ("--seed", "seed=VALUE"),
+    ):
+        for verb in ("train", "plan"):
+            refused(octavo(verb, "--text", "book.txt", *words.split()), meant)
+    refused(octavo("generate", "old", "--layers", "2"), "Unknown option: --layers")
+    refused(octavo("train", "--nonsense", "2"), "Unknown option: --nonsense")
 
 
 def test_a_recipe_behind_the_texts(octavo: Octavo) -> None:

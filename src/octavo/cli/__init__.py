@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
     from octavo.cli.app import app, hyphens_bound
     from octavo.cli.common import Unread, complain
-    from octavo.cli.missing import missing_word
+    from octavo.cli.mistakes import mended
     from octavo.ground.memory import fault_of_the_machine
 
     if listens:
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         words = hyphens_bound(_text_only(sys.argv[1:] if arguments is None else arguments))
         code = app.meta(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        found = missing_word(error)
+        found = mended(error)
         complain(f"error: {error if found is None else found.as_command_line}")
         if found is None:
             complain("  → octavo --help, or octavo VERB --help")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_piece
+from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_piece, the_run
 from octavo.cli.generate import PLAIN, Drawing
 from octavo.errors import InputError, StorageError
 
@@ -18,7 +18,7 @@ COMMANDS = "/reset begins anew, /save FILE keeps the conversation, /quit ends (s
 
 
 def chat_command(
-    run: RunPath,
+    run: RunPath = None,
     *,
     system: Annotated[str, Parameter(help="What the system says first.", allow_leading_hyphen=True)] = "",
     drawing: Drawing = PLAIN,
@@ -41,6 +41,7 @@ def chat_command(
     from octavo.tuning.talk import Talk
 
     how = drawing.as_options()
+    run = the_run(run)
     talk = Talk(Run.open(run, checkpoint=checkpoint), system=system, **how)
     if not talk.answers:
         complain(

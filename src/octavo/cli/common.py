@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter, validators
 
 from octavo.errors import InputError, OctavoError, StorageError
-from octavo.ground.files import exists
+from octavo.ground.files import exists, is_file
 from octavo.ground.records import json_text
 from octavo.ground.shown import columns_of, put, shown, shown_in_json
 
@@ -46,8 +47,44 @@ WholeSeed = Annotated[
         validator=validators.Number(gte=0, lt=2**64),
     ),
 ]
-RunPath = Annotated[Path, Parameter(help="A run folder, or one of its checkpoint folders.")]
+RunPath = Annotated[
+    Path | None,
+    Parameter(
+        help="A run folder, the name of one in runs, or one of its checkpoint folders; default: the newest run in runs."
+    ),
+]
 Which = Annotated[str, Parameter(help="The checkpoint: best, last, or a step.")]
+
+
+def the_run(run: Path | None, *, writes: str | None = None, prompt: bool = False, text: bool = False) -> Path:
+    """The run that is meant: the one that is named, by its path or its name in `runs`, else the newest, which is said.
+
+    `writes` names an option by which the verb writes into the run, which must then be named. `prompt` and `text`:
+    whether the verb has these options, for a word that is one of them and stands in the run's place. Raises InputError.
+    """
+    from octavo.runs.folder import RUNS, found
+
+    if run is not None:
+        where = found(run)
+        if text and is_file(where):
+            raise InputError(f"{run} is a file, not a run.", remedy=f"--text {shlex.quote(str(run))}")
+        if prompt and not exists(where) and len(str(run).split()) > 1:
+            raise InputError(
+                f"There is no run '{run}'.", remedy=f"a prompt: --prompt {shlex.quote(str(run))}"
+            )
+        return where
+    from octavo.runs.listing import newest_run
+
+    if writes is not None:
+        raise InputError(f"{writes} writes into a run: name it.", remedy="octavo runs lists the runs here")
+    newest = newest_run(RUNS)
+    if newest is None:
+        raise InputError(
+            f"Which run? There is none in {RUNS}.",
+            remedy="octavo train --text PATH makes one; name one that is elsewhere by its path",
+        )
+    complain(f"run: {newest}, the newest")
+    return newest
 
 
 def split_recipe(recipe: str | None, overrides: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
@@ -62,8 +99,15 @@ def split_overrides(
 ) -> tuple[list[str] | None, list[str]]:
     """Tell key=value words apart from paths that they followed: `--text a.txt training.steps=5`.
 
-    Raises InputError for a key that stands in both places: which of the two was meant last, nobody can tell here.
+    Raises InputError for a file among the settings, and for a key that stands in both places: which of the two was
+    meant last, nobody can tell here.
     """
+    for word in overrides:
+        if "=" not in word and exists(word):
+            raise InputError(
+                f"{word} stands where settings do (key=value).",
+                remedy=f"a text goes behind --text: --text {shlex.quote(word)}",
+            )
     if text is None:
         return None, list(overrides)
     settings = [word for word in text if "=" in word and not exists(word)]
@@ -179,7 +223,9 @@ def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:
 
 def starting_from(base: str | Path) -> str:
     """The override by which a training starts from a run, whatever its name looks like."""
-    return f"training.start_from={json_text(str(base), ensure_ascii=False)}"
+    from octavo.runs.folder import found
+
+    return f"training.start_from={json_text(str(found(Path(base))), ensure_ascii=False)}"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, Json, print_json, print_table, show, show_text
+from octavo.cli.common import Force, Json, print_json, print_table, show, show_text, the_run
 from octavo.ground.shown import columns_of, shown
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def compare_command(
     from octavo.runs.comparison import compare
     from octavo.runs.where import where as token_by_token
 
+    runs = tuple(the_run(run) for run in runs)
     output = Output(page, inputs=runs, force=force) if page else None
     found = compare(runs, prompt=prompt, tokens=tokens)
     places = token_by_token(found, Console(quiet=json)) if where else None

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_table, show, show_skipped
+from octavo.cli.common import (
+    Json,
+    RunPath,
+    Text,
+    Which,
+    print_json,
+    print_table,
+    show,
+    show_skipped,
+    the_run,
+)
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def eval_command(
-    run: RunPath,
+    run: RunPath = None,
     *,
     text: Text = None,
     test: Annotated[
@@ -54,7 +64,8 @@ def eval_command(
     """
     from octavo.runs.run import Run
 
-    loaded = Run.open(run, checkpoint=checkpoint)
+    writes = "--test" if test else "--planted" if planted is not None else None
+    loaded = Run.open(the_run(run, writes=writes, text=True), checkpoint=checkpoint)
     if planted is not None:
         if text is not None or test:
             raise InputError("--planted asks about the run's own training text; leave out --text and --test.")

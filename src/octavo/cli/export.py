@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, RunPath, Text, Which, complain, print_json, print_table, show
+from octavo.cli.common import Json, RunPath, Text, Which, complain, print_json, print_table, show, the_run
 
 
 def export_command(
-    run: RunPath,
+    run: RunPath = None,
     *,
     to: Annotated[
         list[str],
@@ -50,7 +50,7 @@ def export_command(
     from octavo.ship.export import export
 
     found = export(
-        run,
+        the_run(run),
         to,
         out,
         text=text,

@@ -8,7 +8,18 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, Json, RunPath, Which, WholeSeed, complain, print_json, print_table, show
+from octavo.cli.common import (
+    Force,
+    Json,
+    RunPath,
+    Which,
+    WholeSeed,
+    complain,
+    print_json,
+    print_table,
+    show,
+    the_run,
+)
 
 Positive = validators.Number(gte=1)
 Tables = Annotated[
@@ -22,7 +33,7 @@ Tables = Annotated[
 
 
 def forecast_command(
-    run: RunPath,
+    run: RunPath = None,
     *,
     text: Tables = None,
     steps: Annotated[
@@ -58,6 +69,7 @@ def forecast_command(
     from octavo.runs.forecasts import summary
     from octavo.runs.run import Run
 
+    run = the_run(run, text=True)
     inputs = (run, *(text or ()))
     table, picture = (target(*one, inputs=inputs, force=force) for one in (("--out", out), ("--plot", plot)))
     loaded = Run.open(run, checkpoint=checkpoint)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, RunPath, Text, Which, complain, show
+from octavo.cli.common import Json, RunPath, Text, Which, complain, show, the_run
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ PLAIN = Drawing()
 
 
 def generate_command(
-    run: RunPath,
+    run: RunPath = None,
     *,
     prompt: Prompt = "",
     drawing: Drawing = PLAIN,
@@ -165,6 +165,7 @@ def generate_command(
     if prompt == "-":
         prompt = prompt_from_input()
     how = drawing.as_options()
+    run = the_run(run, writes=None if prompts is None else "--prompts", prompt=True)
     loaded = Run.open(run, checkpoint=checkpoint)
     console = Console()
     complain(f"seed {how['seed']}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from octavo.cli.common import Json, RunPath, print_json, print_table, show
+from typing import Any
+
+from octavo.cli.common import Json, RunPath, print_json, print_table, show, the_run
+from octavo.ground.shown import exact_duration
 
 
-def info_command(run: RunPath, *, json: Json = False) -> int:
+def info_command(run: RunPath = None, *, json: Json = False) -> int:
     """Say what a run is: text, model, how far it came, its checkpoints, and whether they are whole.
 
     For example:
@@ -16,15 +19,24 @@ def info_command(run: RunPath, *, json: Json = False) -> int:
     """
     from octavo.runs.info import run_info
 
-    facts = run_info(run)
+    facts = run_info(the_run(run))
     if json:
         print_json(facts)
         return 0
     for name, value in facts.items():
         if isinstance(value, dict):
             continue
-        value = ", ".join(value) if isinstance(value, list) else value
-        show(f"{name.replace('_', ' '):<22} {value}")
+        label = name.replace("_seconds", "_time").replace("_", " ")
+        show(f"{label:<22} {in_words(value, seconds=name.endswith('_seconds'))}")
     show("\ncheckpoints")
     print_table([(name, state) for name, state in facts["checkpoints"].items()] or [("none", "")])
     return 0
+
+
+def in_words(value: Any, *, seconds: bool) -> str:
+    """A fact as it is shown; --json has every digit."""
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, float):
+        return exact_duration(value) if seconds else f"{value:.4f}"
+    return str(value)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.cli.common import print_json, show, show_text
+from octavo.config import may_be_text
 from octavo.errors import InputError
 from octavo.ground.console import Console
+from octavo.ground.files import exists, is_folder, is_ours
 
 if TYPE_CHECKING:
     from cyclopts import Token
@@ -30,6 +33,12 @@ def train_for_minutes(
     from octavo.corpus.files import kept_pipes
 
     if recipe is not None:
+        if _is_number(recipe):
+            raise InputError(
+                f"--minutes takes one number, and there are two: {minutes:g} and {recipe}.",
+                remedy=f"--minutes {minutes:g}; octavo plan --text PATH --minutes {minutes:g},{recipe} compares them",
+            )
+        refuse_text(recipe, "train", f"{minutes:g}")
         raise InputError(
             f"--minutes chooses the recipe, and '{recipe}' is one.",
             remedy="leave one of them out; training.minutes=5 gives a recipe of your own so many minutes",
@@ -65,6 +74,15 @@ def show_promises(
     from octavo.auto.train import by_minutes, look_at, one_device
     from octavo.corpus.files import kept_pipes
 
+    several = [word for word in (recipe, *settings) if word is not None and _is_number(word)]
+    if several:
+        numbers = ",".join(word.strip(",") for word in (minutes, *several))
+        raise InputError(
+            "--minutes takes several numbers with commas between them, without spaces.",
+            remedy=f"--minutes {numbers}",
+        )
+    if recipe is not None:
+        refuse_text(recipe, "plan", minutes)
     if recipe is not None or text is None:
         raise InputError(
             "--minutes asks for the best model of a text, so it takes --text and no recipe.",
@@ -98,6 +116,28 @@ def show_promises(
     elif on:
         show("\nSteps were predicted, not timed; docs/planning.md says what is assumed.")
     return 0
+
+
+def refuse_text(recipe: str, verb: str, minutes: str) -> None:
+    """Raise InputError for a text or a run that stands in a recipe's place."""
+    if is_folder(recipe) and is_ours(recipe):
+        raise InputError(
+            f"{recipe} is a run, not a recipe.",
+            remedy=f"octavo train --out {shlex.quote(recipe)} --resume --minutes {minutes}    gives it more time",
+        )
+    if may_be_text(recipe) or is_folder(recipe):
+        raise InputError(
+            f"{recipe} is not a recipe; a text goes behind --text.",
+            remedy=f"octavo {verb} --text {shlex.quote(recipe)} --minutes {minutes}",
+        )
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word.strip(","))
+    except ValueError:
+        return False
+    return not exists(word)
 
 
 def a_number_of_minutes(_: object, words: Sequence[Token]) -> float:

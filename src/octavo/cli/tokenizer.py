@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
 
-from octavo.cli.common import Json, print_json, print_table, show
+from octavo.cli.common import Json, print_json, print_table, show, the_run
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def show_command(
     if run is not None:
         from octavo.runs.run import Run
 
-        found[str(run)] = Run.open(run).tokenizer
+        found[str(run)] = Run.open(the_run(run)).tokenizer
     ids = {name: tokenizer.encode(text).tolist() for name, tokenizer in found.items()}
     pieces = {name: [tokenizer.decode([id]) for id in ids[name]] for name, tokenizer in found.items()}
     if json:

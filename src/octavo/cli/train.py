@@ -15,6 +15,7 @@ from octavo.cli.common import (
     show_text,
     split_overrides,
     split_recipe,
+    the_run,
 )
 from octavo.cli.minutes import a_number_of_minutes, train_for_minutes
 from octavo.errors import InputError
@@ -120,7 +121,7 @@ def _settings(
 def _replay(run: Path, out: Path | None, console: Console) -> int:
     from octavo.runs.replay import replay
 
-    second, differences = replay(run, out, console=console)
+    second, differences = replay(the_run(run), out, console=console)
     for difference in differences:
         show(f"differs: {difference}")
     if not differences:

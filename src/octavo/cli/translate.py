@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, RunPath, Which, complain, say_skipped, show_piece, show_skipped, show_text
+from octavo.cli.common import (
+    Json,
+    RunPath,
+    Which,
+    complain,
+    say_skipped,
+    show_piece,
+    show_skipped,
+    show_text,
+    the_run,
+)
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,7 +81,7 @@ Against = Annotated[
 
 
 def translate_command(
-    run: RunPath,
+    run: RunPath = None,
     *,
     text: File = None,
     prompt: Prompt = None,
@@ -120,8 +130,8 @@ def translate_command(
             raise InputError(
                 f"{name} has nothing to do with {'--score' if score else '--judge'}.", remedy="leave it out"
             )
-    loaded = open_translator(run, checkpoint, average)
-    other = None if against is None else open_translator(against, checkpoint, average)
+    loaded = open_translator(the_run(run, prompt=True, text=True), checkpoint, average)
+    other = None if against is None else open_translator(the_run(against), checkpoint, average)
     translator = loaded.translator()
     if score:
         return show_scores(translator, given_pairs(score, loaded), json)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, WholeSeed, complain, show
+from octavo.cli.common import Force, WholeSeed, complain, show, the_run
 from octavo.cli.tune_ceiling import Count, RewardName
 from octavo.errors import InputError
 from octavo.ground.records import json_text
@@ -52,6 +52,7 @@ def best_command(
     config, said = named_reward(reward)
     for sentence in said:
         complain(sentence)
+    run = the_run(run)
     output = Output(out, inputs=[run, *([prompts] if prompts else [])], force=force)
     if out.suffix.lower() != ".jsonl":
         raise InputError(f"{out} would be no .jsonl file.", remedy=f"--out {out.with_suffix('.jsonl')}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, Json, Which, WholeSeed, complain, print_json, print_table, show
+from octavo.cli.common import Force, Json, Which, WholeSeed, complain, print_json, print_table, show, the_run
 
 if TYPE_CHECKING:
     from octavo.ground.output import Output
@@ -81,7 +81,7 @@ def ceiling_command(
         from octavo.tokenizers.chat import has_chat
         from octavo.tuning.questions import START, fitting, questions_in_file
 
-        run = Run.open(base, checkpoint=checkpoint)
+        run = Run.open(the_run(Path(base)), checkpoint=checkpoint)
         run.refuse_no_text()
         answers = has_chat(run.tokenizer)
         asked = (START,) if prompts is None else questions_in_file(prompts, run.tokenizer, answers=answers)

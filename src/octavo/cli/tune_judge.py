@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, complain, print_json, show, show_text
+from octavo.cli.common import Json, complain, print_json, show, show_text, the_run
 from octavo.cli.tune_ceiling import RewardName
 from octavo.errors import InputError
 
@@ -64,7 +64,7 @@ def judged(paths: Sequence[Path], reward: str | None, texts: int, console: objec
     config, said = named_reward(reward) if reward is not None else (None, [])
     for sentence in said:
         complain(sentence)
-    runs = [Run.open(path) for path in paths]
+    runs = [Run.open(the_run(path)) for path in paths]
     verdicts = measure_together(runs, gold=config, texts=texts, console=console)
     pages = [
         write_page(run, verdict, [verdicts[other].reached for other in beneath_one_ceiling(runs, at)])

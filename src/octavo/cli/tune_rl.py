@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Overrides, complain, show_text, split_recipe
+from octavo.cli.common import Overrides, complain, show_text, split_recipe, the_run
 from octavo.cli.tune_ceiling import RewardName
 from octavo.cli.tune_judge import Texts, judged
 from octavo.errors import InputError
@@ -75,7 +75,7 @@ def _tree(
 
     if base is None:
         raise InputError("Which model is to be tuned?", remedy="octavo tune rl RUN --reward KIND")
-    tree = tuning_tree(Path(base), recipe)
+    tree = tuning_tree(the_run(Path(base)), recipe)
     if reward is not None:
         config, said = named_reward(reward)
         for sentence in said:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_piece, show_text
+from octavo.cli.common import RunPath, Which, complain, named_by_user, show, show_piece, show_text, the_run
 from octavo.cli.generate import Seed
 from octavo.errors import InputError, OctavoError
 
@@ -28,7 +28,7 @@ Type the beginning or the next piece of the text; the model continues it. \\n is
 Ctrl-C stops the model while it writes. Ctrl-D, or Ctrl-C before you type, ends."""
 
 
-def write_command(run: RunPath, *, seed: Seed = "0", checkpoint: Which = "best") -> int:
+def write_command(run: RunPath = None, *, seed: Seed = "0", checkpoint: Which = "best") -> int:
     """Write a text in turns with a trained model: begin, let it continue, try again, change how it samples.
 
     Without a terminal every line of standard input is such a turn, only the text is printed, and the first
@@ -43,6 +43,7 @@ def write_command(run: RunPath, *, seed: Seed = "0", checkpoint: Which = "best")
     from octavo.runs.draft import Draft, seed_of
     from octavo.runs.run import Run
 
+    run = the_run(run)
     draft = Draft(Run.open(run, checkpoint=checkpoint), seed=seed_of(seed))
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         for line in sys.stdin.buffer:

@@ -21,7 +21,7 @@ from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain,
 from octavo.config.schema import Recipe
 from octavo.config.shipped import cleaning_steps, recipe_names, recipe_text
 from octavo.errors import CheckpointError, ConfigError
-from octavo.ground.files import is_file, is_folder
+from octavo.ground.files import is_file, is_folder, is_ours
 from octavo.ground.records import read_record
 
 ANY_TEXT = {"quick": "seconds", "minute": "a minute or two", "ten-minutes": "ten minutes"}
@@ -95,8 +95,12 @@ def recipe_tree(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(recipe, Mapping):
         return dict(recipe)
     if is_folder(recipe) and str(recipe) not in recipe_names():
+        if is_ours(recipe):
+            raise ConfigError(
+                f"{recipe} is a run or a study, not a recipe.", remedy=_go_on_with(Path(recipe))
+            )
         raise ConfigError(f"{recipe} is a folder, not a recipe.", remedy=_train_on(recipe))
-    text = Path(recipe).suffix.lower() not in (".yaml", ".yml") and is_file(recipe)
+    text = may_be_text(recipe)
     remedy = _train_on(recipe) if text else None
     try:
         tree = parse_yaml(recipe_text(recipe), f"Recipe '{recipe}'")
@@ -108,6 +112,22 @@ def recipe_tree(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
             remedy=remedy,
         )
     return tree
+
+
+def may_be_text(recipe: str | Path) -> bool:
+    """Whether a file stands in a recipe's place that is not named like one."""
+    return Path(recipe).suffix.lower() not in (".yaml", ".yml") and is_file(recipe)
+
+
+def _go_on_with(folder: Path) -> str:
+    """What may have been meant by a run or a study in a recipe's place."""
+    place = shlex.quote(str(folder))
+    if (folder / "study.yaml").exists():
+        return f"octavo study run {shlex.quote(str(folder / 'study.yaml'))} --out {place}    resumes it"
+    config = shlex.quote(str(folder / "config.yaml"))
+    return (
+        f"octavo train --out {place} --resume    resumes it; octavo train {config}    trains another like it"
+    )
 
 
 def _train_on(text: str | Path) -> str:

@@ -19,7 +19,7 @@ from octavo.config.shipped import recipe_names
 from octavo.corpus.catalogue import NAMED, named_path
 from octavo.corpus.documents import Report
 from octavo.errors import CorpusError
-from octavo.ground.files import from_home
+from octavo.ground.files import from_home, is_ours
 
 STDIN = "-"
 
@@ -145,6 +145,11 @@ def _at(given: str, wanted: Wanted, spool: Spool) -> Iterator[tuple[str, str, bo
         )
     empty = True
     root = str(path.absolute())
+    if is_ours(root):
+        raise CorpusError(
+            f"{given} is what Octavo wrote of a text, not a text: a run or a study.",
+            remedy="Name the text itself; of a run, corpus.paths in its config.yaml says where that is.",
+        )
     for inside in _inside(root, wanted, set()):
         empty = False
         yield inside, inside[len(root) :].lstrip(os.sep).replace(os.sep, "/"), False
@@ -168,7 +173,7 @@ def _inside(folder: str, wanted: Wanted, walked: set[tuple[int, int]]) -> Iterat
         raise CorpusError(f"The folder {folder} cannot be read: {error.strerror}.") from error
     for name, is_folder in entries:
         path = f"{folder}{os.sep}{name}"  # for 200,000 files Path objects are slow and large
-        if is_passed_over(name) or (is_folder and _is_ours(path)):
+        if is_passed_over(name) or (is_folder and is_ours(path)):
             continue
         if is_folder:
             yield from _inside(path, wanted, walked)
@@ -186,20 +191,6 @@ _TEMPORARY = re.compile(
 def is_passed_over(name: str) -> bool:
     """Whether a file or folder of a folder is none of the user's texts: hidden, or another program's own."""
     return name.startswith(".") or _TEMPORARY.fullmatch(name) is not None
-
-
-_OURS = (
-    ("config.yaml", ".lock", "samples"),
-    ("config.yaml", "manifest.json", "checkpoints"),
-    ("study.yaml", ".lock"),
-    ("study.yaml", "runs"),
-)
-"""Names that stand together in a run that begins, in one that has begun or was copied, and in studies."""
-
-
-def _is_ours(folder: str) -> bool:
-    """Whether a folder is a run or a study: what Octavo wrote of a text is no part of it, and changes on the way."""
-    return any(all(os.path.lexists(f"{folder}{os.sep}{name}") for name in names) for names in _OURS)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -98,6 +98,20 @@ def exists(path: str | Path) -> bool:
     return _mode(path, lambda mode: True)
 
 
+_OURS = (
+    ("config.yaml", ".lock", "samples"),
+    ("config.yaml", "manifest.json", "checkpoints"),
+    ("study.yaml", ".lock"),
+    ("study.yaml", "runs"),
+)
+"""Names that stand together in a run that begins, in one that has begun or was copied, and in studies."""
+
+
+def is_ours(folder: str | Path) -> bool:
+    """Whether a folder is a run or a study: what Octavo wrote of a text is no part of it, and changes on the way."""
+    return any(all(os.path.lexists(f"{folder}{os.sep}{name}") for name in names) for names in _OURS)
+
+
 def _mode(path: str | Path, wanted: Callable[[int], bool]) -> bool:
     try:
         return wanted(Path(path).stat().st_mode)

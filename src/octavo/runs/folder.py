@@ -17,14 +17,24 @@ from typing import Any
 from octavo import __version__
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.evaluation.stored import Manifest, Row
-from octavo.ground.files import storage_errors
+from octavo.ground.files import exists, storage_errors
 from octavo.ground.locking import take
 from octavo.ground.made import Made, refuse_no_folder
 from octavo.ground.records import read_record, read_rows
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, list_checkpoints, newest_whole
 
+RUNS = Path("runs")
+"""Where runs are that were given no other place."""
 
-def free_name(name: str, under: Path = Path("runs")) -> Path:
+
+def found(run: Path) -> Path:
+    """The run that a path means: itself, or where there is nothing, the run of that name in `runs`."""
+    inside = RUNS / run
+    lone = len(run.parts) == 1 and not exists(run)
+    return inside if lone and (inside / "config.yaml").is_file() else run
+
+
+def free_name(name: str, under: Path = RUNS) -> Path:
     """`runs/name`, or the first free `runs/name-2`, `-3`, …"""
     path, number = under / name, 2
     while path.exists():
@@ -93,10 +103,10 @@ class RunFolder:
         """An existing run folder; raises RunFolderError where there is none."""
         if not (path / "config.yaml").is_file():
             what = "is not a run folder (it has no config.yaml)" if path.exists() else "does not exist"
-            raise RunFolderError(
-                f"{path} {what}.",
-                remedy="octavo runs lists the runs here; octavo train RECIPE --text PATH --out DIR makes one",
-            )
+            remedy = "octavo runs lists the runs here; octavo train RECIPE --text PATH --out DIR makes one"
+            if (other := found(path)) != path:
+                remedy = f"there is {other}"
+            raise RunFolderError(f"{path} {what}.", remedy=remedy)
         return cls(path)
 
     @contextmanager

@@ -86,6 +86,12 @@ def list_runs(top: Path) -> list[Seen]:
     return sorted(found, key=lambda run: (-last_written(run.path), str(run.path)))
 
 
+def newest_run(top: Path) -> Path | None:
+    """The run in a folder that was written last, of those that have a checkpoint."""
+    known = (path for path in run_folders(top, depth=1) if list_checkpoints(path / "checkpoints"))
+    return max(known, key=lambda path: (last_written(path), str(path)), default=None)
+
+
 def run_folders(top: Path, depth: int = DEPTH) -> Iterator[Path]:
     """Folders that are runs, or were; links are not followed."""
     if any((top / name).exists() for name in ("config.yaml", "metrics.jsonl", "checkpoints")):
