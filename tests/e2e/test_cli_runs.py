@@ -52,6 +52,13 @@ def test_whole_runs_are_listed_without_torch(runs: Path, words: list[str]) -> No
     assert (told.returncode, told.stderr) == (0, "") and "whole" in told.stdout
 
 
+def test_the_time_of_a_run_is_said_as_people_say_it(octavo: Octavo, runs: Path) -> None:
+    told = octavo("info", runs / "whole").out
+    assert re.search(r"^training time +\d+\.\d s$", told, re.MULTILINE) and not re.search(r"\.\d{5}", told)
+    facts = json.loads(octavo("info", runs / "whole", "--json").out)
+    assert facts["training_seconds"] > 0
+
+
 def test_where_no_runs_are(octavo: Octavo, tmp_path: Path) -> None:
     assert octavo("runs", tmp_path).out == f"There are no runs in {tmp_path}.\n"
     refused(octavo("runs", tmp_path / "nothing"), "does not exist")

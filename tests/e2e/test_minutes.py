@@ -37,6 +37,7 @@ def test_a_run_by_the_clock_is_repeated_and_goes_on(octavo: Octavo, tmp_path: Pa
     minutes = "training.minutes=0.4"
     done = octavo("train", "recipe.yaml", "--text", "text.txt", "--out", out, *SETTINGS, minutes)
     assert done.code == 0, done.err
+    assert not re.search(r"step \d+/\d+", done.err), "how many steps fit is found out on the way"
     changes = pace(out)
     assert changes, "40 steps are not what fits"
     assert last_step(out) == changes[-1][1]
@@ -53,7 +54,7 @@ def test_a_run_by_the_clock_is_repeated_and_goes_on(octavo: Octavo, tmp_path: Pa
     done = octavo("train", "--out", out, "--resume", "--minutes", "0.2")
     assert done.code == 0, done.err
     assert last_step(out) > before
-    assert "resuming with training.minutes=" in done.err
+    assert "resuming for 0.2 minutes more: " in done.err
 
 
 def test_who_stops_a_run_by_the_clock_is_told_how_to_use_the_rest_of_its_time(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.forked import Octavo, Result
+from e2e.forked import Octavo, Result, until
 from octavo.ground.files import file_hash
 from octavo.runs.folder import RunFolder
 from octavo.training.checkpoint_folder import follow, list_checkpoints
@@ -103,6 +105,36 @@ def test_a_signal_saves_and_ends(octavo: Octavo, tmp_path: Path, number: signal.
     newest = max(checkpoint.step for checkpoint in list_checkpoints(out / "checkpoints"))
     assert f"after step {newest} of 2000" in stopped.err
     assert RunFolder(out).rows()[-1]["step"] == newest
+
+
+def test_a_stop_prints_the_command_that_resumes(
+    octavo: Octavo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(octavo.folder / "text.txt", tmp_path)
+    shutil.copy(octavo.folder / "recipe.yaml", tmp_path)
+    monkeypatch.setattr(octavo, "folder", tmp_path)
+    running = octavo.start(
+        "train", "recipe.yaml", "--text", "text.txt", "training.steps=2000"
+    )  # in runs/recipe
+    wait_for(tmp_path / "runs" / "recipe" / "metrics.jsonl")
+    running.signal(signal.SIGINT)
+    stopped = running.wait()
+    assert stopped.code == 130, stopped
+    (command,) = re.findall(r"→ octavo (.*) {4}continues it", stopped.err)
+    again = octavo.start(*shlex.split(command))
+    step = int(re.findall(r"after step (\d+) of 2000", stopped.err)[0])
+    log = tmp_path / "runs" / "recipe" / "log.txt"
+    until(lambda: f"resuming after step {step}" in log.read_text())
+    again.signal(signal.SIGINT)
+    assert again.wait().code in (0, 130)
+
+
+def test_a_finished_run_that_resumes_says_that_it_was(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished, out, symlinks=True)
+    again = train(octavo, out, "--resume")
+    assert again.code == 0 and "the run was finished after step 40: nothing is trained" in again.err
+    assert results(out) == results(finished)
 
 
 def test_a_stopped_run_ends_like_one_that_was_not(octavo: Octavo, finished: Path, tmp_path: Path) -> None:

@@ -234,9 +234,9 @@ def reasons(
         "tokenizer": read_as(facts),
         "model": f"{best.parameters:,} parameters (width {size.width}, {size.layers} layers) take "
         f"{best.step_seconds * 1000:.0f} ms a step {where}, so {duration(seconds)} with all judging are "
-        f"{best.most_steps:,} steps.",
+        f"about {best.most_steps:,} steps.",
         "model.counts": of_counts(facts),
-        "training.steps": f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens"
+        "training.steps": f"planned: {best.passes:.2g} passes over {facts.train_tokens:,} tokens"
         + ("; more would be learned by heart." if best.has_time_left else ", as many as there is time for."),
         "model.dropout": of_dropout(best, best.parameters / facts.train_tokens),
     }
@@ -271,7 +271,7 @@ def of_counts(facts: TextFacts) -> str:
 def of_dropout(best: Choice, weights: float) -> str:
     """Why so much of it, in a sentence; `weights` for each token of the text."""
     alone, seen = best.teacher_dropout, best.passes / best.teaching.longer
-    why = f"for {seen:.2g} passes and {weights:.2g} parameters for each token"
+    why = f"for the planned {seen:.2g} passes and {weights:.2g} parameters for each token"
     enough = "enough to learn the text by heart" if alone else "too few to learn the text by heart"
     if best.teaching.teachers:
         return f"{best.dropout:g} beside a teacher, which has {alone:g} {why}: {enough}."

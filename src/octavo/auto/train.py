@@ -68,6 +68,8 @@ UNTAUGHT = ("training.start_from", "training.adapters", "training.teachers", "ob
 taught are not recorded, and take several times as long."""
 OURS_TO_SAY = ("steps", "epochs", "minutes")
 """Settings of training that nobody else makes where minutes are given."""
+SAID = 0.005
+"""Bits per byte that are worth a word."""
 QUIET = Console(quiet=True)
 
 
@@ -386,12 +388,26 @@ def said(found: Chosen) -> list[str]:
     lines = [
         f"promise for {in_minutes(found.promise.minutes)}: {found.promise}; counting alone has {facts.ngram:.2f}, the "
         f"model before it learns {facts.start:.2f}",
-        f"chosen: {best.parameters:,} parameters, {best.steps:,} steps{after_teachers(best)}, {best.passes:.2g} passes "
-        f"over {facts.train_tokens:,} tokens; why is on the report's page",
+        f"chosen: {best.parameters:,} parameters; planned: {best.steps:,} steps{after_teachers(best)}, "
+        f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens; why is on the report's page",
     ]
+    if found.promise.bits >= facts.start:
+        lines.insert(1, no_better(found))
     if found.own:
         lines.append(f"the promise is for the choice alone: it knows nothing of your {', '.join(found.own)}")
     return lines
+
+
+def no_better(found: Chosen) -> str:
+    """Why a promise is not below what the model has before it learns, in a sentence."""
+    facts, promised = found.facts, found.promise
+    why = []
+    if facts.drift >= SAID:
+        why.append(f"on the end of the text, which the promise is for, it has about {facts.drift:.2f} more")
+    if promised.bits - promised.law_bits >= SAID:
+        why.append(f"earlier promises here were too good, which adds {promised.bits - promised.law_bits:.2f}")
+    why.append(f"learning is expected to bring {max(0.0, facts.start + facts.drift - promised.law_bits):.2f}")
+    return f"why not below {facts.start:.2f}: {'; '.join(why)}"
 
 
 def by_minutes(found: Sequence[Chosen]) -> list[str]:

@@ -33,6 +33,7 @@ from octavo.dataset.store import (
     gone_on_with,
     open_dataset,
     publish,
+    say_reused,
 )
 from octavo.dataset.text import Progress, Text, ingest, no_progress
 from octavo.dataset.turns import ByTemplate
@@ -182,7 +183,7 @@ def _found(final: Path, verify: bool, report: Report) -> Dataset | None:
         report(f"{error.what} It is made again.")
         remove(final, FILES)
         return None
-    report(f"dataset: reused {final.name[:8]} (same text and tokenizer)")
+    say_reused(final, "text and tokenizer", report)
     return dataset
 
 

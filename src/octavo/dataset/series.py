@@ -17,7 +17,7 @@ import numpy as np
 from octavo.corpus import Report
 from octavo.corpus.series import Series, SeriesSource, Suggested, alike, listed
 from octavo.dataset.shards import starts_path, tokens_path
-from octavo.dataset.store import FORMAT, TOKENIZER, Dataset, Split, aside, open_dataset, publish
+from octavo.dataset.store import FORMAT, TOKENIZER, Dataset, Split, aside, open_dataset, publish, say_reused
 from octavo.errors import CorpusError
 from octavo.ground.cache import default_cache
 from octavo.tokenizers.columns import Columns
@@ -98,7 +98,7 @@ def _dataset(
     with aside(cache) as folder:
         final = cache / "datasets" / key
         if final.exists():
-            report(f"dataset: reused {key[:8]} (same numbers)")
+            say_reused(final, "numbers", report)
             return open_dataset(final)
         columns.save(folder / TOKENIZER)
         for name, part in sides.items():

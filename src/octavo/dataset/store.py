@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -305,6 +305,16 @@ def _taken_over(left: Path, folder: Path, purpose: str) -> Tokenizer | None:
     return tokenizer
 
 
+PUBLISHED: set[Path] = set()
+"""Datasets that this process made: that it finds them again is no news."""
+
+
+def say_reused(final: Path, same: str, report: Callable[[str], None]) -> None:
+    """Report that a dataset was there already, unless this process made it."""
+    if final not in PUBLISHED:
+        report(f"dataset: reused {final.name[:8]} (same {same})")
+
+
 def publish(folder: Path, manifest: dict[str, Any], final: Path, known: Mapping[str, str]) -> Dataset:
     """Write the manifest over all files in a folder built aside, force everything to disk, and give it its
     name.
@@ -326,6 +336,7 @@ def publish(folder: Path, manifest: dict[str, Any], final: Path, known: Mapping[
     )
     for path in [*paths, written, folder / TOKENIZER, folder]:
         sync(path)
+    PUBLISHED.add(final)
     try:
         folder.rename(final)
     except OSError:

@@ -46,6 +46,7 @@ class Line:
 
     def __init__(self, what: str = "", total: float | None = None) -> None:
         self.ends: float | None = None
+        self._began = time.monotonic()
         self.what, self.total, self.done, self.note = shown(what), total, 0.0, ""
         self._marks: deque[tuple[float, float]] = deque()  # (seconds, done), a second or more apart
 
@@ -57,6 +58,14 @@ class Line:
             self._marks.append((now, done))
         while now - self._marks[0][0] > WINDOW and len(self._marks) > 1:
             self._marks.popleft()
+
+    @property
+    def share(self) -> float | None:
+        """How much of it is over: of the time, where its end is known, else of the parts; None where nothing tells."""
+        if self.ends is not None:
+            now = time.monotonic()
+            return min(1.0, (now - self._began) / max(self.ends - self._began, 1e-9))
+        return min(self.done / self.total, 1.0) if self.total else None
 
     @property
     def left(self) -> str:
@@ -82,15 +91,14 @@ class Line:
         from rich.table import Table
         from rich.text import Text
 
-        share = min(self.done / self.total, 1.0) if self.total else None
+        share = self.share
         room = (
             options.max_width - 5
         )  # the sign of life with its space; what Ctrl-C echoes must not begin a line
         before, width, after = fitted(self.what, share, shown(self.note), self.left, room)
         cells = [Spinner("dots").render(time.monotonic()), before]
         if width:
-            done = 0 if share is None else self.done
-            cells.append(ProgressBar(self.total or 1.0, done, width=width, pulse=share is None))
+            cells.append(ProgressBar(1.0, share or 0.0, width=width, pulse=share is None))
         cells = [cell for cell in (*cells, after) if cell != ""]
         grid = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
         for _ in cells:

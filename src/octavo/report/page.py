@@ -63,7 +63,7 @@ def render(data: ReportData, loss: str) -> str:
         **of_evaluation(data),
         **translations.of_evaluation(data),
         **of_counted(data.evaluation),
-        **of_promise(data.manifest, data.evaluation, data.settings),
+        **of_promise(data.manifest, data.evaluation, data.settings, data.metrics),
         **of_forecast(data.evaluation, WIDE, NARROW),
         **of_preferences(data, WIDE, NARROW),
         settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)

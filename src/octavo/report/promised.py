@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from octavo.ground.records import Number, Record, parse_json
 from octavo.ground.shown import finite, in_minutes
+from octavo.report.about import split_of
 from octavo.report.looks import looks_of, of_result
 
 
@@ -31,11 +32,13 @@ def of_promise(
     manifest: Mapping[str, Any],
     evaluation: Mapping[str, Any] = MappingProxyType({}),
     settings: Mapping[str, Any] = MappingProxyType({}),
+    metrics: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """For the page: the promise beside what came out on the test split, and the reasons; nothing for other runs.
 
     What came out is what the audit saw. Where there was none, it is what was seen of the result, unless the run got
-    other minutes (`settings`: of the run) than it was promised for.
+    other minutes (`settings`: of the run) than it was promised for. Beside the planned steps stand those that were done
+    (`metrics`).
     """
     try:
         found = parse_json(json.dumps(manifest.get("auto")), Auto)
@@ -46,7 +49,19 @@ def of_promise(
     audits = [look for look in looks_of(manifest) if look.get("audits")]
     looks = audits or (of_result(manifest, evaluation) if same_time else ())
     came_out = finite(looks[0].get("bits_per_byte")) if looks else None
-    return {"promise": audit(**found["promise"], came_out=came_out), "reasons": found["reasons"]}
+    reasons, done = dict(found["reasons"]), max((row["step"] for row in metrics), default=0)
+    if done and "training.steps" in reasons:
+        reasons["training.steps"] += f" Came out: {done:,} steps{passes_done(manifest, metrics, reasons)}."
+    return {"promise": audit(**found["promise"], came_out=came_out), "reasons": reasons}
+
+
+def passes_done(
+    manifest: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]], reasons: Mapping[str, str]
+) -> str:
+    """How often the text was seen; of a run with teachers, whose passes are planned together with its own, nothing."""
+    whole = split_of(manifest, "train").get("tokens")
+    seen = max((row["tokens"] for row in metrics if row["event"] == "train"), default=0)
+    return f", {seen / whole:,.3g} passes" if whole and seen and "training.teachers" not in reasons else ""
 
 
 def interval(bits: float, within: float) -> str:

@@ -349,6 +349,8 @@ def wanted_steps(recipe: Recipe, batches: Batches) -> int:
 def steps_said(recipe: Recipe, batches: Batches) -> str:
     """How many steps the run has, in words, and why it has fewer than the recipe asks for."""
     steps, wanted = total_steps(recipe, batches), wanted_steps(recipe, batches)
+    if recipe.training.minutes is not None:
+        return f"about {steps:,} steps"
     if steps == wanted:
         return f"{steps:,} steps"
     return f"{steps:,} of {wanted:,} steps (a text so short is seen {recipe.training.passes:g} times)"

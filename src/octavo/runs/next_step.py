@@ -37,11 +37,15 @@ def next_step(
     return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": _command(words, recipe)}
 
 
-def going_on(folder: RunFolder, recipe: Recipe) -> str:
-    """How a run that was stopped goes on: with minutes not by its own command, whose `--minutes` begin anew."""
+def going_on(folder: RunFolder, recipe: Recipe, *, processes: int = 1) -> str:
+    """The command by which a run that was stopped goes on; its config.yaml holds all else."""
+    words = ["octavo", "train", "--out", str(folder.path), "--resume"]
+    if processes > 1:  # only who started them knows how
+        words[0] = "torchrun … -m octavo"
+        return f"{words[0]} {shlex.join(words[1:])} continues it, with as many processes as before"
+    command = _command(words, recipe)
     if recipe.training.minutes is None:
-        return "run the same command with --resume to continue"
-    command = _command(["octavo", "train", "--out", str(folder.path), "--resume"], recipe)
+        return f"{command}    continues it"
     return f"{command} uses the time that is left; --minutes 5 behind it gives it five from then on instead"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -78,7 +79,8 @@ class Run:
             raise CheckpointError(f"No checkpoint of {path} is whole. {complaints[0]}")
         if found is None:
             raise RunFolderError(
-                f"{path} has no checkpoint yet.", remedy="let it train on: the same command with --resume"
+                f"{path} has no checkpoint yet.",
+                remedy=f"let it train on: octavo train --out {shlex.quote(str(path))} --resume",
             )
         notices = [f"damaged: {complaint} Using {found.folder.name} instead." for complaint in complaints]
         for notice in notices:

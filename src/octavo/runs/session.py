@@ -174,9 +174,9 @@ class Session:
                 if asked:
                     self.save()
                     raise Interrupted(
-                        f"Stopped by {stop.name or 'a signal'} after step {info.step} of {self.steps}; "
+                        f"Stopped by {stop.name or 'a signal'} after {self.at(info.step, sep=' of ')}; "
                         "everything is saved.",
-                        remedy=going_on(self.folder, recipe),
+                        remedy=going_on(self.folder, recipe, processes=self.world.size),
                     )
                 if self.progress.finished:
                     break
@@ -233,10 +233,14 @@ class Session:
         """Advance the live line."""
         self.console.advance(info.step, self.note(info), first=info.step == self._first)
 
+    def at(self, step: int, *, sep: str = "/") -> str:
+        """The step, of how many; of a run by the clock alone, for how many will fit is found out on the way."""
+        return f"step {step}" if self.clock is not None else f"step {step}{sep}{self.steps}"
+
     def note(self, info: StepInfo) -> str:
         """The live line."""
         speed = self.progress.tokens / max(self.progress.seconds, 1e-9)
-        return f"step {info.step}/{self.steps}  loss {info.loss:.4f}  {speed:,.0f} {self.objective.unit.counted}/s"
+        return f"{self.at(info.step)}  loss {info.loss:.4f}  {speed:,.0f} {self.objective.unit.counted}/s"
 
     def log_step(self, info: StepInfo) -> None:
         """A row of the training loss."""
@@ -306,7 +310,7 @@ class Session:
         row = {"event": "validation", "step": info.step, **result.as_dict(), "best": better}
         self.write_row({**row, "seconds": round(progress.seconds, 3)})
         self.console.say(
-            f"step {info.step}/{self.steps}  training {info.loss:.4f}  validation {result}"
+            f"{self.at(info.step)}  training {info.loss:.4f}  validation {result}"
             + ("  (best)" if better else "")
         )
         if self.out_of_patience:
@@ -320,7 +324,7 @@ class Session:
         row = {"event": "validation", "step": 0, **result.as_dict(), "best": candidate}
         self.write_row({**row, "seconds": 0.0})
         what = "as it starts" if self.recipe.training.start_from else "untrained"
-        self.console.say(f"step 0/{self.steps}  {what}  validation {result}")
+        self.console.say(f"{self.at(0)}  {what}  validation {result}")
         if candidate:
             self.progress.best_loss = result.loss
             self.save()

@@ -18,8 +18,10 @@ from octavo.config import (
 from octavo.errors import ConfigError, InputError
 from octavo.generation.referee import refuse_no_symbols
 from octavo.ground.console import Console
+from octavo.ground.shown import in_minutes
 from octavo.runs.data import Paths, fill
 from octavo.runs.folder import RunFolder
+from octavo.runs.progress import seconds_of
 from octavo.runs.start import default_tree, named_by, with_start
 
 # What a run may change when it resumes; anything else would make it another run.
@@ -89,5 +91,12 @@ def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
         )
     for key in differing:
         now, was = ("null" if tree.get(key) is None else tree[key] for tree in (after, before))
-        console.say(f"resuming with {key}={now} (was {was})")
+        said = f"resuming with {key}={now} (was {was})"
+        if key == "training.minutes" and after[key] is not None:
+            taken = seconds_of(folder) / 60
+            said = (
+                f"resuming for {in_minutes(round(max(0.0, after[key] - taken), 2))} more: {taken:.2f} are over, "
+                f"{after[key]:.2f} in all ({key}, was {was})"
+            )
+        console.say(said)
     return wanted if differing else stored

@@ -250,6 +250,7 @@ def run_to_the_end(session: Session, *, goes_on: bool) -> None:
             session.folder, session.progress.step if goes_on else -1
         )  # step 0 has a row, but no checkpoint
     if session.progress.finished:
+        session.console.say(finished_before(session))
         return
     try:
         session.run()
@@ -258,6 +259,16 @@ def run_to_the_end(session: Session, *, goes_on: bool) -> None:
             with session.world.apart("saving", "the report"):
                 finish_diverged(session.folder, session.recipe, session.dataset, error, session.console)
         raise
+
+
+def finished_before(session: Session) -> str:
+    """What is said of a run that resumes and has nothing left to train."""
+    said = f"the run was finished after step {session.progress.step:,}: nothing is trained, its page is made again"
+    if session.recipe.training.minutes is not None:
+        return f"{said}; --minutes 5 behind the command trains it for five more"
+    if session.recipe.training.schedule.kind == "constant":
+        return f"{said}; training.steps={2 * session.progress.step} trains it longer"
+    return said
 
 
 def report_on(session: Session) -> None:

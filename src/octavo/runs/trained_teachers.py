@@ -114,9 +114,8 @@ class OwnTeachers:
                     f"This was teacher {number + 1} of {self.recipe.training.teachers.trained}, which can be used from "
                     f"{teacher.path}."
                 )
-                raise Interrupted(
-                    f"{stopped.what} {said}", remedy=going_on(self.folder, self.recipe)
-                ) from None
+                remedy = going_on(self.folder, self.recipe, processes=self.runtime.world.size)
+                raise Interrupted(f"{stopped.what} {said}", remedy=remedy) from None
             finally:
                 if self.runtime.world.first:
                     self.console.keep_log(self.folder.log)

@@ -86,6 +86,20 @@ def test_a_promise_heeds_how_far_earlier_ones_of_this_user_were_off(monkeypatch:
     assert after([3, -3] * 20) > 2 * after([])
 
 
+def test_a_promise_above_what_the_model_begins_with_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lines(facts: TextFacts, earlier: list[float]) -> list[str]:
+        monkeypatch.setattr(by_minutes, "earlier_promises", lambda: earlier)
+        looked = by_minutes.Looked([2.0], facts, cast(Any, None), [], 0.0, 0.0, Console(quiet=True))
+        return by_minutes.said(looked.foretold(by_minutes.one_device("laptop"))[0])
+
+    assert len(lines(FACTS, [])) == 2
+    harder = lines(replace(FACTS, drift=FACTS.start), [])[1]
+    assert harder.startswith(f"why not below {FACTS.start:.2f}: on the end of the text")
+    assert f"about {FACTS.start:.2f} more" in harder
+    worse = lines(FACTS, [40.0] * 40)[1]
+    assert "earlier promises here were too good, which adds" in worse
+
+
 def test_teachers_are_for_processors_and_for_models_that_start_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from octavo.config.parts import parts
 from octavo.corpus.series import Series, SeriesSource, Suggested
-from octavo.dataset import Dataset
+from octavo.dataset import Dataset, store
 from octavo.dataset.series import prepare_new, prepare_series, series_in
 from octavo.dataset.series_batches import ShortSeriesError
 from octavo.errors import CorpusError
@@ -83,8 +83,9 @@ def test_persons_are_chosen_by_their_names_alone(tmp_path: Path) -> None:
     assert chosen[0] == chosen[1] and len(chosen[0]) == 1
 
 
-def test_the_same_numbers_are_the_same_dataset(dataset: Dataset) -> None:
+def test_the_same_numbers_are_the_same_dataset(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
+    monkeypatch.setattr(store, "PUBLISHED", set())  # as another process finds it
     again = prepared(dataset.folder.parent.parent, report=said.append)
     assert again.folder == dataset.folder and any("reused" in sentence for sentence in said)
 

@@ -81,3 +81,19 @@ def test_the_time_left_follows_the_pace_of_late(monkeypatch: pytest.MonkeyPatch)
     assert line.left == "2 min left"
     line.total = None
     assert line.left == ""
+
+
+def test_of_work_with_a_known_end_the_share_is_that_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    line, seen = Line("training", 400), []
+    for total in (400, 90, 1000, 200):  # how many parts fit changes on the way
+        line.total, line.ends = total, 140.0
+        now[0] += 10
+        line.move(30, "")
+        seen.append(line.share)
+    assert seen == [0.25, 0.5, 0.75, 1.0]
+    line.ends = None
+    assert line.share == 30 / 200
+    line.total = None
+    assert line.share is None

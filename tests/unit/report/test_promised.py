@@ -20,6 +20,21 @@ def test_before_anybody_looked() -> None:
     assert found["reasons"] == {"model": "It fits."}
 
 
+def test_beside_the_planned_steps_stand_those_that_were_done() -> None:
+    planned = "planned: 0.39 passes over 1,000 tokens, as many as there is time for."
+    auto = AUTO | {"reasons": {"training.steps": planned}}
+    manifest = {"auto": auto, "data": {"splits": {"train": {"tokens": 1000}}}}
+    rows = [{"event": "train", "step": 200, "tokens": 158}, {"event": "validation", "step": 207}]
+    assert of_promise(manifest, metrics=rows)["reasons"]["training.steps"] == (
+        f"{planned} Came out: 207 steps, 0.158 passes."
+    )
+    assert of_promise(manifest)["reasons"]["training.steps"] == planned
+    auto["reasons"]["training.teachers"] = "They teach."  # whose passes are planned together with its own
+    assert (
+        of_promise(manifest, metrics=rows)["reasons"]["training.steps"] == f"{planned} Came out: 207 steps."
+    )
+
+
 @pytest.mark.parametrize(
     ("bits", "said"),
     [(2.24, ", as"), (2.18, ", as"), (2.26, ", worse than"), (2.10, ", better than")],

@@ -57,13 +57,11 @@ def test_what_a_run_cannot_take_on_starts_a_new_one_with_the_same_minutes(tmp_pa
 
 
 @pytest.mark.parametrize(("paths", "piped"), [(["book.txt"], ""), (["-"], "cat TEXT | ")])
-def test_a_stopped_run_with_minutes_goes_on_without_them(
-    tmp_path: Path, paths: list[str], piped: str
-) -> None:
+def test_a_stopped_run_goes_on_by_a_whole_command(tmp_path: Path, paths: list[str], piped: str) -> None:
     tree = load_recipe("quick").model_dump(mode="json") | {"corpus": {"kind": "files", "paths": paths}}
     folder = RunFolder(tmp_path / "my run")
-    assert going_on(folder, check(tree)) == "run the same command with --resume to continue"
+    command = f"{piped}octavo train --out '{tmp_path}/my run' --resume"
+    assert going_on(folder, check(tree)) == f"{command}    continues it"
+    assert "as many processes as before" in going_on(folder, check(tree), processes=2)
     tree["training"] |= {"minutes": 3}
-    assert going_on(folder, check(tree)).startswith(
-        f"{piped}octavo train --out '{tmp_path}/my run' --resume uses"
-    )
+    assert going_on(folder, check(tree)).startswith(f"{command} uses")
