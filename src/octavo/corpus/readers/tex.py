@@ -81,7 +81,7 @@ _NAMED = {
     "linebreak": "\n",
     "item": "\n- ",
 }
-_ACCENTS = dict(
+_ACCENTS: dict[str, str] = dict(
     zip(
         "`'^\"~=.uvHcdkr",
         "\u0300\u0301\u0302\u0308\u0303\u0304\u0307\u0306\u030c\u030b\u0327\u0323\u0328\u030a",
