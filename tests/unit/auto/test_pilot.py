@@ -56,6 +56,9 @@ def test_it_ends_where_an_ordinary_run_of_these_settings_ends(text: Path, tmp_pa
     run = train(recipe, text, tmp_path / "run", quiet=True)
     rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     found = {row["step"]: row["bits_per_byte"] for row in rows if row["event"] == "validation"}
+    validation = pilot.dataset.validation
+    tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
+    assert pilot.before * tokens_a_byte == pytest.approx(found[0], rel=1e-3), "bits, of a token"
     counted = pilot.counts.train(False).tables
     assert 0 < pilot.steps_in(1000.0) <= MOST, "what is timed changes nothing"
     share = pilot.share(steps, QUIET)

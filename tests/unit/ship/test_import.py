@@ -142,10 +142,11 @@ def test_what_cannot_be_read_leaves_nothing(what: str, llama: Path, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_weights_that_are_no_numbers_are_refused_and_named(llama: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", ["nan", "inf", "-inf"])
+def test_weights_that_are_no_numbers_are_refused_and_named(wrong: str, llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model")
     weights = load_file(folder / "model.safetensors")
-    weights["model.norm.weight"][1] = float("nan")
+    weights["model.norm.weight"][1] = float(wrong)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(InputError, match="no finite numbers, in norm"):
         import_model(folder, tmp_path / "new")
