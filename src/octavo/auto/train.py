@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
@@ -70,6 +70,8 @@ OURS_TO_SAY = ("steps", "epochs", "minutes")
 """Settings of training that nobody else makes where minutes are given."""
 SAID = 0.005
 """Bits per byte that are worth a word."""
+LONGER, MUCH_LONGER = (5, 30, 120, 720), 4
+"""Minutes of which a run says what they would bring: the first that are so many times its own."""
 QUIET = Console(quiet=True)
 
 
@@ -83,6 +85,8 @@ class Chosen:
     promise: Promise
     reasons: dict[str, str]
     own: list[str]
+    longer: Promise | None = None
+    """What the same law says of a longer training."""
     counted: Counts | None = field(default=None, repr=False)
 
     @property
@@ -98,7 +102,13 @@ class Chosen:
 
     def as_plain(self) -> dict[str, Any]:
         """For the manifest."""
-        return {"promise": self.promise.as_plain(), "reasons": self.reasons, "own": self.own}
+        longer = None if self.longer is None else self.longer.as_plain()
+        return {
+            "promise": self.promise.as_plain(),
+            "reasons": self.reasons,
+            "own": self.own,
+            "longer": longer,
+        }
 
 
 def refuse_minutes(minutes: float) -> None:
@@ -168,11 +178,26 @@ class Looked:
                 chosen = _chosen(
                     known, speeds, one, around + end, law or shipped_law(), self.own, where, taught=taught
                 )
-                found.append(replace(chosen, counted=self.counts))
             except InputError as error:
                 if one == longest:
                     raise
                 self.console.say(error.what)
+                continue
+            longer = next((each for each in LONGER if each >= MUCH_LONGER * one), None)
+            if longer is not None:
+                with suppress(InputError):
+                    then = _chosen(
+                        known,
+                        speeds,
+                        longer,
+                        around + end,
+                        law or shipped_law(),
+                        self.own,
+                        where,
+                        taught=taught,
+                    )
+                    chosen = replace(chosen, longer=then.promise)
+            found.append(replace(chosen, counted=self.counts))
         return found
 
 

@@ -146,9 +146,8 @@ def beside_start(
         return Diagnostic("baselines", said, evidence, severity, remedy, slower)
     if loss < start - ALIKE * abs(start):
         said = f"Better than what it started from: {figures}{also}."
-        return Diagnostic(
-            "baselines", said, evidence, "note" if knows else "good", *(_longer(facts, how) if knows else ())
-        )
+        remedy, settings = _longer(facts, how) if knows else ("", ())
+        return Diagnostic("baselines", said, evidence, "note" if knows else "good", remedy, settings)
     said = f"As good as what it started from: {figures}{also}."
     return Diagnostic("baselines", said, evidence, "note" if knows else "good")
 

@@ -225,6 +225,7 @@ class Evaluation(Record):
     baselines: dict[str, Baseline] | None = None
     memorization: Memorization | None = None
     diversity: Diversity | None = None
+    known_words: dict[str, Number] | None = None
     validity: Validity | None = None
     stories: Stories | None = None
     records: Records | None = None

@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from octavo.evaluation.writing import in_plain_words
 from octavo.ground.records import Number, Record, parse_json
 from octavo.ground.shown import finite, in_minutes
 from octavo.report.about import split_of
 from octavo.report.looks import looks_of, of_result
+
+GAIN = 0.02
+"""The share of the bits per byte that a longer training must bring to be worth a word."""
 
 
 class Promised(Record):
@@ -26,6 +30,8 @@ class Auto(Record):
 
     promise: Promised
     reasons: dict[str, str]
+    longer: Promised | None = None
+    """What the same law says of a longer training."""
 
 
 def of_promise(
@@ -43,7 +49,7 @@ def of_promise(
     try:
         found = parse_json(json.dumps(manifest.get("auto")), Auto)
     except ValueError:
-        return {"promise": None, "reasons": {}}
+        return {"promise": None, "reasons": {}, "like": ""}
     promised = found["promise"]["minutes"]
     same_time = (settings.get("training") or {}).get("minutes", promised) == promised
     audits = [look for look in looks_of(manifest) if look.get("audits")]
@@ -52,7 +58,8 @@ def of_promise(
     reasons, done = dict(found["reasons"]), max((row["step"] for row in metrics), default=0)
     if done and "training.steps" in reasons:
         reasons["training.steps"] += f" Came out: {done:,} steps{passes_done(manifest, metrics, reasons)}."
-    return {"promise": audit(**found["promise"], came_out=came_out), "reasons": reasons}
+    like = written_like(evaluation, found["promise"], found.get("longer"))
+    return {"promise": audit(**found["promise"], came_out=came_out), "reasons": reasons, "like": like}
 
 
 def passes_done(
@@ -62,6 +69,21 @@ def passes_done(
     whole = split_of(manifest, "train").get("tokens")
     seen = max((row["tokens"] for row in metrics if row["event"] == "train"), default=0)
     return f", {seen / whole:,.3g} passes" if whole and seen and "training.teachers" not in reasons else ""
+
+
+def written_like(
+    evaluation: Mapping[str, Any], promised: Mapping[str, Any], longer: Mapping[str, Any] | None
+) -> str:
+    """What the text is like, and what a longer training would bring by the law of the promise; nothing where what it
+    writes was not measured."""
+    said = in_plain_words(evaluation)
+    if not said or not longer:
+        return said
+    would, gain = in_minutes(longer["minutes"]), promised["bits"] - longer["bits"]
+    if gain < GAIN * promised["bits"]:
+        return f"{said} {would} would hardly change that, by the law of the promise."
+    figures = interval(longer["bits"], longer["within"])
+    return f"{said} {would} would bring {figures} bits per byte on new text, by the law of the promise."
 
 
 def interval(bits: float, within: float) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from octavo.config import Recipe, override_key, override_words
-from octavo.errors import OctavoError, StorageError
+from octavo.errors import CheckpointError, OctavoError, StorageError
+from octavo.evaluation.stored import Evaluation
 from octavo.ground.console import Console
-from octavo.ground.records import Number, Record, parse_json
-from octavo.report.promised import audit
+from octavo.ground.records import Number, Record, parse_json, read_record
+from octavo.report.promised import audit, written_like
 from octavo.runs.promises import keep
 from octavo.runs.run import Run
 from octavo.runs.tested import is_to_be_audited, look
@@ -38,6 +40,7 @@ class Auto(Record):
     """The part of a manifest that `octavo train --minutes` writes."""
 
     promise: Kept
+    longer: Kept | None = None
     own: tuple[str, ...] = ()
 
 
@@ -77,6 +80,10 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
         console.say(f"  → octavo eval {run.path} --test    says what came out")
         return
     console.say(audit(**promised, came_out=came_out))
+    with suppress(CheckpointError):
+        evaluation = read_record(run.path / "evaluation.json", Evaluation, of="the run")
+        if like := written_like(evaluation, promised, found.get("longer")):
+            console.say(like)
     if found.get("own") or own_settings(overrides):
         return
     try:

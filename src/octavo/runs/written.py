@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from octavo.config import Recipe
 from octavo.corpus.pixels import PixelsConfig
+from octavo.corpus.words import WORDS
 from octavo.dataset import Dataset
 from octavo.evaluation.diversity import diversity, measured, unit_of
 from octavo.evaluation.memorization import Copying, copying
@@ -139,11 +140,32 @@ def text_metrics(written: GeneratedTexts, dataset: Dataset, recipe: Recipe) -> d
         "memorization": memorized(written, dataset.train.text_path),
         "diversity": varied(written),
     }
+    if found["diversity"]["unit"] == "word":
+        found["known_words"] = known_words(written.sides, dataset.train.text_path)
     if recipe.corpus.kind in ("storyteller", "wishes"):
         found["stories"] = story_metrics(written)
     if recipe.corpus.kind == "wishes":
         found["wishes"] = wish_metrics(written)
     return found
+
+
+READ = 1 << 24
+"""Characters of the training text in which words are looked for."""
+
+
+def known_words(sides: Mapping[str, Sequence[str]], train_text: Path) -> dict[str, float]:
+    """Of each side's words, the share that stands in the training text (its first `READ` characters); no side without
+    words."""
+    words = {name: WORDS.findall(" ".join(texts).casefold()) for name, texts in sides.items()}
+    missing, left = {word for each in words.values() for word in each}, READ
+    with train_text.open(encoding="utf-8", errors="replace") as file:
+        while left > 0 and missing and (line := file.read(min(left, 1 << 20))):
+            left -= len(line)
+            line += file.readline(1 << 10)  # to the end of a word
+            missing -= set(WORDS.findall(line.casefold()))
+    return {
+        name: sum(word not in missing for word in each) / len(each) for name, each in words.items() if each
+    }
 
 
 def memorized(written: GeneratedTexts, train_text: Path) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def _lost(results: StudyResults, name: str, failures: Failures) -> Failures:
 def _unlearned(results: StudyResults, good: Mapping[str, Sequence[RunResult]]) -> dict[str, Failures]:
     """By variant: the runs that count and have learned nothing, with the reason. A baseline whose runs are such sets no
     standard of learning, so nothing is said of the changes."""
-    found = {
+    found: dict[str, Failures] = {
         name: [(run, why) for run in runs if (why := learned_nothing(results, run))]
         for name, runs in good.items()
     }

@@ -56,6 +56,8 @@ def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(by_minutes.QUIET, "started", -1e6)  # an old process; the minutes begin with the call
     (laptop,) = foretell([text], [2.0], on="laptop")
     (larger,) = foretell([text], [2.0], on="rtx4090")
+    assert laptop.longer is not None and laptop.longer.minutes == 30, "the first that is much longer"
+    assert laptop.longer.bits <= laptop.promise.bits and laptop.as_plain()["longer"]["minutes"] == 30
     assert "on rtx4090, so" in larger.reasons["model"]
     for learning in (False, True):  # with what is held out, and without
         first, second = (cast(Any, one.counted).train(learning).tables for one in (laptop, larger))

@@ -74,3 +74,23 @@ def test_no_promise_goes_below_nothing() -> None:
 )
 def test_a_run_without_a_promise(auto: Any) -> None:
     assert of_promise({"auto": auto})["promise"] is None
+
+
+def test_under_the_promise_stands_what_the_text_is_like_and_what_more_time_would_bring() -> None:
+    """Word salad was called “as promised”, and nothing else."""
+    evaluation = {
+        "val_loss": 1.95,
+        "baselines": {"ngram": {"loss": 2.0, "order": 5}},
+        "known_words": {"generated": 0.97, "held_out": 0.95},
+    }
+    longer = {"minutes": 30, "bits": AUTO["promise"]["bits"] - 0.3, "within": 0.05}
+    like = of_promise({"auto": {**AUTO, "longer": longer}}, evaluation)["like"]
+    assert like.startswith("Its words are right") and "its sentences are not right" in like
+    assert f"30 minutes would bring {longer['bits']:.2f} ± 0.05 bits per byte on new text" in like
+    same = {**longer, "bits": AUTO["promise"]["bits"] - 0.001}
+    assert (
+        "30 minutes would hardly change that"
+        in of_promise({"auto": {**AUTO, "longer": same}}, evaluation)["like"]
+    )
+    assert of_promise({"auto": AUTO}, evaluation)["like"].endswith("counting 2.00).")
+    assert of_promise({"auto": {**AUTO, "longer": longer}})["like"] == ""

@@ -99,6 +99,7 @@ def test_training_text_that_is_recited_is_seen(novel: Dataset) -> None:
     assert found["memorization"]["generated"]["shares"]["200"] == 1.0
     assert found["memorization"]["held_out"]["shares"]["200"] == 0.0
     assert found["memorization"]["generated"]["longest"]["length"] == 300
+    assert found["known_words"]["generated"] > 0.95 and 0 < found["known_words"]["held_out"] <= 1
     assert json.loads(json.dumps(found)) == found
 
 
