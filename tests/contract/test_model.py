@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import pickle
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import cache
 from itertools import combinations, product
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -96,6 +98,18 @@ def perturbed(options: dict[str, object]) -> GPT:
     return model.eval()
 
 
+def pickled(model: GPT) -> GPT:
+    return pickle.loads(pickle.dumps(model))
+
+
+def torch_saved(model: GPT) -> GPT:
+    """As `torch.save` writes it and `torch.load` reads it."""
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
 @cache
 def group(name: str) -> list[tuple[dict[str, object], GPT]]:
     torch.set_num_threads(1)
@@ -166,6 +180,33 @@ def test_saved_and_loaded_is_the_same(models: list[tuple[dict[str, object], GPT]
         other = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=9)
         Checkpoint(tmp_path).load_model(other)
         assert torch.equal(other.eval()(tokens()), model(tokens())), options
+
+
+@torch.no_grad()
+def test_weights_load_strictly_from_a_file_that_holds_a_shared_one_once(
+    models: list[tuple[dict[str, object], GPT]], tmp_path: Path
+) -> None:
+    for options, model in models:
+        save_file(model_tensors(model), tmp_path / "model.safetensors")
+        other = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=9)
+        other.load_state_dict(load_file(tmp_path / "model.safetensors"))
+        assert torch.equal(other.eval()(tokens()), model(tokens())), options
+        less = load_file(tmp_path / "model.safetensors")
+        del less[next(iter(less))]
+        with pytest.raises(RuntimeError, match="Missing key"):
+            other.load_state_dict(less)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("again", [deepcopy, pickled, torch_saved])
+def test_a_copy_is_the_same(models: list[tuple[dict[str, object], GPT]], again: Callable[[GPT], GPT]) -> None:
+    """Also what Muon and the kernels know of a weight, and a weight that two share stays one."""
+    for options, model in models:
+        other = again(model)
+        assert torch.equal(other(tokens()), model(tokens())), options
+        for (name, weights), copied in zip(model.named_parameters(), other.parameters(), strict=True):
+            assert weights is not copied and vars(weights) == vars(copied), (name, options)
+        other.load_state_dict(model.state_dict())  # whose old names it knows still
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ ROOMS = ("src/octavo/runs", "src/octavo/studies")
 WRITERS = {"write_text", "write_bytes"}
 IN_PLACE = {
     "src/octavo/runs/pictures.py::save_records": "in a new folder, of which nothing stays if anything fails",
+    "src/octavo/runs/saved.py::_write": "in a folder aside, which takes its name when it is whole",
     "src/octavo/studies/cluster.py::performed_there": "in a temporary folder",
     "src/octavo/studies/cluster.py::write_files": "in a temporary folder",
     "src/octavo/studies/cluster.py::_unpack": "in a folder aside, which takes its name when it is whole",

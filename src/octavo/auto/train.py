@@ -35,7 +35,7 @@ from octavo.model.counts import Counts
 from octavo.runs.audit import own_settings
 from octavo.runs.clock import baselines_of, ending, with_more_minutes
 from octavo.runs.crew import OURS
-from octavo.runs.data import Paths
+from octavo.runs.data import Paths, in_memory
 from octavo.runs.folder import RunFolder, refuse_without_folder
 from octavo.runs.hooks import Hook
 from octavo.runs.machines import Machine, find_machine
@@ -351,6 +351,8 @@ def train(
     out: str | Path | None = None,
     *,
     minutes: float | None = None,
+    documents: str | Iterable[str] | None = None,
+    ids: Any = None,
     overrides: Iterable[str] | Mapping[str, Any] = (),
     resume: bool = False,
     overwrite: bool = False,
@@ -366,6 +368,10 @@ def train(
     `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
     the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`).
 
+    In the place of `text`: `documents`, a text in memory or several; or `ids`, (N,) or rows of them, as a list, an
+    array or a tensor, which become symbols (`tokenizer.kind=symbols`). Both are kept in the cache, where the run finds
+    them again.
+
     With `minutes` there is no recipe to name: the best model that so many minutes on this machine allow is chosen. Why,
     and what was promised, stand in the run's manifest and on its page, next to what came out on the test split, which
     nothing was chosen on. With `resume`, the run in `out` gets so many minutes more.
@@ -373,6 +379,8 @@ def train(
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
     console = console or Console.in_python(quiet=quiet)
+    text, ours = in_memory(text, documents, ids)
+    overrides = [*ours, *override_words(overrides)]
     how: dict[str, Any] = {"overwrite": overwrite, "console": console, "hooks": hooks}
     if minutes is None:
         return train_by_recipe(recipe, text, out, overrides=overrides, resume=resume, **how)

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from octavo.config.parts import PartOf, parts
-from octavo.config.plain import parse_yaml
+from octavo.config.plain import parse_yaml, plain
 from octavo.config.schema import Recipe
 from octavo.config.shipped import cleaning_steps
 from octavo.errors import ConfigError
@@ -21,8 +21,18 @@ CLOSED_BY = {"[": "]", "{": "}", '"': '"', "'": "'"}
 def override_words(overrides: Iterable[str] | Mapping[str, Any]) -> list[str]:
     """Overrides as `key=value` words, whole parts before their options; a mapping has dotted keys."""
     if isinstance(overrides, Mapping):
-        overrides = [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
+        overrides = [_word(key, plain(value)) for key, value in overrides.items()]
     return sorted(overrides, key=lambda word: _depth(override_key(word)))
+
+
+def _word(key: str, value: Any) -> str:
+    try:
+        return f"{key}={json.dumps(value)}"
+    except TypeError as error:
+        raise ConfigError(
+            f"The value of '{key}' is {value!r}; it must be a number, a text, true or false, or a list or mapping of "
+            "these."
+        ) from error
 
 
 def _depth(key: str) -> tuple[int, bool]:
@@ -48,7 +58,7 @@ def apply_overrides(tree: dict[str, Any], overrides: Iterable[str] | Mapping[str
 def apply_values(tree: dict[str, Any], settings: Mapping[str, Any]) -> None:
     """The same with values that are plain data already."""
     for key in sorted(settings, key=_depth):
-        apply_value(tree, key, deepcopy(settings[key]))
+        apply_value(tree, key, deepcopy(plain(settings[key])))
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:

@@ -53,6 +53,15 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def plain(value: Any) -> Any:
+    """A value with numpy's or torch's numbers and arrays in it as Python's."""
+    if isinstance(value, Mapping):
+        return {name: plain(child) for name, child in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [plain(child) for child in value]
+    return str(value) if isinstance(value, Path) else value.tolist() if hasattr(value, "tolist") else value
+
+
 def parse_yaml(text: str, name: str) -> Any:
     """YAML as plain data: numbers, texts, lists and mappings; `name` says in errors where it came from."""
     try:

@@ -4,13 +4,14 @@ kept.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,9 @@ from octavo.config.shipped import recipe_names
 from octavo.corpus.catalogue import NAMED, named_path
 from octavo.corpus.documents import Report
 from octavo.errors import CorpusError
-from octavo.ground.files import from_home, is_ours
+from octavo.ground.cache import default_cache
+from octavo.ground.files import from_home, is_ours, replace_text, storage_errors
+from octavo.ground.records import json_text
 
 STDIN = "-"
 
@@ -84,6 +87,29 @@ def kept_pipes() -> Iterator[None]:
         yield
     finally:
         _shared.pop()
+
+
+def kept_texts(texts: str | Iterable[str]) -> Path:
+    """A file of texts that are in memory, each a document, without white space at its ends.
+
+    It stands in the cache under a name by its content, so that a run on the same texts resumes, and finds them again.
+
+    Raises CorpusError for what is no text.
+    """
+    lines = []
+    for number, text in enumerate([texts] if isinstance(texts, str) else texts):
+        if not isinstance(text, str):
+            raise CorpusError(f"documents[{number}] is {type(text).__name__}, not a text.")
+        lines.append(json_text({"text": text}) + "\n")
+    if not lines:
+        raise CorpusError("documents= holds no text.")
+    content = "".join(lines)
+    path = default_cache() / "texts" / f"{hashlib.sha256(content.encode()).hexdigest()[:16]}.jsonl"
+    if not path.is_file():
+        with storage_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_text(path, content)
+    return path
 
 
 def find_files(paths: Sequence[str], wanted: Wanted, spool: Spool, report: Report) -> list[FoundFile]:

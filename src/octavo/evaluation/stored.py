@@ -301,6 +301,14 @@ class Imported(Record):
     files: dict[str, str]
 
 
+class Saved(Record):
+    """Whose weights a run has that `Run.save` wrote, and whether they have changed since; `sha256` of that one's."""
+
+    checkpoint: str
+    sha256: str
+    changed: bool
+
+
 class Look(Record):
     """What somebody saw of the test split."""
 
@@ -322,6 +330,7 @@ class Manifest(Record):
     parts: tuple[OwnPart, ...] = ()
     teachers: tuple[Taught, ...] = ()
     imported: Imported | None = None
+    saved_from: Saved | None = None
     written_sha256: str | None = None
     start_from: Started | None = None
     test_looks: tuple[Look, ...] = ()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor, nn
 
 from octavo.errors import InputError
+from octavo.model.attention import ExplicitAttend, FusedAttend
 
 
 def capturable(model: nn.Module) -> list[str]:
@@ -44,3 +46,25 @@ def capture(model: nn.Module, names: Sequence[str]) -> Iterator[dict[str, Tensor
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def attention_weights(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Within the context every forward pass fills the dict: name of each attention → its weights (B, H, T, S), in the
+    order of the modules. The model need not have been built with explicit attention: it has that within the context."""
+    fused = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(getattr(module, "attend", None), FusedAttend)
+    }
+    kept: dict[str, Any] = {name: module.attend for name, module in fused.items()}
+    try:
+        for name, module in fused.items():
+            one = ExplicitAttend(scale=kept[name].scale, dropout=kept[name].dropout)
+            module.attend = one.train(module.training)
+        names = [name for name in capturable(model) if name.endswith("attend.weights")]
+        with capture(model, names) as captured:
+            yield captured
+    finally:
+        for name, module in fused.items():
+            module.attend = kept[name]

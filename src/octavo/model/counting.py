@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,10 @@ class Tables:
     def __deepcopy__(self, memo: dict[int, Any]) -> Tables:
         """They never change, and the kernel knows their addresses."""
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Addresses are of this process alone."""
+        return partial(Tables, vocab_size=self.vocab_size), (self.tables,)
 
     def contexts(self, tokens: np.ndarray, fresh: np.ndarray | None = None) -> np.ndarray:
         """(B, T, K) places of the contexts that end with each of `tokens` (B, T), −1 where there is no token; nothing

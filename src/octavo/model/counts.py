@@ -13,6 +13,7 @@ B batch, T positions, C width, V vocabulary, K orders, H hidden units of the gat
 from __future__ import annotations
 
 import hashlib
+import warnings
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 from weakref import WeakValueDictionary
@@ -73,6 +74,12 @@ class Counts(nn.Module):
         """See `LanguageModel.take_text`."""
 
 
+NETWORK_LEARNS_NOTHING = (
+    "counts give the network no gradient, so this step trains the gate over them alone. Pass alone=, 1 (B, T) in the "
+    "rows that the network is to learn from, or train run.network().model, which has no counts."
+)
+
+
 class Sides(NamedTuple):
     """What went into the predictions of N tokens, (N, K + 1) each: the network first, then the orders; after them what
     the text has said so far, if that is counted."""
@@ -101,11 +108,20 @@ class KneserNeyCounts(Counts):
         self.from_state = nn.Linear(width, hidden, bias=False)
         self.from_known = nn.Linear(2 * orders, hidden)
         self.out = nn.Linear(hidden, orders + 1)
-        kind = torch.int32 if vocab_size > 2**16 else torch.uint16
-        self.register_buffer("tokens", torch.empty(0, dtype=kind))
+        self.register_buffer("tokens", torch.empty(0, dtype=_kind(vocab_size)))
         self._learned: Tables | None = None  # of what was not held out
         self.gate_tokens = 0
         self.register_load_state_dict_pre_hook(self._make_room)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is counted of `tokens`, which is counted again when it is needed. Plain pickle writes tensors of
+        16 bits without a sign, and cannot read them."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "_all"}
+        return kept | {"_buffers": {**self._buffers, "tokens": self.tokens.to(torch.int32)}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.tokens = self.tokens.to(_kind(self.vocab_size))
 
     def gate_parameters(self) -> list[nn.Parameter]:
         """See `model.tables`."""
@@ -182,6 +198,8 @@ class KneserNeyCounts(Counts):
             return logits
         if not len(rows):  # of several processes, each has a gradient for every weight
             return logits + 0 * sum(weight.sum() for weight in self.parameters())
+        if self.training and alone is None and logits.requires_grad:
+            warnings.warn(NETWORK_LEARNS_NOTHING, stacklevel=2)
         here = rows.to(logits.device)
         chosen = [None if each is None else each[here] for each in (earlier, segments)]
         places = self._places(tables, tokens[here], *chosen)
@@ -263,6 +281,11 @@ class KneserNeyCounts(Counts):
             raise RuntimeError(f"{prefix}tokens has ids outside of the vocabulary of {self.vocab_size}")
         if not torch.equal(found, self.tokens.cpu().to(torch.int64)):
             self._count(torch.empty(found.shape, dtype=self.tokens.dtype, device=self.tokens.device))
+
+
+def _kind(vocab_size: int) -> torch.dtype:
+    """Of numbers that hold a text's tokens."""
+    return torch.int32 if vocab_size > 2**16 else torch.uint16
 
 
 def mixture(weights: Tensor, network: Tensor, places: np.ndarray, tables: Tables) -> Tensor:

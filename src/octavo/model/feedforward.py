@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
 from octavo.model.dropout import Dropout
-from octavo.model.kind import reads_old_names
+from octavo.model.kind import OldNames
 
 
 class _SquaredReLU(torch.autograd.Function):
@@ -37,10 +37,15 @@ def squared_relu(x: Tensor) -> Tensor:
     return _SquaredReLU.apply(x)
 
 
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by its tanh approximation."""
+    return F.gelu(x, approximate="tanh")
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_tanh": gelu_tanh,
     "relu2": squared_relu,
 }
 
@@ -56,7 +61,7 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.down_proj = nn.Linear(features, width, bias=bias)
         self.dropout = Dropout(dropout)
-        self.register_load_state_dict_pre_hook(reads_old_names(into="up_proj", out="down_proj"))
+        self.register_load_state_dict_pre_hook(OldNames(into="up_proj", out="down_proj"))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.activation(self.up_proj(x))  # (B, T, F)
@@ -71,7 +76,7 @@ class SwiGLU(nn.Module):
         self.gate_up_proj = nn.Linear(width, 2 * features, bias=bias)
         self.down_proj = nn.Linear(features, width, bias=bias)
         self.dropout = Dropout(dropout)
-        self.register_load_state_dict_pre_hook(reads_old_names(gate_into="gate_up_proj", out="down_proj"))
+        self.register_load_state_dict_pre_hook(OldNames(gate_into="gate_up_proj", out="down_proj"))
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1)  # (B, T, F) twice

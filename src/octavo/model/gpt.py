@@ -15,7 +15,7 @@ from octavo.model.attention import Attention, KeyValueCache, prefix_mask, segmen
 from octavo.model.counts import Counts
 from octavo.model.dropout import Dropout
 from octavo.model.inputs import VectorInput
-from octavo.model.kind import LanguageModel, reads_old_names
+from octavo.model.kind import LanguageModel, OldNames
 from octavo.model.ngrams import NGrams
 from octavo.model.positions import Positions, Rotation, in_segments, placed, rotations, turned_at
 from octavo.model.vectors import calibrate
@@ -138,7 +138,7 @@ class GPT(LanguageModel):
         self.norm = norm
         self.lm_head = lm_head
         self.counts = counts
-        self.register_load_state_dict_pre_hook(reads_old_names(head="lm_head"))
+        self.register_load_state_dict_pre_hook(OldNames(head="lm_head"))
         self.context = context
         self.vocab_size = embedding.num_embeddings
         self.logit_softcap = logit_softcap

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +40,25 @@ class LanguageModel(nn.Module):
 
     decoder: ClassVar[type[Any] | None] = None
     """The `generation.Decoder` that writes with it, where none of Octavo's own can: they give it ids alone."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LanguageModel:
+        """torch's copy of a parameter lacks what is noted on it, such as the matrices that Muon finds in it."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__setstate__(deepcopy(self.__dict__, memo))
+        for own, copied in zip(self.parameters(), made.parameters(), strict=True):
+            vars(copied).update(vars(own))
+        return made
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """As torch does. A weight that two modules share, as a tied head does, may have one name of them: a file of
+        safetensors holds it once."""
+        given, own = dict(state_dict), dict(self.named_parameters(remove_duplicate=False))
+        known = {id(own[name]): given[name] for name in given if name in own}
+        given |= {name: known[id(one)] for name, one in own.items() if name not in given and id(one) in known}
+        return super().load_state_dict(given, strict=strict, assign=assign)
 
     @abstractmethod
     def forward(self, tokens: Tensor, cache: Any = None) -> Tensor:
@@ -91,16 +111,18 @@ def trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
     return [weights for weights in parameters if weights.requires_grad]
 
 
-def reads_old_names(**names: str) -> Callable[..., None]:
+class OldNames:
     """A hook (`register_load_state_dict_pre_hook`) for a module whose children were called otherwise by an earlier
-    version (old="new"): weights that were saved then are loaded too."""
+    version (old="new"): weights that were saved then are loaded too. It can be pickled, as a function in a function
+    cannot."""
 
-    def rename(_: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
-        for old, new in names.items():
+    def __init__(self, **names: str) -> None:
+        self.names = names
+
+    def __call__(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
+        for old, new in self.names.items():
             for name in [name for name in weights if name.startswith(f"{prefix}{old}.")]:
                 weights[f"{prefix}{new}." + name.removeprefix(f"{prefix}{old}.")] = weights.pop(name)
-
-    return rename
 
 
 def _named(schema: dict[str, Any]) -> None:

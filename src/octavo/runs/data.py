@@ -15,6 +15,7 @@ from octavo.config import PartConfig, Recipe, apply_overrides, parts
 from octavo.corpus import Source
 from octavo.corpus.catalogue import NAMED
 from octavo.corpus.cleaning import Cleaned, StepConfig
+from octavo.corpus.files import kept_texts
 from octavo.corpus.hub import is_hub_name
 from octavo.corpus.languages import CountedByFile, FileCounts
 from octavo.dataset import Dataset, Split, prepare
@@ -25,7 +26,7 @@ from octavo.dataset.packing import TooLongError
 from octavo.dataset.series import prepare_series
 from octavo.dataset.series_batches import ShortSeriesError
 from octavo.dataset.turns import ByTemplate
-from octavo.errors import ConfigError, TokenizerError
+from octavo.errors import ConfigError, InputError, TokenizerError
 from octavo.ground.console import Console
 from octavo.ground.files import from_home
 from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError, build_tokenizer
@@ -68,6 +69,37 @@ def absolute(text: Paths) -> list[str]:
         else str(from_home(path).absolute())
         for path in listed
     ]
+
+
+def in_memory(
+    text: Paths | None, documents: str | Iterable[str] | None, ids: Any = None
+) -> tuple[Paths | None, list[str]]:
+    """Where a text is that may be in memory, as `octavo.train` takes it, and the settings that go with it: ids are
+    symbols, and each row of them is a document.
+
+    Raises InputError where more than one is given, or what is no text or ids.
+    """
+    if sum(each is not None for each in (text, documents, ids)) > 1:
+        raise InputError("text=, documents= and ids= are three ways to give a text: give one of them.")
+    if ids is not None:
+        some = hasattr(ids, "__len__") and len(ids) > 0
+        rows = [ids_of(row) for row in (ids if np.ndim(ids[0]) else [ids])] if some else []
+        if not rows or not all(row.ndim == 1 and len(row) for row in rows):
+            raise InputError("ids= takes ids (N,), or rows of them, each with one id at least.")
+        size = 1 + max(int(row.max()) for row in rows)
+        lines = [" ".join(map(str, row.tolist())) for row in rows]
+        return kept_texts(lines), ["tokenizer.kind=symbols", f"tokenizer.size={size}"]
+    if documents is None:
+        return text, []
+    return kept_texts(documents), ["corpus.documents=whole"] if isinstance(documents, str) else []
+
+
+def ids_of(ids: Any) -> np.ndarray:
+    """Ids in a list, an array or a tensor, int64. Raises InputError for what is no whole number from 0 on."""
+    found = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
+    if found.size and (found.dtype.kind not in "iu" or found.min() < 0):
+        raise InputError(f"Ids are whole numbers from 0 on, not {found.dtype} from {found.min()} on.")
+    return found.astype(np.int64)
 
 
 def fill(tree: dict[str, Any], text: Paths | None, overrides: Iterable[str] | Mapping[str, Any]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,11 +23,13 @@ from octavo.model.gpt import GPT
 from octavo.model.kind import LanguageModel
 from octavo.runs.baselines import baselines_beside, cached_baselines
 from octavo.runs.data import (
+    Paths,
     absolute,
     build_dataset,
     cleaned,
     encoder_of,
     evaluated_on,
+    in_memory,
     rows_at_once,
     stream_of,
 )
@@ -70,10 +71,15 @@ class Evaluable(Protocol):
 
 
 def evaluate_run(
-    run: Evaluable, text: str | Path | Sequence[str | Path] | None = None, console: Console | None = None
+    run: Evaluable,
+    text: Paths | None = None,
+    console: Console | None = None,
+    *,
+    documents: str | Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """Evaluate a run's model on its own validation split, or on `text`, next to the baselines. On its own split the
-    text that it writes (memorization, diversity) and how it learned count too; `diagnostics` say what it all means.
+    """Evaluate a run's model on its own validation split, on the files of `text`, or on `documents`, texts in memory,
+    next to the baselines. On its own split the text that it writes (memorization, diversity) and how it learned count
+    too; `diagnostics` say what it all means.
 
     Raises CorpusError or TokenizerError if the text cannot be read or holds what the vocabulary lacks.
     """
@@ -81,6 +87,13 @@ def evaluate_run(
 
     console = console or Console(quiet=True)
     recipe = whole_split(run.config)
+    if documents is not None and (
+        recipe.form != "text" or recipe.corpus.gives_pairs or recipe.corpus.numbers
+    ):
+        raise InputError(
+            "documents= is for runs that learned from texts, and this one did not.", remedy="text=PATH"
+        )
+    text, _ = in_memory(text, documents)
     runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
     if text is None:
         dataset = build_dataset(recipe, console, run.tokenizer)
@@ -121,7 +134,7 @@ def as_the_corpus(recipe: Recipe) -> dict[str, Any]:
 def evaluate_series(
     run: Evaluable,
     columns: Columns,
-    text: str | Path | Sequence[str | Path],
+    text: Paths,
     recipe: Recipe,
     runtime: Runtime,
     console: Console,

@@ -26,7 +26,7 @@ from octavo.ground.console import Console
 from octavo.ground.seeds import derived
 from octavo.model.gpt import GPT
 from octavo.model.kind import LanguageModel
-from octavo.runs.data import absolute, found_corpus
+from octavo.runs.data import Paths, absolute, found_corpus
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.columns import Columns
 from octavo.training.forecasting import head_of
@@ -234,9 +234,7 @@ def model_paths(
     return whole, {h: np.concatenate(found) for h, found in densities.items()}
 
 
-def new_split(
-    recipe: Recipe, columns: Columns, text: str | Path | Sequence[str | Path], console: Console
-) -> Dataset:
+def new_split(recipe: Recipe, columns: Columns, text: Paths, console: Console) -> Dataset:
     """Series in other files, read as the recipe reads its own."""
     own = recipe.corpus.model_dump(mode="json") if recipe.corpus.kind == "series" else {"kind": "series"}
     tree = own | {"paths": absolute(text), "channels": columns.channels, "covariates": columns.covariates}

@@ -36,7 +36,7 @@ def run_info(path: Path) -> dict[str, Any]:
     data = manifest.get("data", {})
     taught_by = [teacher["checkpoint"] for teacher in manifest.get("teachers", [])]
     imported = manifest.get("imported")
-    start = manifest.get("start_from")
+    start, saved = manifest.get("start_from"), manifest.get("saved_from")
     return {
         "run": str(path),
         "description": recipe["description"],
@@ -46,6 +46,7 @@ def run_info(path: Path) -> dict[str, Any]:
         "shape": shape_in_words(recipe["model"]),
         **({"teachers": taught_by} if taught_by else {}),
         **({"imported_from": f"{imported['path']}, {imported['form']}"} if imported else {}),
+        **({"saved_from": saved["checkpoint"]} if saved else {}),
         **({"start_from": start["checkpoint"]} if start else {}),
         "step": state.step if state else 0,
         "finished": state.finished if state else False,

@@ -8,26 +8,31 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from octavo.config import Recipe, stored_recipe
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Engine, Precision, Prompt, Sample, TextRequest
 from octavo.generation.referee import Referee
 from octavo.generation.translator import Translator
+from octavo.ground.files import file_hash
 from octavo.ground.shown import shown
 from octavo.model.build import build_model
+from octavo.model.capture import attention_weights
 from octavo.model.counts import NoCountsConfig
 from octavo.model.kind import LanguageModel
 from octavo.runs.asked import judges_only
+from octavo.runs.data import ids_of
 from octavo.runs.folder import RunFolder
 from octavo.runs.sampling import sampling_of
+from octavo.runs.saved import save_run
 from octavo.runs.start import started_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
-from octavo.training.checkpoint import Checkpoint
+from octavo.training.checkpoint import Checkpoint, model_tensors, read_tensors
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder
 
 if TYPE_CHECKING:
@@ -100,7 +105,7 @@ class Run:
             name: value for name, value in self.model.state_dict().items() if not name.startswith(COUNTS)
         }
         model = build_model(found.config.model, vocab_size=self.tokenizer.vocab_size, seed=0)
-        model.load_state_dict(weights, strict=False)  # a tied head has one name
+        model.load_state_dict(weights)
         found.__dict__["model"] = model.eval()
         return found
 
@@ -331,12 +336,17 @@ class Run:
         return forecast_of(self, text, steps=steps, samples=samples, seed=seed, console=console)
 
     def evaluate(
-        self, text: str | Path | Sequence[str | Path] | None = None, *, test: bool = False
+        self,
+        text: str | Path | Sequence[str | Path] | None = None,
+        *,
+        documents: str | Sequence[str] | None = None,
+        test: bool = False,
     ) -> dict[str, Any]:
         """The evaluation (keys: val_loss, perplexity, bits_per_byte, accuracy, tokens, bytes, parameters, step,
-        baselines) on the run's own validation split, or on another text. With `test` on the test split, whose `loss`
-        is the run's result; the manifest counts the `looks`."""
-        if test and text is not None:
+        baselines) on the run's own validation split, on the files of another `text`, or on `documents`, a text in
+        memory or several. With `test` on the test split, whose `loss` is the run's result; the manifest counts the
+        `looks`."""
+        if test and (text, documents) != (None, None):
             raise InputError("The test split is the run's own: give a text or test, not both.")
         if test:
             from octavo.ground.console import Console
@@ -345,12 +355,76 @@ class Run:
             return look(self, Console(quiet=True))
         from octavo.runs.evaluate import evaluate_run
 
-        return evaluate_run(self, text)
+        return evaluate_run(self, text, documents=documents)
+
+    @overload
+    def logits(self, text: str) -> np.ndarray: ...
+    @overload
+    def logits(self, text: Sequence[Any] | np.ndarray | Tensor) -> Tensor: ...
+    @torch.no_grad()
+    def logits(self, text: str | Sequence[Any] | np.ndarray | Tensor) -> np.ndarray | Tensor:
+        """What the model gives each token to come next, in float32: of a text an array (T, V), after each of its
+        tokens; of ids (T,) or (B, T), in a list, an array or a tensor, a tensor (B, T, V), B = 1 for (T,). Raises
+        InputError if there are more tokens than the context has, or ids outside of the vocabulary."""
+        found = self.model(self._ids(text)).float()
+        return found[0].cpu().numpy() if isinstance(text, str) else found
 
     @torch.no_grad()
-    def logits(self, text: str) -> np.ndarray:
-        """Logits (T, V) after each token of a text. Raises InputError if the text is longer than the context."""
-        ids = torch.from_numpy(self.tokenizer.encode(text).astype(np.int64))[None]
-        if not 0 < ids.size(1) <= self.model.context:
-            raise InputError(f"The text has {ids.size(1)} tokens; the model sees 1 to {self.model.context}.")
-        return self.model(ids)[0].numpy()
+    def attention(self, text: str | Sequence[Any] | np.ndarray | Tensor) -> Tensor:
+        """Where each head looks while the model reads a text, or ids as in `logits`: float32 (L, B, H, T, T), a row of
+        weights for each position that looks, over those that it looks at, which add up to 1; B = 1 for one text.
+        Raises InputError as `logits` does, and for a model whose attention is not Octavo's own."""
+        ids = self._ids(text)
+        with attention_weights(self.model) as seen:
+            self.model(ids)
+        if not seen:
+            raise InputError(
+                f"A model of kind {self.config.model.kind} has no attention that can be looked at."
+            )
+        return torch.stack([weights.float() for weights in seen.values()])
+
+    def _ids(self, text: str | Sequence[Any] | np.ndarray | Tensor) -> Tensor:
+        """(B, T), on the model's device."""
+        if self.config.model.takes_source or self.config.model.takes_vectors:
+            raise InputError(f"{self.path} reads no text alone: its model is of another kind.")
+        found = self.tokenizer.encode(text) if isinstance(text, str) else ids_of(text)
+        if found.ndim not in (1, 2) or not 0 < found.shape[-1] <= self.model.context:
+            count = found.shape[-1] if found.ndim in (1, 2) else found.shape
+            raise InputError(f"The text has {count} tokens; the model sees 1 to {self.model.context}.")
+        if found.max() >= self.tokenizer.vocab_size:
+            raise InputError(
+                f"{found.max()} is no id: the vocabulary has {self.tokenizer.vocab_size}, from 0 on."
+            )
+        device = next(self.model.parameters()).device
+        return torch.from_numpy(np.atleast_2d(found).astype(np.int64)).to(device)
+
+    def save(self, path: str | Path) -> Run:
+        """Write the model as it is now, changed or not, as a run of its own in the new folder `path`; returns it. It
+        opens, writes and is evaluated like any run; its manifest says (`saved_from`) which run and checkpoint it comes
+        from, and whether the weights are still that one's. What was told of the training stays there.
+
+        Raises RunFolderError for a `path` that exists, InputError for a model that its recipe does not build.
+        """
+        weights = model_tensors(self.model)
+        with torch.device("meta"):
+            built = self.config.model.build(vocab_size=self.tokenizer.vocab_size)
+        wanted = {name: each.shape for name, each in built.named_parameters()}
+        has = {name: each.shape for name, each in self.model.named_parameters()}
+        if wrong := sorted(name for name in wanted | has if wanted.get(name) != has.get(name)):
+            raise InputError(f"The model is not the one that its recipe builds any more: {', '.join(wrong)}.")
+        if wrong := [name for name, each in weights.items() if not bool(each.isfinite().all())]:
+            raise InputError(f"Weights are no finite numbers: {', '.join(wrong)}.")
+        before = read_tensors(self.checkpoint.folder / "model.safetensors")
+        same = weights.keys() == before.keys() and all(
+            torch.equal(weights[name].cpu(), before[name]) for name in before
+        )
+        earlier = (self.folder.made_by() if self.folder else None) or {}
+        origin = {"checkpoint": str(self.checkpoint.folder.resolve()), "changed": not same}
+        origin["sha256"] = file_hash(self.checkpoint.folder / "model.safetensors")
+        data = {"text": "", "vocab_size": int(self.tokenizer.vocab_size), "splits": {}}
+        told = {"data": earlier.get("data", data), "saved_from": origin}
+        if "parts" in earlier:
+            told["parts"] = earlier["parts"]
+        log = f"saved from {origin['checkpoint']}{'' if same else ', with changed weights'}"
+        save_run(Path(path), self.config, self.tokenizer, weights, step=self.step, told=told, log=log)
+        return Run.open(path)

@@ -129,7 +129,7 @@ class Symbols(TokenizerConfig):
         """The alphabet says how many there are, so what is written of both agrees and can be read again. A size of 256
         beside an alphabet is the default, which earlier versions wrote there."""
         alphabet = given.get("alphabet") if isinstance(given, dict) else None
-        known = isinstance(alphabet, str | list | tuple)
+        known = isinstance(alphabet, Sequence)
         return {**given, "size": len(alphabet)} if known and given.get("size", 256) == 256 else given
 
     @model_validator(mode="after")

@@ -82,15 +82,10 @@ def fill_model(model: nn.Module, weights: dict[str, Tensor], source: Path) -> No
         missing, unexpected = model.load_state_dict(weights, strict=False)
     except RuntimeError as error:
         raise CheckpointError(f"{source} does not fit this model: {error}") from error
-    absent = [name for name in missing if not _shares_storage(model, name, weights)]
-    if absent or unexpected:
-        raise CheckpointError(f"{source} does not fit this model: missing {absent}, unexpected {unexpected}.")
-
-
-def _shares_storage(model: nn.Module, name: str, weights: Mapping[str, Tensor]) -> bool:
-    """Whether `name` is a second name of a weight that is there (a tied head)."""
-    own = dict(model.named_parameters(remove_duplicate=False))
-    return any(own.get(other) is own.get(name) for other in weights if other != name)
+    if missing or unexpected:
+        raise CheckpointError(
+            f"{source} does not fit this model: missing {missing}, unexpected {unexpected}."
+        )
 
 
 def optimizer_tensors(optimizers: Sequence[Optimizer], *, keep: bool = True) -> dict[str, Tensor]:

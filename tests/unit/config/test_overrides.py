@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from octavo.config import apply_override, apply_values, flatten, load_recipe
+from octavo.config import apply_override, apply_values, flatten, load_recipe, override_words
 from octavo.errors import ConfigError
 
 
@@ -124,6 +127,31 @@ def test_one_option_leaves_the_others_at_their_defaults(key: str) -> None:
     changed = flatten(load_recipe({"training": {"optimizer": "muon"}}, [f"training.optimizer.rest.{key}"]))
     differing = [name for name in defaults if defaults[name] != changed[name]]
     assert differing == [f"training.optimizer.rest.{key.partition('=')[0]}"]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, np.array], ids=["array", "tensor", "number"])
+def test_numbers_of_numpy_and_torch_are_numbers(kind: Any) -> None:
+    given = {
+        "training.steps": np.int64(3) if kind is np.array else kind(3),
+        "training.optimizer": {"learning_rate": np.float32(0.5), "betas": kind([0.5, 0.75])},
+        "model.tied": np.bool_(True),
+        "validation": np.float64(0.25),
+        "corpus.paths": [Path("/x/y")],
+    }
+    recipe = load_recipe({}, override_words(given))
+    assert (recipe.training.steps, recipe.validation, recipe.model.tied) == (3, 0.25, True)
+    assert recipe.training.optimizer.learning_rate == 0.5
+    assert recipe.training.optimizer.betas == (0.5, 0.75) and recipe.corpus.paths == ("/x/y",)
+    tree: dict[str, Any] = {}
+    apply_values(tree, given)
+    assert tree["training"]["steps"] == 3 and type(tree["training"]["steps"]) is int
+
+
+def test_a_value_that_no_setting_can_have_is_named() -> None:
+    with pytest.raises(
+        ConfigError, match=r"The value of 'training.steps' is <object .*; it must be a number"
+    ):
+        override_words({"training.steps": object()})
 
 
 @pytest.mark.parametrize("override", ["training.steps", "=5", "training..steps=5", ".seed=1", ""])

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from octavo.errors import InputError, OctavoError
 from octavo.model.build import build_model
 from octavo.model.gpt_config import GPTConfig
+from octavo.runs import saved
 from octavo.runs.run import Run
-from octavo.ship import imported
 from octavo.ship.back import config_of, tensors_of
 from octavo.ship.imported import import_model
 from octavo.ship.weights import Shape, shape_of, weights_of
@@ -213,16 +213,16 @@ def test_what_exists_stays(there: str, llama: Path, tmp_path: Path) -> None:
     assert sorted(map(str, tmp_path.rglob("*"))) == before
 
 
-@pytest.mark.parametrize("place", ["save_checkpoint", "point", "tensors_of", "to_yaml"])
+@pytest.mark.parametrize("place", ["save_checkpoint", "point", "code_identity", "to_yaml"])
 @pytest.mark.parametrize("kind", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
 def test_a_full_disk_or_an_interrupt_leaves_nothing(
     place: str, kind: BaseException, llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
-        with imported.storage_errors(tmp_path):
+        with saved.storage_errors(tmp_path):
             raise kind
 
-    monkeypatch.setattr(imported, place, fails)
+    monkeypatch.setattr(saved, place, fails)
     with pytest.raises((OctavoError, KeyboardInterrupt)) as error:
         import_model(llama, tmp_path / "runs" / "new")
     assert not list(tmp_path.iterdir())
