@@ -34,7 +34,7 @@ from octavo.ground.files import replace_text
 from octavo.training.checkpoint_folder import list_checkpoints
 from octavo.training.runtime import accelerator
 from octavo.translation.average import average
-from octavo.translation.systems import texts, word_for_word
+from octavo.translation.systems import learned_pairs, texts, word_for_word
 
 AVERAGED = (1, 2, 4, 8)
 GREEDY, BEAM = "greedy", "beam 5"
@@ -219,9 +219,9 @@ def main() -> None:
         found[seed] = measured(out, val, test, kept)
         found[seed] |= {"by_hours": by_hours(out, val, kept), "cpu_hours": kept.found["cpu_hours"]}
     last = options.runs / f"seed-{options.seeds[-1]}"
-    words = word_for_word(Run.open(last), test.sources)
-    systems = {"copy of the source": test.sources}
-    systems |= {} if words is None else {"word for word (IBM model 1)": words}
+    run, systems = Run.open(last), {"copy of the source": test.sources}
+    if (learned := learned_pairs(run)) is not None:
+        systems["word for word (IBM model 1)"] = word_for_word(run, test.sources, learned)
     baselines = {name: judged(lines, test.references) for name, lines in systems.items()}
     shown(found, baselines)
     finish({"machine": machine(), "seeds": found, "baselines": baselines})

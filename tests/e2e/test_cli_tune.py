@@ -55,6 +55,12 @@ def test_what_cannot_be_counted_or_is_no_reward_is_refused(octavo: Octavo, tmp_p
 @pytest.mark.parametrize("name", ["2024", "007", "exp #2", "null", "{a", "été"])
 def test_a_run_is_tuned_whatever_its_name_looks_like(octavo: Octavo, finished: Path, name: str) -> None:
     Path(octavo.folder / name).symlink_to(finished)
+    rows = (
+        json.dumps({"prompt": f"{who}?", "completion": "it."}) + "\n" for who in ("who", "a dog", "fox") * 9
+    )
+    (octavo.folder / "few.jsonl").write_text(
+        "".join(rows) + json.dumps({"prompt": "cat?", "completion": "no."})
+    )
     done = octavo("tune", "sft", name, "--text", "few.jsonl", "--dry-run")
     assert done.code == 0, done.err
     assert yaml.safe_load(done.out)["training"]["start_from"] == str(octavo.folder / name)

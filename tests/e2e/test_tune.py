@@ -171,3 +171,22 @@ def test_what_cannot_be_tuned(octavo: Octavo, finished: Path, talk: Path, tmp_pa
         shutil.rmtree(step)
     refused(sft(octavo, half, out, talk), "is not finished")
     assert not out.exists()
+
+
+@pytest.mark.parametrize("verb", ["sft", "dpo"])
+def test_a_dry_run_reads_its_data(octavo: Octavo, finished: Path, talk: Path, verb: str) -> None:
+    """What a training would refuse at once is refused here, and good data changes nothing."""
+    bad = chats(octavo.folder / f"bad-{verb}.jsonl", [{"prompt": "who?", "completion": 7}, {"chosen": "no"}])
+    pairs = chats(
+        octavo.folder / f"good-{verb}.jsonl",
+        [{"prompt": n * "o", "chosen": "it.", "rejected": "no."} for n in range(1, 9)],
+    )
+    dry = ("--dry-run", "validation=0.3")
+    for text, said in ((bad, f"bad-{verb}.jsonl"), (octavo.folder / "none.jsonl", "none.jsonl")):
+        refused(octavo("tune", verb, finished, "--text", text, *dry), said)
+    good = talk if verb == "sft" else pairs
+    refused(octavo("tune", verb, finished, "--text", good, *dry, "model.context=2"), "context of 2")
+    before = set(octavo.folder.glob("[!.]*"))
+    done = octavo("tune", verb, finished, "--text", good, *dry)
+    assert done.code == 0 and done.out.startswith("description:"), done.err
+    assert set(octavo.folder.glob("[!.]*")) == before

@@ -31,6 +31,7 @@ def import_command(
 
     octavo eval runs/gpt2 --text my-book.txt
     """
+    from octavo.config.own import command
     from octavo.runs.info import run_info
     from octavo.ship.imported import import_model
 
@@ -41,6 +42,6 @@ def import_command(
         return 0
     show(f"{folder.path}: {facts['description']}")
     show(f"{facts['shape']}; vocabulary {facts['vocabulary']:,}")
-    show(f"  → octavo generate {folder.path} --prompt 'Once upon a time'")
-    show(f"  → octavo eval {folder.path} --text PATH")
+    show(f"  → {command('octavo', 'generate', folder.path, '--prompt', 'Once upon a time')}")
+    show(f"  → {command('octavo', 'eval', folder.path, '--text', 'PATH')}")
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json as json_
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +21,7 @@ from octavo.cli.common import (
     the_run,
 )
 from octavo.errors import InputError
+from octavo.ground.records import json_text
 
 if TYPE_CHECKING:
     from octavo.corpus.pairs import Pair
@@ -259,4 +259,4 @@ def show_judged(run: Run, pairs: list[Pair], search: Search, other: Run | None, 
 
 def put(data: dict[str, Any]) -> None:
     """A document on one line."""
-    show_piece(json_.dumps(data, ensure_ascii=False), end="\n")
+    show_piece(json_text(data, ensure_ascii=False), end="\n")

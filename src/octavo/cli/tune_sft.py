@@ -13,7 +13,7 @@ Base = Annotated[Path, Parameter(help="The finished run to start from, or one of
 Out = Annotated[Path | None, Parameter(help="The run folder; default: the next free runs/tune-….")]
 Resume = Annotated[bool, Parameter(help="Resume the run in --out.", negative="")]
 Overwrite = Annotated[bool, Parameter(help="Replace the run in --out by a new one.", negative="")]
-DryRun = Annotated[bool, Parameter(help="Print the resolved settings and stop.", negative="")]
+DryRun = Annotated[bool, Parameter(help="Read the data, print the resolved settings and stop.", negative="")]
 Quiet = Annotated[bool, Parameter(help="No progress, only the report's path.", negative="")]
 RecipeFile = Annotated[
     str | None, Parameter(help="Another recipe than the shipped one: a name or a YAML file.")
@@ -60,9 +60,13 @@ def tune(
     text, settings = split_overrides(text, overrides)
     if dry_run:
         from octavo.config import to_yaml
+        from octavo.ground.console import Console
+        from octavo.runs.plan import told_by_text
         from octavo.runs.settings import resolve
 
-        show_text(to_yaml(resolve(recipe, text, settings)), end="")
+        resolved = resolve(recipe, text, settings)
+        told_by_text(resolved, Console(quiet=quiet))  # may raise: data that cannot be learned from
+        show_text(to_yaml(resolved), end="")
         return 0
     from octavo.runs.train import train
     from octavo.training.world import is_first

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from octavo.config.overrides import apply_overrides, part_at
-from octavo.config.own import how_to_load
+from octavo.config.own import command, how_to_load
 from octavo.config.parts import PartOf, parts
 from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain, truths_as_numbers
 from octavo.config.schema import Recipe
@@ -121,17 +120,16 @@ def may_be_text(recipe: str | Path) -> bool:
 
 def _go_on_with(folder: Path) -> str:
     """What may have been meant by a run or a study in a recipe's place."""
-    place = shlex.quote(str(folder))
     if (folder / "study.yaml").exists():
-        return f"octavo study run {shlex.quote(str(folder / 'study.yaml'))} --out {place}    resumes it"
-    config = shlex.quote(str(folder / "config.yaml"))
-    return (
-        f"octavo train --out {place} --resume    resumes it; octavo train {config}    trains another like it"
-    )
+        resumes = command("octavo", "study", "run", folder / "study.yaml", "--out", folder)
+        return f"{resumes}    resumes it"
+    resumes = command("octavo", "train", "--out", folder, "--resume")
+    another = command("octavo", "train", folder / "config.yaml")
+    return f"{resumes}    resumes it; {another}    trains another like it"
 
 
 def _train_on(text: str | Path) -> str:
-    return f"octavo train --text {shlex.quote(str(text))}    trains on it"
+    return f"{command('octavo', 'train', '--text', text)}    trains on it"
 
 
 def check(tree: Mapping[str, Any]) -> Recipe:

@@ -133,6 +133,12 @@ def load_told_parts() -> None:
             raise ConfigError(f"{told['path']} has changed since it was loaded.")
 
 
+def command(*words: str | Path) -> str:
+    """A command as it can be typed here: quoted for a shell, and with the files of parts that are loaded."""
+    own = [word for each in _loaded for word in ("--parts", each)]
+    return shlex.join([*map(str, words), *own])
+
+
 def how_to_load(described: Iterable[object]) -> str | None:
     """What to add to a command for a run whose manifest names such files; None if all of them are loaded."""
     there = {own.sha256 for own in _loaded.values()}
@@ -141,7 +147,7 @@ def how_to_load(described: Iterable[object]) -> str | None:
         for own in described
         if isinstance(own, dict) and isinstance(own.get("path"), str) and own.get("sha256") not in there
     ]
-    options = " ".join(f"--parts {shlex.quote(own['path'])}" for own in missing)
+    options = shlex.join(word for own in missing for word in ("--parts", own["path"]))
     return f"look at what is in it, and add {options}" if options else None
 
 

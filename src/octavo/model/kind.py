@@ -220,6 +220,21 @@ class ModelConfig(PartConfig):
         """The model in a few words."""
         return shape_in_words(self.model_dump(mode="json"))
 
+    def miscounted(self, *, vocab_size: int, built: nn.Module | None = None) -> str | None:
+        """Where the counts of the config differ from the model that is built, as a sentence; None where they agree. A
+        part of the user's own may have inherited those of another. `built`: that model, if it is at hand."""
+        built = self._outline(vocab_size) if built is None else built
+        matrices = (self.block_matrix_parameters(), _matrices(blocks_of(built)))
+        numbers = (self.parameters(vocab_size=vocab_size), sum(one.numel() for one in built.parameters()))
+        both = (("parameters", numbers), ("numbers in the matrices of its blocks", matrices))
+        wrong = [f"{said:,} {what} where it has {real:,}" for what, (said, real) in both if said != real]
+        if not wrong:
+            return None
+        return (
+            f"its parts state for this model {' and '.join(wrong)}; memory, operations and predictions go by what they "
+            "state. Correct `parameters` and `matrix_parameters` of your own part"
+        )
+
     def _outline(self, vocab_size: int) -> LanguageModel:
         with torch.device("meta"):
             return self.build(vocab_size=vocab_size)

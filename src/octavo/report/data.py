@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from octavo.config import Recipe, check, stored_tree
+from octavo.config.own import command
 from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Evaluation, Row, in_todays_words
 from octavo.evaluation.stored_memory import Remembered
@@ -119,7 +120,7 @@ class ReportData:
         return cls(
             title=folder.resolve().name,
             trained_on=trained_on(recipe, manifest, metrics),
-            held_out=chosen_and_tested(recipe, manifest, evaluation),
+            held_out=chosen_and_tested(folder, recipe, manifest, evaluation),
             recipe=recipe.description,
             verdict=[str(line) for line in evaluation.get("verdict") or []],
             unit=str(objective.unit),
@@ -136,7 +137,7 @@ class ReportData:
             memory=_record(folder / "memory.json", Remembered),
             answers=name_answers(folder),
             manifest=manifest,
-            commands=next_commands(folder, recipe, tested=bool(of_result(manifest, evaluation)))
+            commands=next_commands(folder, recipe, evaluation, tested=bool(of_result(manifest, evaluation)))
             if commands is None
             else commands,
         )
@@ -232,25 +233,34 @@ def headlines(
     return result
 
 
-def next_commands(folder: Path, recipe: Recipe, *, tested: bool) -> list[tuple[str, str]]:
-    """What one can do next with a run of this recipe; `tested`: its result is known."""
-    run = shlex.quote(str(folder))
-    use = ("Let it write", f"octavo generate {run} --prompt 'Once' --tokens 200")
+def next_commands(
+    folder: Path, recipe: Recipe, evaluation: Mapping[str, Any], *, tested: bool
+) -> list[tuple[str, str]]:
+    """What one can do next with a run of this recipe; `tested`: its result is known. Prompts are in the run's words:
+    the recipe's own, or of pairs a held-out source."""
+    examples = (evaluation.get("translations") or {}).get("examples") or [{"source": "a sentence"}]
+    prompt = recipe.sampling.prompts[0]
+    prompted = ("--prompt", prompt) if prompt else ()
+    use = ("Let it write", ("generate", folder, *prompted, "--tokens", "200"))
+    judge = ("Judge it on another text", ("eval", folder, "--text", "PATH"))
     if recipe.corpus.numbers:
-        use = ("Let it forecast", f"octavo forecast {run} --text FILE --steps 50 --plot fan.svg")
+        forecast = ("forecast", folder, "--text", "FILE", "--steps", "50", "--plot", "fan.svg")
+        use = ("Let it forecast", forecast)
     elif recipe.batches.pairs:
-        use = ("Let it translate", f"octavo translate {run} --prompt 'a sentence'")
-    return [
-        *(
-            [("The result, on the split kept out of everything", f"octavo eval {run} --test")]
-            if recipe.test and not tested
-            else []
-        ),
+        use = ("Let it translate", ("translate", folder, "--prompt", prompt or examples[0]["source"]))
+        judge = ("Judge it on other pairs", ("translate", folder, "--judge", "SOURCES", "TARGETS"))
+    elif recipe.form == "preferences" and not recipe.objective.build().writes:
+        reward = f"{{kind: model, run: {json.dumps(str(folder))}}}"
+        use = ("Let another run learn from it", ("tune", "rl", "RUN", "--reward", reward))
+    result = ("The result, on the split kept out of everything", ("eval", folder, "--test"))
+    found: list[tuple[str, tuple[str | Path, ...]]] = [
+        *([result] if recipe.test and not tested else []),
         use,
-        ("Judge it on another text", f"octavo eval {run} --text PATH"),
-        ("See what it is made of", f"octavo info {run}"),
-        ("Train it again, to the bit", f"octavo train --replay {run}"),
+        judge,
+        ("See what it is made of", ("info", folder)),
+        ("Train it again, to the bit", ("train", "--replay", folder)),
     ]
+    return [(what, command("octavo", *words)) for what, words in found]
 
 
 def _record(path: Path, shape: Shape) -> dict[str, Any]:

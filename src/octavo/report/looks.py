@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo.config import Recipe
+from octavo.config.own import command
 from octavo.ground.shown import finite
 from octavo.report.about import search_in_words, split_of
 
@@ -23,7 +25,9 @@ def of_result(manifest: Mapping[str, Any], evaluation: Mapping[str, Any]) -> lis
     return [look for look in looks_of(manifest) if look.get("step") == evaluation.get("step")]
 
 
-def chosen_and_tested(recipe: Recipe, manifest: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str:
+def chosen_and_tested(
+    folder: Path, recipe: Recipe, manifest: Mapping[str, Any], evaluation: Mapping[str, Any]
+) -> str:
     """What the figures are of: the split that things were chosen on, or the one that was kept out of everything."""
     if not split_of(manifest, "validation"):
         return ""
@@ -37,7 +41,7 @@ def chosen_and_tested(recipe: Recipe, manifest: Mapping[str, Any], evaluation: M
         seen = f"was {looked_at(looks)} on the way" if looks else "nobody has looked at it yet"
         return (
             "The validation split is what was chosen on. The test split was kept out of everything and "
-            f"{seen}: octavo eval RUN --test gives the result."
+            f"{seen}: {command('octavo', 'eval', folder, '--test')} gives the result."
         )
     return (
         "The validation split is what was chosen on; the result is that of the test split, which was kept out of "

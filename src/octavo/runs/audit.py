@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from octavo.config import Recipe, override_key, override_words
+from octavo.config.own import command
 from octavo.errors import CheckpointError, OctavoError, StorageError
 from octavo.evaluation.stored import Evaluation
 from octavo.ground.console import Console
@@ -77,7 +78,7 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
         came_out = look(run, Console(quiet=True), run.dataset, audits=True)["bits_per_byte"]
     except OctavoError as error:
         console.say(f"What was promised could not be compared with what came out: {error.what}")
-        console.say(f"  → octavo eval {run.path} --test    says what came out")
+        console.say(f"  → {command('octavo', 'eval', run.path, '--test')}    says what came out")
         return
     console.say(audit(**promised, came_out=came_out))
     with suppress(CheckpointError):

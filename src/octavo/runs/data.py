@@ -247,8 +247,9 @@ def build_batches(
         raise
     for note in batches.notes:
         console.say(note)
-    held_out = stream_of(dataset.validation, recipe, dataset.tokenizer)
-    known = recipe.batches.known(stream_of(dataset.train, recipe, dataset.tokenizer), held_out)
+    known = recipe.batches.known(
+        *(stream_of(split, recipe, dataset.tokenizer) for split in (dataset.train, dataset.validation))
+    )
     if known is not None and known.sources:
         console.say(f"{known}; split=sources keeps them apart")
     return batches

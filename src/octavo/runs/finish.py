@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from octavo.config import Recipe
+from octavo.config.own import command
 from octavo.dataset import Dataset
 from octavo.errors import DivergedError
 from octavo.evaluation import counted
@@ -68,9 +69,8 @@ def finish(
     tell(result, console)
     manifest = folder.made_by() or {}
     if run.config.test and not is_to_be_audited(manifest, run.config) and not of_result(manifest, result):
-        console.say(
-            f"the result, on the split that was kept out of everything: octavo eval {folder.path} --test"
-        )
+        looks = command("octavo", "eval", folder.path, "--test")
+        console.say(f"the result, on the split that was kept out of everything: {looks}")
 
 
 def finish_diverged(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from octavo.config import Recipe, check
+from octavo.config.own import command
 from octavo.corpus.series import SeriesSource
 from octavo.dataset import Dataset, Split
 from octavo.dataset.series import prepare_new, series_in
@@ -285,7 +286,8 @@ def forecast_of(
     model, columns = run.model, run.tokenizer
     if not isinstance(columns, Columns) or not isinstance(model, GPT):
         raise InputError(
-            f"The model of {run.path} predicts text, not numbers.", remedy=f"octavo generate {run.path}"
+            f"The model of {run.path} predicts text, not numbers.",
+            remedy=command("octavo", "generate", run.path),
         )
     dataset = new_split(run.config, columns, text, console)
     return forecast(model, dataset, columns, steps=steps, samples=samples, seed=seed, console=console)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.config import Recipe
+from octavo.config.own import command
 from octavo.runs.folder import RunFolder, free_name
 
 ON_THE_WAY = ("training.steps=", "evaluation.every=")
@@ -39,19 +39,17 @@ def next_step(
 
 def going_on(folder: RunFolder, recipe: Recipe, *, processes: int = 1) -> str:
     """The command by which a run that was stopped goes on; its config.yaml holds all else."""
-    words = ["octavo", "train", "--out", str(folder.path), "--resume"]
+    resumes = _command(["octavo", "train", "--out", str(folder.path), "--resume"], recipe)
     if processes > 1:  # only who started them knows how
-        words[0] = "torchrun … -m octavo"
-        return f"{words[0]} {shlex.join(words[1:])} continues it, with as many processes as before"
-    command = _command(words, recipe)
+        return f"torchrun … -m {resumes} continues it, with as many processes as before"
     if recipe.training.minutes is None:
-        return f"{command}    continues it"
-    return f"{command} uses the time that is left; --minutes 5 behind it gives it five from then on instead"
+        return f"{resumes}    continues it"
+    return f"{resumes} uses the time that is left; --minutes 5 behind it gives it five from then on instead"
 
 
 def _command(words: Sequence[str], recipe: Recipe) -> str:
     piped = "cat TEXT | " if getattr(recipe.corpus, "paths", None) == ("-",) else ""
-    return piped + shlex.join(words)
+    return piped + command(*words)
 
 
 def next_lines(step: Mapping[str, Any] | None) -> list[str]:

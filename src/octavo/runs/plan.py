@@ -97,6 +97,8 @@ def plan(
         notes.append(
             f"how many steps {passes} are, and how long they take, only a text can tell: add --text PATH"
         )
+    if wrong := resolved.model.miscounted(vocab_size=size):
+        notes.append(wrong)
     teachers = known_teachers(resolved, size)
 
     def predicted_on(machines: Sequence[Machine]) -> list[dict[str, Any]]:

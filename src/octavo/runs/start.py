@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from octavo.config import Recipe, apply_override, check, flatten, override_key, override_words, stored_recipe
+from octavo.config.own import command
 from octavo.dataset import Dataset
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
 from octavo.ground.files import file_hash, from_home, storage_errors, written_aside
@@ -78,7 +79,8 @@ def find_start(path: Path) -> Checkpoint:
                 step = f"after step {newest[0].step:,}" if newest else "without a checkpoint"
                 raise RunFolderError(
                     f"{path} is not finished: it stands {step}.",
-                    remedy=f"octavo train --out {path} --resume, or name a checkpoint in it: {folder.last}",
+                    remedy=f"{command('octavo', 'train', '--out', path, '--resume')}, or name a checkpoint in it: "
+                    f"{folder.last}",
                 )
             found = follow(folder.best) or newest[0]
         found.verify()

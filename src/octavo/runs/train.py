@@ -222,7 +222,9 @@ def announce(
         f"{steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
     )
     steps = total_steps(recipe, batches)
-    for sentence in idle_options(in_steps(recipe, batches, steps), steps):
+    adapted = recipe.training.adapters.kind != "none"  # which are no part of the model that is stated
+    wrong = None if adapted else recipe.model.miscounted(vocab_size=size, built=model)
+    for sentence in [*filter(None, [wrong]), *idle_options(in_steps(recipe, batches, steps), steps)]:
         console.say(f"warning: {sentence}")
 
 

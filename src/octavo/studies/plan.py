@@ -62,7 +62,7 @@ def plan_study(
         raise InputError(
             f"The runs of {study.name} start from others that it makes first ({names}); what they cost is not known "
             "before those are there.",
-            remedy=f"octavo study run {study.name}; it can be stopped, and the same command goes on",
+            remedy="run it (octavo study run): it can be stopped, and the same command goes on",
         )
     study = pinned(study)
     problems: list[str] = []

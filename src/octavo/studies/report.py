@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo import report as run_report
+from octavo.config.own import command
 from octavo.ground.files import replace_text
 from octavo.ground.pages import templates
 from octavo.ground.records import read_record
@@ -275,13 +275,12 @@ def _failures(rows: list[Row]) -> list[dict[str, str]]:
 
 
 def _commands(folder: Path) -> list[tuple[str, str]]:
-    study = shlex.quote(str(folder))
-    first = shlex.quote(str(folder / "runs" / BASELINE))
-    return [
-        ("The whole study again", f"octavo study run {shlex.quote(str(folder / 'study.yaml'))} --out AGAIN"),
-        ("This report again", f"octavo study report {study}"),
-        ("Look at one run", f"octavo info {first}/seed-1"),
+    found: list[tuple[str, tuple[str | Path, ...]]] = [
+        ("The whole study again", ("study", "run", folder / "study.yaml", "--out", "AGAIN")),
+        ("This report again", ("study", "report", folder)),
+        ("Look at one run", ("info", folder / "runs" / BASELINE / "seed-1")),
     ]
+    return [(what, command("octavo", *words)) for what, words in found]
 
 
 def _settings(results: StudyResults) -> list[tuple[str, str]]:

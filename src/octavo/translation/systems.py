@@ -14,7 +14,7 @@ from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.evaluation.alignment import Sides, WordModel
 from octavo.evaluation.judging import bootstrap, judged
 from octavo.generation.beam import Search
-from octavo.generation.translator import Skipped, Translator, skipped_facts
+from octavo.generation.translator import Skipped, skipped_facts
 from octavo.ground.console import Console
 from octavo.runs.data import build_dataset
 from octavo.runs.run import Run
@@ -49,10 +49,7 @@ def compared(
         raise InputError(f"None of {len(pairs):,} pairs can be judged. {skipped[0]}.")
     sources, references = [one_line(one.source) for one in kept], [one_line(one.target) for one in kept]
     judged(references[:1], references[:1])  # may raise: now, not after the translation
-    written = {
-        str(one.path): texts(translator, sources, search)
-        for one, translator in zip(runs, translators, strict=True)
-    }
+    written = {str(one.path): texts(one, sources, search) for one in runs}
     written["copy of the source"] = sources
     found: dict[str, Any] = {"pairs": len(kept), **skipped_facts(skipped, len(pairs))}
     learned = learned_pairs(run)
@@ -63,10 +60,7 @@ def compared(
         there = {np.asarray(source, np.uint32).tobytes() for source, _ in learned}
         again = sum(np.asarray(one, np.uint32).tobytes() in there for one in ids)
         found["known"] = asdict(Known(again, len(sources)))
-        words = WordModel(learned)
-        written["word for word (IBM model 1)"] = [
-            one_line(run.tokenizer.decode(words.translate(one))) for one in ids
-        ]
+        written["word for word (IBM model 1)"] = word_for_word(run, sources, learned)
     found["systems"] = {name: judged(one, references) for name, one in written.items()}
     if other is not None:
         first, second = (written[str(one.path)] for one in runs)
@@ -74,10 +68,21 @@ def compared(
     return found
 
 
-def texts(translator: Translator, sources: Sequence[str], search: Search) -> list[str]:
-    """A run's best translations of sources that it can read."""
-    lines = translated(translator, sources, search, name="the sources")
-    return ["" if isinstance(found, Skipped) or not found else found[0].text for _, found in lines]
+def texts(run: Run, sources: Sequence[str], search: Search) -> list[str]:
+    """A run's best translations. Raises InputError for a source that it cannot read."""
+    found = []
+    for _, best in translated(run.translator(), sources, search, name="the sources"):
+        if isinstance(best, Skipped):
+            raise InputError(f"{best}.")
+        found.append(best[0].text if best else "")
+    return found
+
+
+def word_for_word(run: Run, sources: Sequence[str], learned: Sequence[Sides]) -> list[str]:
+    """Each source token by the likeliest target token, by the pairs that a run learned from."""
+    tokenizer, words = run.tokenizer, WordModel(learned)
+    written = (tokenizer.decode(words.translate(tokenizer.encode_source(source))) for source in sources)
+    return [one_line(text) for text in written]
 
 
 def learned_pairs(run: Run) -> list[Sides] | None:

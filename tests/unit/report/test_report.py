@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from octavo.config import check, load_recipe
 from octavo.errors import RunFolderError
 from octavo.report import ReportData, write_report
+from octavo.report.data import next_commands
 from octavo.report.looks import chosen_and_tested
 from octavo.report.plots import smoothed, spread
 
@@ -200,7 +202,7 @@ def test_a_missing_test_split_is_named_where_one_is_to_be_expected(start: str | 
     tree = load_recipe("quick").model_dump(mode="json")
     tree["training"]["start_from"], tree["test"] = start, 0.0
     manifest = {"data": {"splits": {"validation": {"tokens": 1}}}}
-    said = chosen_and_tested(check(tree), manifest, {})
+    said = chosen_and_tested(Path("run"), check(tree), manifest, {})
     assert said.startswith("The validation split is what was chosen on, this checkpoint too.")
     assert ("There is no test split" in said) == (start is None)
 
@@ -213,3 +215,25 @@ def test_a_curve_of_a_part_of_the_split_says_so(tmp_path: Path, looked_at: int) 
     page = " ".join(write_report(run, ReportData.from_run(run)).read_text("utf-8").split())
     assert ("The validation curve is of 400 of its 1,000 tokens" in page) == (looked_at == 400)
     assert ("predictors on the whole validation text" in page) == (looked_at == 400)
+
+
+def test_commands_of_the_page_are_in_the_runs_own_words() -> None:
+    folder = Path("my runs/one")
+
+    def use(recipe: str, evaluation: dict[str, Any], *overrides: str) -> list[str]:
+        return shlex.split(
+            next_commands(folder, load_recipe(recipe, overrides), evaluation, tested=True)[0][1]
+        )
+
+    assert use("quick", {}) == ["octavo", "generate", str(folder), "--tokens", "200"]
+    prompted = ["octavo", "generate", str(folder), "--prompt", "O it's", "--tokens", "200"]
+    assert use("quick", {}, "sampling.prompt=O it's") == prompted
+    evaluation = {"translations": {"examples": [{"source": "i ed pull apple."}]}}
+    assert use("translate-demo", evaluation)[-2:] == ["--prompt", "i ed pull apple."]
+    reward = {
+        "corpus": {"kind": "files", "records": "preferences"},
+        "batches": "preferences",
+        "objective": "bradley-terry",
+    }
+    words = next_commands(folder, check(reward | {"split": "prompts"}), {}, tested=True)[0][1]
+    assert shlex.split(words)[-1] == '{kind: model, run: "my runs/one"}'

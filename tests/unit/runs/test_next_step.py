@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from octavo.config import check, load_recipe
+from octavo.config import check, load_recipe, own
+from octavo.config.own import OwnParts
 from octavo.evaluation.diagnostic import Facts
 from octavo.runs.folder import RunFolder
 from octavo.runs.next_step import going_on, next_step
@@ -65,3 +67,19 @@ def test_a_stopped_run_goes_on_by_a_whole_command(tmp_path: Path, paths: list[st
     assert "as many processes as before" in going_on(folder, check(tree), processes=2)
     tree["training"] |= {"minutes": 3}
     assert going_on(folder, check(tree)).startswith(f"{command} uses")
+
+
+def test_files_of_own_parts_are_named_and_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/my parts/it's.py"
+    monkeypatch.setattr(own, "_loaded", {path: OwnParts(path, "0", ("norm.own",))})
+    found = advised(tmp_path / "my run", ("training.steps=80",))
+    words = shlex.split(found["command"])
+    assert words[:2] == ["octavo", "train"] and words[-3:] == ["training.steps=80", "--parts", path]
+    assert str(tmp_path / "my run" / "config.yaml") in words
+    tree = load_recipe("quick").model_dump(mode="json")
+    tree["training"] |= {"minutes": 3}
+    said = going_on(RunFolder(tmp_path / "my run"), check(tree))
+    resumes = ["octavo", "train", "--out", str(tmp_path / "my run"), "--resume", "--parts", path]
+    assert said.startswith(f"{shlex.join(resumes)} ")
+    told = own.how_to_load([{"path": "/other parts/b.py", "sha256": "1"}])
+    assert told is not None and told.endswith("add --parts '/other parts/b.py'")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import octavo
 from octavo.cli.plan import plan_rows
-from octavo.config import load_recipe
+from octavo.config import load_recipe, recipe_names
 from octavo.dataset.batch import Batch
 from octavo.errors import InputError
 from octavo.ground.console import Console
@@ -47,6 +47,27 @@ def test_the_over_fitting_warning() -> None:
     assert warnings(facts(parameters=20_000)) == []
     assert warnings(facts(passes=5.0)) == []
     assert warnings(facts(training_tokens=None, passes=None)) == []
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_parts_of_shipped_recipes_state_what_is_built(name: str) -> None:
+    assert load_recipe(name).model.miscounted(vocab_size=50) is None
+
+
+def test_a_part_that_states_wrong_counts_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of the user's own that inherits those of another."""
+    model = resolve(SMALL, needs_text=False).model
+    real, counts = model.parameters(vocab_size=50), type(model.feed_forward)
+    matrices = model.block_matrix_parameters()
+    monkeypatch.setattr(counts, "parameters", lambda self, *, width: 7)
+    monkeypatch.setattr(counts, "matrix_parameters", lambda self, *, width: 5)
+    (said,) = plan(SMALL, vocab_size=50, on=["h100"])["warnings"]
+    assert f"{model.parameters(vocab_size=50):,} parameters where it has {real:,}" in said
+    assert (
+        f"{model.block_matrix_parameters():,} numbers in the matrices of its blocks where it has {matrices:,}"
+        in said
+    )
+    assert "`parameters` and `matrix_parameters` of your own part" in said
 
 
 def test_short_memory_is_said_and_timed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
