@@ -78,12 +78,17 @@ def ahead(found: list[Row]) -> list[Row]:
         scores = [
             {name: ones[place] for name, ones in one["forecast"]["predictors"].items()} for one in found
         ]
-        best = min((name for name in scores[0] if name != MODEL), key=lambda name: scores[0][name]["crps"])
+        best = min(
+            (name for name in scores[0] if name != MODEL), key=lambda name: scores[0][name]["scaled_crps"]
+        )
         rows += [
             {
                 "steps ahead": str(horizon),
                 "by": name,
-                **{key.upper(): mean([one[name][key] for one in taken], 3) for key in ("nll", "crps")},
+                **{
+                    label: mean([one[name][key] for one in taken], 3)
+                    for key, label in (("nll", "NLL"), ("scaled_crps", "CRPS, usual steps"))
+                },
                 **{
                     f"in {level} %": mean([100 * one[name]["coverage"][level] for one in taken], 1)
                     for level in ("50", "95")

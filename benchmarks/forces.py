@@ -27,7 +27,7 @@ Found = dict[tuple[int, str], dict[str, Any]]
 """Evaluations by seed and person."""
 
 MODEL = "this model"
-SHOWN = ("nll", "crps", "energy", "rmse", "mase")
+SHOWN = ("nll", "crps", "rmse", "scaled_crps", "scaled_energy", "mase")
 
 
 def trained(data: Path, out: Path, person: str, overrides: list[str], seed: int) -> dict[str, Any]:
@@ -43,7 +43,16 @@ def trained(data: Path, out: Path, person: str, overrides: list[str], seed: int)
 def rows_of(one: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The scores of each predictor at each horizon; the period of the seasonal one differs between persons."""
     found = one["forecast"]["predictors"].items()
-    return {"seasonal naive" if name.startswith("seasonal") else name: rows for name, rows in found}
+    return {
+        "seasonal naive" if name.startswith("seasonal") else name: [in_newtons(row) for row in rows]
+        for name, rows in found
+    }
+
+
+def in_newtons(row: dict[str, Any]) -> dict[str, Any]:
+    """The scores with means over channels, which all are forces."""
+    crps, rmse = (np.array(row[f"{key}_by_channel"]) for key in ("crps", "rmse"))
+    return {**row, "crps": crps.mean(), "rmse": np.sqrt(np.square(rmse).mean())}
 
 
 def table(found: Found) -> list[str]:
@@ -54,8 +63,8 @@ def table(found: Found) -> list[str]:
     for place, horizon in enumerate(first["horizons"]):
         lines += [f"\n{horizon} steps ahead ({1000 * horizon / first['rate']:.3g} ms)\n"]
         lines += [
-            "| predictor | NLL | CRPS | energy score | RMSE | MASE | in 50 % | in 80 % | in 95 % |",
-            "|" + " --- |" * 9,
+            "| predictor | NLL | CRPS | RMSE | scaled CRPS | scaled energy | MASE | in 50 % | in 80 % | in 95 % |",
+            "|" + " --- |" * 10,
         ]
         by_seed = {seed: [rows_of(one) for (own, _), one in found.items() if own == seed] for seed in seeds}
         cells: dict[str, list[str]] = {}

@@ -160,14 +160,36 @@ def test_a_number_that_is_missing_costs_nothing() -> None:
     assert losses[0, 2, 1] == 0 and (losses[:, :, 0] != 0).all()
 
 
-def test_losses_are_in_the_numbers_own_units() -> None:
-    """Numbers a thousand times as large are ln 1000 less likely each, whatever the model."""
-    _, model = built("mixture", "chained", False, "difference")
-    losses = Forecast().each(model, batch_of(rows()))
-    calibrate(model, 1000 * rows(9).flatten(0, 1).numpy())
-    more = Forecast().each(model, batch_of(1000 * rows()))
-    there = losses != 0
-    assert torch.allclose(more[there] - losses[there], torch.tensor(1000.0).log(), atol=1e-3)
+@torch.no_grad()
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("units", [(1e-6, 1.0, 1000.0), (1e-15, 1e12, 1.0)])
+def test_losses_and_draws_are_in_each_channels_own_unit(kind: str, units: tuple[float, ...]) -> None:
+    """Numbers a thousand times as large are ln 1000 less likely each, whatever the model, and where zero lies does not
+    matter."""
+    scale = torch.tensor(units, dtype=torch.float64)
+    shift = torch.tensor([3.0, -20.0, 7.0], dtype=torch.float64) * scale
+
+    def told(found: Tensor) -> Tensor:
+        return (found.double().where(found != 0, 0.5) * scale + shift).float()  # a zero would have a meaning
+
+    for channels, _, predict in SWITCHES:
+        _, model = built(kind, channels, False, predict)
+        calibrate(model, rows(9).where(rows(9) != 0, 0.5).flatten(0, 1).numpy())
+        seen = rows().where(rows() != 0, 0.5)
+        losses, drawn = Forecast().each(model, batch_of(seen)), one_row(model, seen)
+        calibrate(model, told(rows(9)).flatten(0, 1).numpy())
+        moved = Forecast().each(model, batch_of(told(rows()))) - losses
+        expected = scale.log().float().expand_as(moved)
+        there = losses != 0
+        assert torch.allclose(moved[there], expected[there], atol=0.01), (channels, predict)
+        again = (one_row(model, told(rows())).double() - shift) / scale
+        assert torch.allclose(again, drawn.double(), atol=0.01), (channels, predict)
+
+
+def one_row(model: GPT, seen: Tensor) -> Tensor:
+    """What is drawn after the rows (B, T + 1, D) but the last."""
+    head, before = head_of(model), seen[:, :-1]
+    return head.draw(model(before)[:, -1], before, torch.Generator().manual_seed(3))
 
 
 def test_the_pinball_loss_learns_too() -> None:
@@ -208,6 +230,7 @@ def test_a_channel_that_is_never_there_twice_in_a_row_is_learned(kind: str) -> N
     _, model = built(kind, "independent", False, "difference")
     walk = np.random.default_rng(0).normal(size=(400, D)).cumsum(axis=0).astype(np.float32)
     walk[::2, 0] = np.nan
+    walk[200, 0] = walk[201, 0]  # once it is, and this step of zero is no scale
     calibrate(model, walk)
     head = head_of(model)
     assert 0.5 < float(head.scale[0] / head.scale[1]) < 3

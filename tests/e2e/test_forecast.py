@@ -66,7 +66,11 @@ def test_its_evaluation_and_its_page(trained: tuple[Path, Path]) -> None:
     )
     own = found["forecast"]["predictors"]["this model"]
     assert [each["horizon"] for each in own] == [1, 3] and all(np.isfinite(each["nll"]) for each in own)
+    first, second, loss = found["verdict"][:3]
+    assert first.startswith("3 steps ahead (30 ms), the horizon that counts: CRPS ") and "in" in first
+    assert second.startswith("1 step ahead (10 ms): CRPS ") and ", one step ahead: " in loss
     page = (run / "report" / "index.html").read_text(encoding="utf-8")
+    assert first.split(":")[0] in page and "5 series" not in page and " rows (4 series) to learn from" in page
     assert "3 steps ahead (30 ms)" in page and "octavo forecast" in page and "What it writes" not in page
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["data"]["persons"] == {"train": ["P1", "P2"], "validation": ["P3"]}

@@ -82,6 +82,7 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
     from octavo.dataset.batches import Known
     from octavo.evaluation.counted import said as said_of_counts
+    from octavo.evaluation.stored_forecasts import said as said_of_forecasts
     from octavo.report.about import search_in_words
     from octavo.report.looks import looked_at
     from octavo.runs.next_step import next_lines
@@ -108,6 +109,8 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
         show(str(Known(**known)))
     if test:
         show(f"the test split, kept out of everything: {looked_at(result['looks'])}")
+    for sentence in said_of_forecasts(result):
+        show(sentence)
     for number, diagnostic in enumerate(result.get("diagnostics", ())):
         show()
         show(diagnostic["sentence"] if number == 0 else f"evidence: {diagnostic['sentence']}")

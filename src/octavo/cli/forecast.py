@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -95,6 +96,15 @@ def forecast_command(
     return 0
 
 
+def told_apart(numbers: Sequence[float]) -> list[str]:
+    """Numbers with as many digits as tell them apart, four at least: 1013.24 and 1013.27, 3.1e-06 and 4.25e-06."""
+    spread, largest = max(numbers) - min(numbers), max(map(abs, numbers))
+    digits = 4
+    if spread > 0 and math.isfinite(largest):
+        digits = min(max(4, math.floor(math.log10(largest)) - math.floor(math.log10(spread)) + 2), 9)
+    return [f"{number:.{digits}g}" for number in numbers]
+
+
 def show_quantiles(found: Sequence[Mapping[str, Any]]) -> None:
     """Of each series and channel, the quantiles of some steps."""
     for one in found:
@@ -103,6 +113,6 @@ def show_quantiles(found: Sequence[Mapping[str, Any]]) -> None:
             levels = channel["quantiles"]
             last = len(levels["50"])
             places = sorted({1, max(1, last // 4), max(1, last // 2), last})
-            rows = [[f"+{step}", *(f"{levels[q][step - 1]:.4g}" for q in levels)] for step in places]
+            rows = [[f"+{step}", *told_apart([levels[q][step - 1] for q in levels])] for step in places]
             print_table(rows, head=[name, *(f"{q} %" for q in levels)])
         show()

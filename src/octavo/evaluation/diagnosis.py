@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from octavo.evaluation.diagnostic import Diagnostic, Facts, Severity
 from octavo.evaluation.learning import RUN_DOWN, course, diverged, too_large, under_fit
+from octavo.evaluation.stored_forecasts import OWN, ahead, main_horizon, scores_at
 from octavo.evaluation.writing import (
     drift,
     end_token,
@@ -17,6 +18,7 @@ from octavo.evaluation.writing import (
     repetition,
     short_context,
 )
+from octavo.ground.shown import finite, listed
 
 BROKEN = ("diverged", "unsteady")
 """Trainings that came apart."""
@@ -76,6 +78,11 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     """Which simple predictors the model beats; and if what it writes is garbage, whether a bug is the reason. A run
     that started from another is judged against that, one with counts by what its network adds to them."""
     loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
+    if (forecast := facts.evaluation.get("forecast")) is not None:
+        horizon = main_horizon(forecast)
+        scores = scores_at(forecast, horizon)
+        where = f"By CRPS, {ahead(horizon, forecast.get('rate'))}, it"
+        return among_its_own(facts, how, scores.pop(OWN), scores, where)
     if loss is not None and known and not facts.unit.text:
         return among_its_own(facts, how, loss, {name: one["loss"] for name, one in known.items()})
     if loss is None or "unigram" not in known:
@@ -180,29 +187,24 @@ def counting_alone(facts: Facts, how: Diagnostic | None, evidence: dict[str, Any
 
 
 def among_its_own(
-    facts: Facts, how: Diagnostic | None, loss: float, losses: Mapping[str, float]
+    facts: Facts, how: Diagnostic | None, loss: float, losses: Mapping[str, float], it: str = "It"
 ) -> Diagnostic:
-    """Which of its objective's own baselines it beats."""
+    """Which of its objective's own baselines it beats, by a loss or by what else is better if it is smaller."""
     better = [name for name, reached in losses.items() if loss < reached]
     worse = [name for name in losses if name not in better]
-    evidence = {"loss": loss, **losses}
+    evidence = {name: finite(reached) for name, reached in {"loss": loss, **losses}.items()}
     if "start" in worse and not facts.elsewhere:
         others = [name for name in worse if name != "start"]
-        return beside_start(
-            facts, how, losses["start"], evidence, f"it is not below {_listed(others)}" if others else ""
-        )
+        knows = f"it is not below {listed(others)}" if others else ""
+        return beside_start(facts, how, losses["start"], evidence, knows)
     if not worse:
-        return Diagnostic("baselines", f"It is below {_listed(better)}.", evidence, "good")
-    below = f"below {_listed(better)}, but " if better else ""
-    said = f"It is {below}not below {_listed(worse)}."
+        return Diagnostic("baselines", f"{it} is below {listed(better)}.", evidence, "good")
+    below = f"below {listed(better)}, but " if better else ""
+    said = f"{it} is {below}not below {listed(worse)}."
     severity: Severity = "note" if better else "bad"
     if facts.elsewhere:
         return Diagnostic("baselines", said, evidence, severity)
     return Diagnostic("baselines", said, evidence, severity, "train longer", facts.longer)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _cause(facts: Facts, how: Diagnostic | None, above: str) -> tuple[str, str, tuple[str, ...]]:

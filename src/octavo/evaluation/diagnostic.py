@@ -96,6 +96,11 @@ class Facts:
             value = getattr(value, name)
         return f"{key}={value * factor:.3g}" if isinstance(value, float) else f"{key}={round(value * factor)}"
 
+    def size(self, loss: float) -> float:
+        """What a share of a loss is a share of: the loss itself, or, of a density, whose zero is a matter of the
+        numbers' units, a nat for each number of a row."""
+        return float(self.vocab_size) if self.unit.density else abs(loss)
+
     @property
     def rate_left(self) -> float:
         """Share of its peak that the learning rate had at the end."""

@@ -1,4 +1,5 @@
-"""How good a distribution of numbers is, from draws of it, in the numbers' own units.
+"""How good a distribution of numbers is, from draws of it: of each channel in its own unit, and of all channels
+together in usual steps of each, for no mean of newtons and radians says anything.
 
 M draws of each of N numbers (or rows of C numbers) beside the truth. The estimates are fair: their mean does not depend
 on M.
@@ -6,6 +7,7 @@ on M.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,9 +59,12 @@ def mean_density(log_densities: np.ndarray) -> np.ndarray:
     """Log of the mean density (…) over M paths, from its logs (M, …): what is said of a number several steps ahead,
     where each path says what comes after it."""
     most = log_densities.max(axis=0)
-    return most + np.log(np.exp(log_densities - most).mean(axis=0))
+    most = np.where(np.isneginf(most), 0.0, most)  # no path holds it possible
+    with np.errstate(divide="ignore"):
+        return most + np.log(np.exp(log_densities - most).mean(axis=0))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def scores(
     drawn: np.ndarray,
     truth: np.ndarray,
@@ -67,12 +72,13 @@ def scores(
     scale: np.ndarray,
     random: np.random.Generator,
 ) -> dict[str, object]:
-    """All scores of one horizon, as plain data.
+    """All scores of one horizon, as plain data; what is not finite is None, for paths may run away.
 
     Args:
         drawn, truth: (M, N, C) and (N, C); of the truth at least one number is there. What is missing is not judged.
         log_density: of each row's numbers that are there, (N,).
-        scale: mean absolute step of each channel in the training split, (C,), for MASE (Hyndman and Koehler 2006).
+        scale: mean absolute step of each channel in the training split, (C,), which `scaled` scores are told in, and
+            MASE (Hyndman and Koehler 2006).
 
     Of rows as a whole (the energy score), and of channels without a number, None where there are none.
     """
@@ -81,15 +87,17 @@ def scores(
     there = ~np.isnan(truth)
     whole = there.all(axis=1)
     middle = np.median(drawn, axis=0)
-    each = crps(drawn, truth)
+    each, squares = crps(drawn, truth), (drawn.mean(axis=0) - truth) ** 2
     pit = ranks(drawn, truth, random)[there]
+    by_channel = list(zip(each.T, squares.T, there.T, strict=True))
+    roots = [_mean(of[known]) for _, of, known in by_channel]
     return {
-        "nll": float(-log_density.mean()),
-        "crps": float(each[there].mean()),
-        "crps_by_channel": [_mean(of[known]) for of, known in zip(each.T, there.T, strict=True)],
-        "energy": _mean(energy_score(drawn[:, whole], truth[whole])),
-        "rmse": float(np.sqrt(((drawn.mean(axis=0) - truth) ** 2)[there].mean())),
-        "mase": float((np.abs(middle - truth) / scale)[there].mean()),
+        "nll": _mean(-log_density),
+        "scaled_crps": _mean((each / scale)[there]),
+        "crps_by_channel": [_mean(of[known]) for of, _, known in by_channel],
+        "scaled_energy": _mean(energy_score(drawn[:, whole] / scale, truth[whole] / scale)),
+        "rmse_by_channel": [None if square is None else math.sqrt(square) for square in roots],
+        "mase": _mean((np.abs(middle - truth) / scale)[there]),
         "coverage": {str(level): float(covered(drawn, truth, level)[there].mean()) for level in LEVELS},
         "pit": (np.histogram(pit, bins=10, range=(0, 1))[0] / pit.size).tolist(),
         "rows": len(truth),
@@ -97,4 +105,5 @@ def scores(
 
 
 def _mean(values: np.ndarray) -> float | None:
-    return float(values.mean()) if len(values) else None
+    mean = float(values.mean()) if len(values) else math.nan
+    return mean if math.isfinite(mean) else None

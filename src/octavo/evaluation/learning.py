@@ -52,7 +52,7 @@ def diverged(facts: Facts) -> Diagnostic | None:
     if len(curve) < 5 or facts.train_end is None:
         return None
     lowest, end = float(curve.losses.min()), facts.train_end
-    if end - lowest <= max(APART * lowest, 2 * SURE * facts.training.noise, NOTHING):
+    if end - lowest <= max(APART * facts.size(lowest), 2 * SURE * facts.training.noise, NOTHING):
         return None
     at = int(curve.steps[curve.best])
     said = (
@@ -73,8 +73,8 @@ def turned(facts: Facts) -> Diagnostic | None:
     step, loss = float(curve.steps[curve.best]), float(curve.losses[curve.best])
     end = float(sorted(curve.losses[-min(3, after) :])[min(3, after) // 2])
     # Few evaluations tell little about their own noise.
-    noise = curve.noise if len(curve) >= 8 else max(curve.noise, 0.0075 * loss)
-    if end - loss <= max(SURE * noise, RISE * loss, NOTHING):
+    noise = curve.noise if len(curve) >= 8 else max(curve.noise, 0.0075 * facts.size(loss))
+    if end - loss <= max(SURE * noise, RISE * facts.size(loss), NOTHING):
         return None
     reach = 0.05 * curve.steps[-1]
     at_best, at_end = (training.level(at, reach) if len(training) else None for at in (step, curve.steps[-1]))
@@ -165,18 +165,18 @@ def last_trend(facts: Facts) -> tuple[Curve, Trend, str] | None:
             trend = part.trend() if len(part) >= least else None
             if trend is not None:
                 found.append((part, trend, name))
-    clear = (one for one in found if falls(one[1], one[0]) or not noisy(one[1], one[0]))
+    clear = (one for one in found if falls(facts, one[1], one[0]) or not noisy(facts, one[1], one[0]))
     return next(clear, found[0] if found else None)
 
 
-def falls(trend: Trend, part: Curve) -> bool:
+def falls(facts: Facts, trend: Trend, part: Curve) -> bool:
     """Whether a loss falls by more than its noise, and by enough to matter."""
-    return trend.fall > max(SURE * trend.doubt, FALL * float(abs(part.losses.mean())))
+    return trend.fall > max(SURE * trend.doubt, FALL * facts.size(float(part.losses.mean())))
 
 
-def noisy(trend: Trend, part: Curve) -> bool:
+def noisy(facts: Facts, trend: Trend, part: Curve) -> bool:
     """Whether its noise could hide a fall that matters."""
-    return SURE * trend.doubt > 0.02 * float(part.losses[-1])
+    return SURE * trend.doubt > 0.02 * facts.size(float(part.losses[-1]))
 
 
 def pace(facts: Facts) -> Diagnostic | None:
@@ -203,13 +203,13 @@ def pace(facts: Facts) -> Diagnostic | None:
         f"fall_per_{per}_steps": -trend.slope * per,
     }
     where = f"over the last {trend.span:,.0f} steps"
-    if falls(trend, part):
+    if falls(facts, trend, part):
         said = (
             f"Still learning when it ended: {where} the {name} loss fell by {trend.fall:.4f} ± {trend.doubt:.4f} "
             f"{facts.unit}, {-trend.slope * per:.4f} each {per:,} steps."
         )
         return Diagnostic("learning", said, evidence, "good", "train longer for a lower loss", facts.longer)
-    if noisy(trend, part):
+    if noisy(facts, trend, part):
         said = (
             f"The {name} loss is too noisy to say whether it was still improving: {where} it changed by "
             f"{-trend.fall:+.4f} ± {trend.doubt:.4f}."

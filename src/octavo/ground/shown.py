@@ -10,7 +10,7 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -166,6 +166,21 @@ def _bytes_or_escape(error: UnicodeError) -> tuple[str | bytes, int]:
 ERRORS = "octavo-bytes-or-escape"
 """For `errors=` of a stream that may never fail for what it is to show."""
 codecs.register_error(ERRORS, _bytes_or_escape)
+
+
+def listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def significant(number: float, digits: int = 4) -> str:
+    """A number in so many significant digits, whatever its size: 1,013.2 in five, 84.43 and 1.234e-06 in four."""
+    if not number or not math.isfinite(number):
+        return f"{number:g}"
+    places = digits - 1 - math.floor(math.log10(abs(number)))
+    if -digits <= places <= digits + 2:
+        return f"{number:,.{max(0, places)}f}"
+    return f"{number:.{digits - 1}e}"
 
 
 def finite(value: Any) -> float | None:

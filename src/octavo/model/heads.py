@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
 from octavo.model.families import Bins, Family, Gaussian, Mixture, Quantiles, StudentT
-from octavo.model.vectors import Calibrated, differences, fill, last_seen, spread_of
+from octavo.model.vectors import Calibrated, fill, last_seen, spread_of, spread_of_steps
 
 SEEN = 10.0
 """Spreads; a channel's number that is farther away is told to the channels after it as this far."""
@@ -77,7 +77,7 @@ class VectorHead(nn.Linear, Calibrated):
         """See the base class."""
         mean, spread = spread_of(rows)
         fill(self.center, mean)
-        fill(self.scale, spread_of(differences(rows))[1] if self.difference else spread)
+        fill(self.scale, spread_of_steps(rows) if self.difference else spread)
 
     def base(self, rows: Tensor) -> Tensor:
         """What is predicted from, (B, T, D), after each of rows (B, T, D)."""

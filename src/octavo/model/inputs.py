@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
 from octavo.model.ngrams import NGrams
-from octavo.model.vectors import Calibrated, differences, fill, spread_of
+from octavo.model.vectors import Calibrated, fill, spread_of, spread_of_steps
 
 LARGEST_INPUT = 20.0
 """Spreads; what is farther away is read as this far."""
@@ -67,7 +67,7 @@ class Steps(NGrams, Calibrated):
 
     def calibrate(self, rows: np.ndarray) -> None:
         """See the base class."""
-        fill(self.scale, spread_of(differences(rows))[1])
+        fill(self.scale, spread_of_steps(rows))
 
     def forward(
         self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LEAST = 1e-12
-"""Of a scale: a column that never changes divides by this."""
+NEXT_TO_NOTHING = 1e-9
+"""A spread that is this share of what it is a spread of, or less, is none but that of rounding."""
 
 
 class Calibrated(nn.Module):
@@ -31,24 +31,40 @@ def calibrate(model: nn.Module, rows: np.ndarray) -> None:
             module.calibrate(rows)
 
 
-def spread_of(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each column of rows (N, D), of the numbers that are there."""
     there = np.isfinite(rows)
     count = np.maximum(there.sum(axis=0), 1)
     held = np.where(there, rows, 0.0).astype(np.float64)
     mean = held.sum(axis=0) / count
-    spread = np.sqrt((np.where(there, held - mean, 0.0) ** 2).sum(axis=0) / count)
-    return mean, np.maximum(spread, LEAST)
+    return mean, np.sqrt((np.where(there, held - mean, 0.0) ** 2).sum(axis=0) / count)
+
+
+def spread_of(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column of rows (N, D), of the numbers that are there. A column that never
+    changes has its own size as its spread, or 1 if it is zero: what differs from it later is measured by that."""
+    mean, spread = _moments(rows)
+    size = np.where(mean == 0, 1.0, np.abs(mean))
+    return mean, np.where(spread > NEXT_TO_NOTHING * np.abs(mean), spread, size)
+
+
+def spread_of_steps(rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column's `differences`, (D,); of a column whose steps are all alike, its own."""
+    own, spread = spread_of(rows)[1], _moments(differences(rows))[1]
+    return np.where(spread > NEXT_TO_NOTHING * own, spread, own)
 
 
 def differences(rows: np.ndarray) -> np.ndarray:
-    """From each row (N, D) to the next, (N − 1, D); NaN where either is not there. Of a column that is never there
-    twice in a row, from each number to the next one that is."""
-    found = np.diff(rows.astype(np.float64), axis=0)
-    for column in np.flatnonzero(~np.isfinite(found).any(axis=0)):
-        held = rows[np.isfinite(rows[:, column]), column].astype(np.float64)
-        if len(held) > 1:
-            found[: len(held) - 1, column] = np.diff(held)
+    """From each number of a column to the next one that is there, in the row of the first, (N − 1, D); NaN where that
+    is farther away than usual (the median distance), or no number is there. Without gaps that is from row to row."""
+    found = np.full((max(len(rows) - 1, 0), rows.shape[1]), np.nan)
+    for column in range(rows.shape[1]):
+        there = np.flatnonzero(np.isfinite(rows[:, column]))
+        if len(there) < 2:
+            continue
+        apart, steps = np.diff(there), np.diff(rows[there, column].astype(np.float64))
+        near = apart <= np.sort(apart)[(len(apart) - 1) // 2]
+        found[there[:-1][near], column] = steps[near]
     return found
 
 

@@ -19,10 +19,12 @@ def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Ma
     start = manifest.get("start_from")
     if not names or not train.get("tokens"):
         return f"Trained on {names}." if names else ""
-    said = f"Trained on {names}: {amount(train)} to learn from"
+    counted = recipe.objective.build().unit.counted
+    said = f"Trained on {names}: {amount(train, counted)} to learn from"
     if validation:
-        said += f", {amount(validation)} kept to judge it by"
-        said += f", {amount(test)} kept out of everything" if (test := split_of(manifest, "test")) else ""
+        said += f", {amount(validation, counted)} kept to judge it by"
+        test = split_of(manifest, "test")
+        said += f", {amount(test, counted)} kept out of everything" if test else ""
     seen = max((row["tokens"] for row in metrics if row["event"] == "train"), default=0)
     if seen and not recipe.training.teachers.written:
         whole = train["documents"] if recipe.form == "preferences" else train["tokens"]
@@ -58,9 +60,12 @@ def text_names(corpus: PartConfig) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def amount(split: Mapping[str, int]) -> str:
-    """A split's size: its characters, and its tokens where these are others."""
+def amount(split: Mapping[str, int], counted: str) -> str:
+    """A split's size: its characters, and its tokens where these are others; or its rows of numbers, if these are what
+    is counted."""
     characters, tokens, documents = (split.get(key) or 0 for key in ("characters", "tokens", "documents"))
+    if counted == "rows":  # after each series stands a row without a number
+        return f"{tokens - documents:,} rows ({documents:,} series)"
     said = [f"{characters:,} characters"]
     if tokens != characters:
         said.append(f"{tokens:,} tokens")

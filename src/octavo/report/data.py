@@ -15,9 +15,10 @@ from octavo.config import Recipe, check, stored_tree
 from octavo.config.own import command
 from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Evaluation, Row, in_todays_words
+from octavo.evaluation.stored_forecasts import OWN, ahead, main_horizon, scores_at
 from octavo.evaluation.stored_memory import Remembered
 from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
-from octavo.ground.shown import exact_duration, finite
+from octavo.ground.shown import exact_duration, finite, significant
 from octavo.report.about import trained_on
 from octavo.report.looks import chosen_and_tested, of_result, tested
 from octavo.report.pictures import pictures
@@ -228,6 +229,11 @@ def headlines(
         for label, value, form, why in shown
         if (number := finite(value)) is not None
     ]
+    if forecast := found.get("forecast"):
+        horizon = main_horizon(forecast)
+        if math.isfinite(score := scores_at(forecast, horizon)[OWN]):
+            where = ahead(horizon, forecast.get("rate"))
+            result.insert(0, Headline("CRPS", significant(score, 3), f"usual steps, {where}"))
     if seconds is not None:
         result.append(Headline("training time", exact_duration(seconds), "without evaluations"))
     return result
@@ -242,7 +248,8 @@ def next_commands(
     prompt = recipe.sampling.prompts[0]
     prompted = ("--prompt", prompt) if prompt else ()
     use = ("Let it write", ("generate", folder, *prompted, "--tokens", "200"))
-    judge = ("Judge it on another text", ("eval", folder, "--text", "PATH"))
+    other = "other series" if recipe.corpus.numbers else "another text"
+    judge = (f"Judge it on {other}", ("eval", folder, "--text", "PATH"))
     if recipe.corpus.numbers:
         forecast = ("forecast", folder, "--text", "FILE", "--steps", "50", "--plot", "fan.svg")
         use = ("Let it forecast", forecast)

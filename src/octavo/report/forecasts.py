@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from octavo.evaluation.stored_forecasts import OWN
+from octavo.evaluation.stored_forecasts import OWN, ahead, main_horizon
 from octavo.ground.output import Output
+from octavo.ground.shown import significant
 from octavo.report.plots import BASELINE, INK, SOURCE, TRAIN, VALIDATION, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 FANS = (("2.5", "97.5", 0.18), ("10", "90", 0.26), ("25", "75", 0.36))
 """The central 95, 80 and 50 %, and how dark they are."""
 
-COLUMNS = (("nll", "NLL"), ("crps", "CRPS"), ("energy", "energy score"), ("rmse", "RMSE"), ("mase", "MASE"))
+COLUMNS = (
+    ("nll", "NLL"),
+    ("scaled_crps", "CRPS"),
+    ("scaled_energy", "energy score"),
+    ("mase", "MASE"),
+)
+"""Scores of all channels together; those that an evaluation has."""
 
 
 def fan_plot(
@@ -88,37 +95,54 @@ def honesty_plot(found: Mapping[str, Any], *, width: float = 7.6) -> Plot:
     return figure
 
 
-def ahead(horizon: int, rate: float | None) -> str:
-    """A horizon in words."""
-    words = f"{horizon} step{'s' * (horizon > 1)} ahead"
-    if rate is None:
-        return words
-    seconds = horizon / rate
-    return f"{words} ({seconds:,.3g} s)" if seconds >= 1 else f"{words} ({1000 * seconds:.3g} ms)"
-
-
 def tables(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A table for each horizon: rows from the best CRPS to the worst, cells as text, and which is the model's."""
+    """Of each horizon, that which counts first: a table of all channels together and one by channel, as cells of text;
+    rows from the best CRPS to the worst, each with whether it is the model's."""
+    main = main_horizon(found)
     result = []
-    for place, horizon in enumerate(found["horizons"]):
+    for horizon in sorted(found["horizons"], key=lambda one: one != main):
+        place = found["horizons"].index(horizon)
         each = {name: rows[place] for name, rows in found["predictors"].items()}
-        form = {key: _form([row[key] for row in each.values()]) for key, _ in COLUMNS}
-        rows = [
-            {
-                "name": name,
-                "kind": "model" if name == OWN else "baseline",
-                "cells": ["—" if row[key] is None else format(row[key], form[key]) for key, _ in COLUMNS]
-                + [f"{100 * row['coverage'][level]:.0f} %" for level in ("50", "80", "95")],
-            }
-            for name, row in sorted(each.items(), key=lambda item: item[1]["crps"])
+        ordered = sorted(each.items(), key=lambda item: _order(item[1]))
+        shown = [(key, label) for key, label in COLUMNS if any(key in row for row in each.values())]
+        together = [
+            [_cell(row.get(key), key) for key, _ in shown]
+            + [f"{100 * row['coverage'][level]:.0f} %" for level in ("50", "80", "95")]
+            for _, row in ordered
         ]
-        result.append({"title": ahead(horizon, found.get("rate")), "rows": rows})
+        apart = [[_cell(score, "crps") for score in row["crps_by_channel"]] for _, row in ordered]
+        kinds = [(name, "model" if name == OWN else "baseline") for name, _ in ordered]
+        labels = [*(label for _, label in shown), "in 50 %", "in 80 %", "in 95 %"]
+        parts = ((labels, together), ([f"CRPS of {name}" for name in found["channels"]], apart))
+        result.append(
+            {
+                "title": ahead(horizon, found.get("rate")) + ", the horizon that counts" * (horizon == main),
+                "parts": [
+                    {
+                        "head": head,
+                        "rows": [
+                            {"name": name, "kind": kind, "cells": cells}
+                            for (name, kind), cells in zip(kinds, rows, strict=True)
+                        ],
+                    }
+                    for head, rows in parts
+                ],
+            }
+        )
     return result
 
 
-def _form(column: Sequence[float | None]) -> str:
-    """How the numbers of a column are written: to three places, unless all are so small that these would be zeros."""
-    return ".3f" if max((abs(number) for number in column if number is not None), default=1) >= 0.1 else ".3g"
+def _order(row: Mapping[str, Any]) -> float:
+    """CRPS of all channels together; earlier versions had MASE alone that no unit matters to."""
+    score = row.get("scaled_crps", row.get("mase"))
+    return float("inf") if score is None else score
+
+
+def _cell(score: float | None, key: str) -> str:
+    """A score as text: of the log of a density three places, of all else as many digits as say something."""
+    if score is None:
+        return "—"
+    return f"{score:.3f}" if key == "nll" else significant(score)
 
 
 def of_forecast(evaluation: Mapping[str, Any], wide: float, narrow: float) -> dict[str, Any]:
@@ -142,7 +166,6 @@ def of_forecast(evaluation: Mapping[str, Any], wide: float, narrow: float) -> di
         "forecast_plots": both(example_plot, "fan", "A forecast as fans, and what came"),
         "honesty_plots": both(honesty_plot, "pit", "Where what came stood among the draws"),
         "forecast_tables": tables(found),
-        "forecast_head": [label for _, label in COLUMNS] + ["in 50 %", "in 80 %", "in 95 %"],
         "forecast_facts": f"{found['paths']} paths from each of {found['origins']} places",
     }
 

@@ -9,13 +9,14 @@ from octavo.config import Recipe
 from octavo.config.own import command
 from octavo.dataset import Dataset
 from octavo.errors import DivergedError
-from octavo.evaluation import counted
+from octavo.evaluation import counted, stored_forecasts
 from octavo.evaluation.diagnosis import diagnose
 from octavo.evaluation.diagnostic import Facts
 from octavo.generation import Sampling
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.ground.records import json_text
+from octavo.ground.shown import listed
 from octavo.report import ReportData, write_report
 from octavo.report.looks import of_result
 from octavo.runs import answers, cost, preferred, validity
@@ -131,7 +132,7 @@ def against_source(result: dict[str, Any], unit: Unit = TEXT) -> str:
 
 def verdict(result: dict[str, Any], unit: Unit = TEXT) -> list[str]:
     """What the figures say, a sentence each. `unit`: of the loss."""
-    said = [standing(result)]
+    said = [*stored_forecasts.said(result), standing(result)]
     if "counted" in result:
         said.append(counted.said(result["counted"]))
     if records := result.get("records"):
@@ -200,11 +201,8 @@ def standing(result: dict[str, Any]) -> str:
     words = {True: "better than", False: "not better than"}
     said = [f"{words[how]} {listed(found)}" for how, found in beaten.items() if found]
     figures = f"Validation loss {result['val_loss']:.4f} {result.get('unit', TEXT)}"
+    if "forecast" in result:
+        figures += ", one step ahead"
     if "bits_per_byte" in result:
         figures += f", {result['bits_per_byte']:.3f} bits per byte"
     return f"{figures}: {', '.join(said)}." if said else f"{figures}."
-
-
-def listed(names: list[str]) -> str:
-    """a, b and c."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

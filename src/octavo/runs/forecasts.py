@@ -5,6 +5,7 @@ W places that paths begin at, M paths of each, C channels, D columns (channels, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from octavo.corpus.series import SeriesSource
 from octavo.dataset import Dataset, Split
 from octavo.dataset.series import prepare_new, series_in
 from octavo.errors import CorpusError, InputError
-from octavo.evaluation.forecast_baselines import Baselines, filled, histories
+from octavo.evaluation.forecast_baselines import Baselines, filled
 from octavo.evaluation.forecast_scores import mean_density, quantiles, scores
 from octavo.evaluation.stored_forecasts import OWN
 from octavo.generation.paths import sample_paths
@@ -59,8 +60,11 @@ def forecast_facts(
     simple = Baselines(train, context=recipe.model.context, horizons=objective.horizons)
     facts: dict[str, Any] = {"baselines": {}}
     if objective.score == "likelihood":
-        losses = simple.losses(held_out)
-        facts["baselines"] = {name: {"loss": loss, "bits_per_byte": None} for name, loss in losses.items()}
+        facts["baselines"] = {
+            name: {"loss": loss, "bits_per_byte": None}
+            for name, loss in simple.losses(held_out).items()
+            if math.isfinite(loss)
+        }
     places = origins(split, objective.horizons, objective.origins)
     why_not = unseen(split, places, objective.horizons, columns)
     if why_not is None:
@@ -145,9 +149,7 @@ def judged(
         seed=recipe.seed,
     )
     found = {OWN: {h: (drawn[:, :, h - 1].swapaxes(0, 1), densities[h]) for h in horizons}}
-    before = np.stack(
-        [histories(filled(rows[begin:at, :count]), np.array([at - begin]), reach)[0] for begin, at in places]
-    )
+    before = [rows[max(begin, at - reach) : at, :count] for begin, at in places]
     found |= simple.forecast(before, truth, horizons, paths=objective.paths, seed=recipe.seed)
     table = {
         name: [
@@ -161,14 +163,16 @@ def judged(
         ]
         for name, each in found.items()
     }
+    middle = len(places) // 2
     return {
         "channels": list(columns.channels),
         "rate": columns.rate,
         "horizons": horizons,
+        "main_horizon": objective.main_horizon or horizons[-1],
         "origins": len(places),
         "paths": objective.paths,
         "predictors": table,
-        "example": example(before[len(places) // 2], truth[len(places) // 2], drawn[len(places) // 2]),
+        "example": example(filled(before[middle], np.nan), truth[middle], drawn[middle]),
     }
 
 

@@ -12,6 +12,7 @@ from octavo.evaluation.stored import Evaluation, validation_text
 from octavo.evaluation.stored_forecasts import crps_by_predictor
 from octavo.ground.records import read_record
 from octavo.studies.documents import resample
+from octavo.studies.measures import OF_PATHS
 from octavo.studies.spec import BASELINE
 from octavo.studies.statistics import Arm
 
@@ -24,7 +25,9 @@ NOTHING_LEARNED = 0.99
 
 
 WITHOUT = {
-    "crps": "it has no forecasts: the series held out are too short for the furthest horizon",
+    **dict.fromkeys(
+        OF_PATHS, "it has no forecasts: the series held out are too short for the furthest horizon"
+    ),
     "valid": "none of its texts was judged",
 }
 """Why a run that has a loss may have none of these metrics."""
@@ -79,8 +82,9 @@ def best_reached(results: StudyResults, run: RunResult, shown: Measure) -> float
 
 
 def crps_of(results: StudyResults, run: RunResult) -> dict[str, float]:
-    """Of each predictor whose paths the run's evaluation judges, the mean of all horizons."""
-    return crps_by_predictor(_evaluation(results, run))
+    """Of each predictor whose paths the run's evaluation judges, the mean of all horizons, as the study's metric has
+    it."""
+    return crps_by_predictor(_evaluation(results, run), scaled=results.study.metric == "scaled_crps")
 
 
 def _evaluation(results: StudyResults, run: RunResult) -> dict[str, Any]:
@@ -103,7 +107,7 @@ def arm(results: StudyResults, runs: Sequence[RunResult], *, steady: bool) -> Ar
     values = np.array([run.metric for run in runs], float)
     seeds, metric = tuple(run.seed for run in runs), results.study.metric
     units = {len(run.nats) for run in runs}
-    if metric in ("accuracy", "valid", "crps") or len(units) != 1 or min(units) < 2:
+    if metric in ("accuracy", "valid", *OF_PATHS) or len(units) != 1 or min(units) < 2:
         return Arm(values, steady, seeds=seeds)
     sizes = [run.bytes if metric == "bits_per_byte" else run.tokens_scored for run in runs]
     nats = np.array([run.nats for run in runs], float)

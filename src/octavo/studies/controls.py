@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from octavo.studies.arms import best_reached, counted, crps_of, floor_of
-from octavo.studies.measures import Measure, measure, usual
+from octavo.studies.measures import OF_PATHS, Measure, measure, usual
 from octavo.studies.spec import BASELINE, Study
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def other_measure(study: Study) -> Measure | None:
     """What stands beside the usual measure of a study: a text's loss, or how good drawn paths are, if they decide."""
     if study.unit.text:
         return measure("val_loss", study.unit)
-    return measure("crps") if study.metric == "crps" else None
+    return measure(study.metric) if study.metric in OF_PATHS else None
 
 
 def controls(results: StudyResults) -> list[Control]:

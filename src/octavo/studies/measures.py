@@ -9,11 +9,22 @@ from typing import Any, Literal, Protocol
 from octavo.training.objective import TEXT, Unit
 
 Metric = Literal[
-    "bits_per_byte", "val_loss", "perplexity", "accuracy", "improvement", "nats_per_record", "valid", "crps"
+    "bits_per_byte",
+    "val_loss",
+    "perplexity",
+    "accuracy",
+    "improvement",
+    "nats_per_record",
+    "valid",
+    "crps",
+    "scaled_crps",
 ]
 
 OF_TEXT = ("bits_per_byte", "perplexity", "nats_per_record")
 """Metrics that follow from the probability of a text."""
+
+OF_PATHS = ("crps", "scaled_crps")
+"""Metrics of forecasts that are drawn."""
 
 SHARES = ("accuracy", "improvement", "valid")
 """Metrics of which more is better, written in points of a hundred."""
@@ -41,7 +52,13 @@ WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "crps": (
         "CRPS",
-        "how far the drawn paths are from what came, mean of all horizons, in the numbers' own units; lower is better",
+        "how far the drawn paths are from what came, mean of all horizons and channels, in the unit that all channels "
+        "share; lower is better",
+    ),
+    "scaled_crps": (
+        "CRPS in usual steps",
+        "how far the drawn paths are from what came, mean of all horizons, each channel's divided by its mean absolute "
+        "step; lower is better",
     ),
     "improvement": (
         "points of relative improvement",

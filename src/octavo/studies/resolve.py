@@ -14,7 +14,7 @@ from octavo.config import Recipe, apply_values, check, flatten
 from octavo.errors import ConfigError, InputError
 from octavo.runs.data import Paths, absolute, corpus_of
 from octavo.studies.before import known_by_name, placed, read_before, started, tree_of
-from octavo.studies.measures import unfit, usual_metric
+from octavo.studies.measures import OF_PATHS, unfit, usual_metric
 from octavo.studies.spec import (
     BASELINE,
     Before,
@@ -248,8 +248,8 @@ def _problems_of_measure(study: Study, baseline: Recipe) -> Iterator[str]:
             "metric=valid needs judge=best, whose texts are checked, and a corpus that has rules: a storyteller's, or "
             "one with a validator"
         )
-    if study.metric == "crps" and (study.judge != "best" or baseline.objective.kind != "forecast"):
-        yield "metric=crps needs judge=best, whose forecasts are drawn, and objective=forecast"
+    if study.metric in OF_PATHS and (study.judge != "best" or baseline.objective.kind != "forecast"):
+        yield f"metric={study.metric} needs judge=best, whose forecasts are drawn, and objective=forecast"
     if study.stop_hopeless and objective.unit.density:
         yield "stop_hopeless: no share of the log of a density means anything; leave it out"
 

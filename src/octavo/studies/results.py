@@ -24,7 +24,7 @@ from octavo.ground.files import replace_text
 from octavo.ground.records import json_text, read_record
 from octavo.runs.folder import RunFolder
 from octavo.studies.job import UNITS, outcome_of
-from octavo.studies.measures import EvaluationCurve
+from octavo.studies.measures import OF_PATHS, EvaluationCurve
 from octavo.studies.plan import run_path
 from octavo.studies.resolve import load_study
 from octavo.studies.spec import Change, Study
@@ -61,6 +61,7 @@ class RunResult:
     nats_per_record: float | None = None
     valid: float | None = None
     crps: float | None = None
+    scaled_crps: float | None = None
     initial_loss: float | None = None
     step: int | None = None
     tokens: int | None = None
@@ -207,7 +208,7 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         "perplexity",
         "nats_per_record",
         "valid",
-        "crps",
+        *OF_PATHS,
         "initial_loss",
     )
     counts = ("step", "tokens", "flops", "parameters", "seconds")

@@ -36,6 +36,7 @@ class Outcome(Record):
     nats_per_record: Measured | None = None
     valid: Measured | None = None
     crps: Measured | None = None
+    scaled_crps: Measured | None = None
     unit: str | None = None
     """Of the loss, where that is none of text."""
     initial_loss: Measured | None = None

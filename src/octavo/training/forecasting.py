@@ -5,10 +5,10 @@ B sequences, T positions, D columns.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from octavo.config.parts import register
@@ -106,10 +106,21 @@ class ForecastConfig(ObjectiveConfig):
 
     horizons: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], Field(min_length=1)] = (1, 8, 32)
     """Steps ahead at which sample paths are judged when the run ends."""
+    main_horizon: int | None = None
+    """The one of `horizons` that counts: the verdict is about it. Without one it is the furthest."""
     origins: int = Field(100, ge=1, le=100_000)
     """Places in the validation split from which paths are drawn, evenly spread."""
     paths: int = Field(100, ge=2, le=100_000)
     """Paths from each."""
+
+    @model_validator(mode="after")
+    def _judged(self) -> Self:
+        if self.main_horizon is not None and self.main_horizon not in self.horizons:
+            raise ValueError(
+                f"main_horizon={self.main_horizon} is not in horizons={list(self.horizons)}; "
+                "name one of these, or add it"
+            )
+        return self
 
     def build(self) -> Objective:
         """The objective."""

@@ -35,5 +35,12 @@ def test_teachers_of_numbers_are_refused() -> None:
         load_recipe("forecast-demo", ["training.teachers.runs=[x]"])
 
 
+def test_the_horizon_that_counts_is_one_that_is_judged() -> None:
+    with pytest.raises(ConfigError, match=r"main_horizon=4 is not in horizons=\[1, 16\]"):
+        load_recipe("forecast-demo", ["objective.horizons=[1,16]", "objective.main_horizon=4"])
+    assert load_recipe("forecast-demo", ["objective.main_horizon=4"]).objective.main_horizon == 4
+    assert load_recipe("forces-cpu", []).objective.main_horizon == 60, "200 milliseconds, as it says"
+
+
 def test_a_share_may_be_written_with_an_exponent() -> None:
     assert load_recipe("quick", ["evaluation.every=1e-1"]).evaluation.every == 0.1

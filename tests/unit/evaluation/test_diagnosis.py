@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -469,3 +470,51 @@ def test_what_a_reward_teaches_is_not_measured_by_the_loss_on_answers() -> None:
     baselines = {"uniform": {"loss": 6.0}, "start": {"loss": 0.72}}
     found = kinds(facts([], recipe=recipe, evaluation={"val_loss": 0.73, "baselines": baselines}))
     assert "baselines" not in found
+
+
+@pytest.mark.parametrize(
+    ("validation", "kind"),
+    [
+        ([3.0, 2.6, 2.3, 2.1, 2.0, 1.9, 1.8, 1.7], "learning"),
+        ([3.0, 2.0, 1.9, 1.9, 2.2, 2.4, 2.5, 2.6], "over-fit"),
+        ([3.0, 2.0, 1.9, 1.901, 1.9, 1.902, 1.9, 1.901], "plateau"),
+    ],
+)
+@pytest.mark.parametrize("unit", [1e-6, 1e-2, 1.0, 1e6])
+def test_the_unit_of_numbers_changes_no_verdict(validation: list[float], kind: str, unit: float) -> None:
+    """The loss of a density may be zero or below, so a share of it says nothing."""
+    moved = 2 * np.log(unit)  # of two channels
+    steps = np.arange(1, 9) * 50
+    found = rows("validation", steps, np.array(validation) + moved, unit="nats per step")
+    found += rows("train", steps, np.full(8, 2.0) + moved)
+    recipe = {
+        "corpus": "dynamics",
+        "batches": "series",
+        "objective": "forecast",
+        "model": {"input": "linear", "output": "gaussian"},
+    }
+    given = dataclasses.replace(facts(found, recipe=recipe), vocab_size=2)
+    assert set(kinds(given)) == {kind}
+
+
+def test_forecasts_are_held_against_simple_predictors_at_the_horizon_that_counts() -> None:
+    """One step ahead it was the best of all, and that alone was said."""
+    recipe = {
+        "corpus": "dynamics",
+        "batches": "series",
+        "objective": {"kind": "forecast", "horizons": [1, 60]},
+        "model": {"input": "linear", "output": "gaussian"},
+    }
+    far = {"this model": [0.5, 3.0], "NLinear": [0.7, 2.5], "drift": [0.9, None]}
+    predictors = {
+        name: [
+            {"horizon": horizon, "scaled_crps": score, "crps_by_channel": [score]}
+            for horizon, score in zip((1, 60), scores, strict=True)
+        ]
+        for name, scores in far.items()
+    }
+    forecast = {"horizons": [1, 60], "main_horizon": 60, "rate": 300, "predictors": predictors}
+    evaluation = {"val_loss": 1.0, "baselines": {"NLinear": {"loss": 2.0}}, "forecast": forecast}
+    one = kinds(facts([], recipe=recipe, evaluation=evaluation))["baselines"]
+    assert one.sentence == "By CRPS, 60 steps ahead (200 ms), it is below drift, but not below NLinear."
+    assert one.evidence == {"loss": 3.0, "NLinear": 2.5, "drift": None} and one.severity == "note"

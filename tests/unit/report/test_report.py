@@ -237,3 +237,92 @@ def test_commands_of_the_page_are_in_the_runs_own_words() -> None:
     }
     words = next_commands(folder, check(reward | {"split": "prompts"}), {}, tested=True)[0][1]
     assert shlex.split(words)[-1] == '{kind: model, run: "my runs/one"}'
+
+
+def forecast_of(scale: float, main: int | None) -> dict[str, Any]:
+    """What an evaluation says of forecasts of two channels, one of them in tiny units."""
+
+    def row(horizon: int, score: float) -> dict[str, Any]:
+        return {
+            "horizon": horizon,
+            "nll": -20.5,
+            "scaled_crps": score,
+            "crps_by_channel": [81.7 * score, scale * score],
+            "scaled_energy": score,
+            "mase": score,
+            "coverage": {"50": 0.5, "80": 0.8, "95": 0.95},
+            "pit": [0.1] * 10,
+        }
+
+    numbers = [[1.0, scale], [2.0, scale]]
+    return {
+        "channels": ["Fz", "angle"],
+        "rate": 300.0,
+        "horizons": [1, 60],
+        "main_horizon": main,
+        "origins": 4,
+        "paths": 10,
+        "predictors": {
+            "this model": [row(1, 0.5), row(60, 1.25)],
+            "NLinear": [row(1, 0.75), row(60, 1.0)],
+        },
+        "example": {
+            "history": numbers,
+            "truth": numbers,
+            "paths": [numbers],
+            "quantiles": dict.fromkeys(("2.5", "10", "25", "50", "75", "90", "97.5"), numbers),
+        },
+    }
+
+
+def forecast_page(folder: Path, *, main: int | None = 60, scale: float = 1.5e-6) -> str:
+    made = run_folder(folder, rows=[])
+    (made / "config.yaml").write_text(
+        "corpus: {kind: series, paths: [/recordings]}\nbatches: series\nobjective: forecast\n"
+        "model: {input: linear, output: gaussian}\n",
+        "utf-8",
+    )
+    splits = {"train": {"tokens": 805, "characters": 1600, "documents": 5}}
+    (made / "manifest.json").write_text(json.dumps({"octavo": "0.1.0", "data": {"splits": splits}}), "utf-8")
+    forecast = {key: value for key, value in forecast_of(scale, main).items() if value is not None}
+    (made / "evaluation.json").write_text(json.dumps({"val_loss": -20.0, "forecast": forecast}), "utf-8")
+    return page_of(made)
+
+
+def test_every_plot_of_two_widths_is_seen_once(tmp_path: Path) -> None:
+    """Fans and PITs stood there twice: only the names of other plots were hidden."""
+    page = forecast_page(tmp_path / "run")
+    classes = re.findall(r'<svg class="([^"]+)"', page)
+    widths = {name.rpartition("-")[0]: set() for name in classes}
+    for name in classes:
+        widths[name.rpartition("-")[0]].add(name.rpartition("-")[2])
+    assert {"fan", "pit"} <= widths.keys() and all(both == {"wide", "narrow"} for both in widths.values())
+    style = page.partition("</style>")[0]
+    usual, small = style.partition("@media (max-width: 40rem)")[::2]
+    assert 'svg[class$="-narrow"] { display: none !important; }' in usual
+    assert 'svg[class$="-wide"] { display: none !important; }' in small
+    assert 'svg[class$="-narrow"] { display: block !important; }' in small
+
+
+def test_a_page_of_forecasts_begins_with_the_horizon_that_counts(tmp_path: Path) -> None:
+    page = forecast_page(tmp_path / "far")
+    assert "<h3>60 steps ahead (200 ms), the horizon that counts</h3>" in page
+    assert page.index("60 steps ahead (200 ms), the horizon") < page.index("<h3>1 step ahead (3.33 ms)</h3>")
+    assert ">1.25<" in page.partition("What it forecasts")[0] and "usual steps, 60 steps ahead" in page
+    near = forecast_page(tmp_path / "near", main=1)
+    assert near.index("<h3>1 step ahead (3.33 ms), the horizon that counts</h3>") < near.index("<h3>60 steps")
+    assert "<h3>60 steps ahead (200 ms), the horizon" in forecast_page(tmp_path / "unnamed", main=None)
+
+
+def test_each_channel_has_its_own_unit_and_small_ones_are_no_zeros(tmp_path: Path) -> None:
+    page = forecast_page(tmp_path / "run")
+    cells = re.findall(r'<td class="number">([^<]+)</td>', page)
+    assert {"102.1", "1.875e-06", "81.70", "1.500e-06"} <= set(cells) and "0.000" not in cells
+    assert "CRPS of Fz" in page and "CRPS of angle" in page
+
+
+def test_numbers_are_rows_and_series_not_characters_and_documents(tmp_path: Path) -> None:
+    page = forecast_page(tmp_path / "run")
+    lead = page.partition('class="lead">')[2].partition("</p>")[0]
+    assert lead == "Trained on recordings: 800 rows (5 series) to learn from."
+    assert "validation text" not in page

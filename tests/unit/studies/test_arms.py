@@ -53,7 +53,7 @@ def test_a_run_that_is_hardly_better_than_untrained_has_not_learned(
     assert (failure(results, run) is None) is learned and failure(results, run, learned=False) is None
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "valid", "crps"])
+@pytest.mark.parametrize("metric", ["accuracy", "valid", "crps", "scaled_crps"])
 def test_shares_have_no_parts(tmp_path: Path, metric: str) -> None:
     results = make(tmp_path / "study", {"change": Truth()}, metric="accuracy")
     judged = replace(results, study=replace(results.study, metric=metric))

@@ -149,14 +149,15 @@ def test_good_texts_need_rules_and_the_weights_that_wrote_them(wrong: dict[str, 
     assert "metric=valid needs judge=best" in " ".join(error.value.problems)
 
 
-def test_paths_need_a_forecast_of_the_best_weights() -> None:
+@pytest.mark.parametrize("metric", ["crps", "scaled_crps"])
+def test_paths_need_a_forecast_of_the_best_weights(metric: str) -> None:
     for wrong in (
         {"judge": "last"},
         {"baseline": "minute", "set": {}, "judge": "best", "change": {"seed": 3}},
     ):
         with pytest.raises(ConfigError) as error:
-            load_study(series(**{"metric": "crps", **wrong}))
-        assert "metric=crps needs judge=best" in " ".join(error.value.problems)
+            load_study(series(**{"metric": metric, **wrong}))
+        assert f"metric={metric} needs judge=best" in " ".join(error.value.problems)
 
 
 @pytest.mark.slow
@@ -164,8 +165,10 @@ def test_a_study_can_be_judged_by_paths(tmp_path: Path) -> None:
     results = run_study(series(metric="crps", judge="best"), out=tmp_path / "study", jobs=1, quiet=True)
     for run in results.runs:
         page = json.loads((results.folder / run.folder / "evaluation.json").read_text("utf-8"))
-        own = [each["crps"] for each in page["forecast"]["predictors"]["this model"]]
-        assert len(own) > 1 and run.metric == run.crps == pytest.approx(np.mean(own))
+        own = page["forecast"]["predictors"]["this model"]
+        assert len(own) > 1 and run.metric == run.crps
+        assert run.crps == pytest.approx(np.mean([each["crps_by_channel"] for each in own]))
+        assert run.scaled_crps == pytest.approx(np.mean([each["scaled_crps"] for each in own]))
     write_study_report(results.folder)
     told = (results.folder / "report" / "report.md").read_text("utf-8")
     assert "Relative improvement" not in told
