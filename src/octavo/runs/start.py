@@ -326,7 +326,12 @@ def own_batches(
         with_reference(objective, before, next(model.parameters()).device)
     own = objective.own_batches(learning)
     if own is not None and source is not None:
-        own.restore(source.others())
+        try:
+            own.restore(source.others())
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise CheckpointError(
+                f"{source.folder} does not hold the state of this objective ({error})."
+            ) from error
     return own
 
 

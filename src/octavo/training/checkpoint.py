@@ -18,12 +18,18 @@ from torch.optim import Optimizer
 
 from octavo.errors import CheckpointError
 from octavo.ground.files import usual_rights
+from octavo.ground.shown import shown
 from octavo.model.adapters import adapted, apart, joined
 from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
 from octavo.training.sharding import part_of, whole
 
 OTHER = "other."
 """Begins the names in state.safetensors of what is no optimizer's."""
+
+OPTIMIZER = "optimizer."
+"""Begins the names there of the optimizers' state: which optimizer, which of its parameters, which tensor."""
+
+_STATE_NAME = re.compile(r"(\d{1,9})\.(\d{1,9})\.(.+)", re.ASCII)
 
 TRAINED = "trained."
 """Begins the names there of weights that are trained beside frozen ones, which a checkpoint holds only joined."""
@@ -48,22 +54,41 @@ class Checkpoint(CheckpointFolder):
         return None
 
     def load_optimizers(self, optimizers: Sequence[Optimizer]) -> None:
-        """Fill freshly built optimizers with their saved state."""
-        tensors = read_tensors(self.folder / "state.safetensors")
-        for index, optimizer in enumerate(optimizers):
-            fresh = optimizer.state_dict()
-            owners = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            state: dict[int, dict[str, Tensor]] = {}
-            for name, tensor in tensors.items():
-                if not name.startswith(f"optimizer.{index}."):
-                    continue
-                _, _, parameter, key = name.split(".", 3)
-                owner = owners[int(parameter)]
-                by_rows = tensor.dim() > 0 and len(tensor) == len(
-                    owner
-                )  # as Adagrad's, one number for each row
-                state.setdefault(int(parameter), {})[key] = part_of(tensor, owner) if by_rows else tensor
-            optimizer.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})
+        """Fill freshly built optimizers with their saved state. Raises CheckpointError where it is not theirs."""
+        saved: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimizers]
+        for name, tensor in self._named(OPTIMIZER).items():
+            found = _STATE_NAME.fullmatch(name)
+            if not found or int(found[1]) >= len(optimizers):
+                raise self._foreign(OPTIMIZER + name)
+            saved[int(found[1])].setdefault(int(found[2]), {})[found[3]] = tensor
+        for index, (optimizer, state) in enumerate(zip(optimizers, saved, strict=True)):
+            self._load_optimizer(optimizer, state, f"{OPTIMIZER}{index}.")
+
+    def _load_optimizer(self, optimizer: Optimizer, state: dict[int, dict[str, Tensor]], prefix: str) -> None:
+        owners = [(parameter, group) for group in optimizer.param_groups for parameter in group["params"]]
+        shapes_of = getattr(optimizer, "state_shapes", lambda parameter, group: None)
+        for number, tensors in state.items():
+            if number >= len(owners):
+                raise self._foreign(f"{prefix}{number}")
+            owner, group = owners[number]
+            shapes = shapes_of(owner, group)
+            if shapes is not None and {key: tuple(each.shape) for key, each in tensors.items()} != shapes:
+                raise self._foreign(f"{prefix}{number}")
+            for key, tensor in tensors.items():
+                if shapes is not None and not tensor.is_floating_point():
+                    raise self._foreign(f"{prefix}{number}.{key}")
+                by_rows = (
+                    tensor.dim() > 0 and owner.dim() > 0 and len(tensor) == len(owner)
+                )  # or alike in all parts
+                tensors[key] = part_of(tensor, owner) if by_rows else tensor
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+    def _foreign(self, name: str) -> CheckpointError:
+        return CheckpointError(
+            f"{self.folder} does not hold the state of this recipe's optimizer ({shown(name)!r} does not fit).",
+            remedy="resume with the recipe that it was saved with, or start another run from its weights: "
+            "training.start_from=PATH",
+        )
 
     def others(self) -> dict[str, Tensor]:
         """What was saved beside the optimizers' state, by name."""
@@ -92,7 +117,7 @@ def optimizer_tensors(optimizers: Sequence[Optimizer], *, keep: bool = True) -> 
     """All optimizer state as named tensors; see `model_tensors`."""
     return _gathered(
         (
-            (f"optimizer.{index}.{parameter}.{key}", value)
+            (f"{OPTIMIZER}{index}.{parameter}.{key}", value)
             for index, optimizer in enumerate(optimizers)
             for parameter, entries in optimizer.state_dict()["state"].items()
             for key, value in entries.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import torch
@@ -54,17 +54,30 @@ class Optimizer(optim.Optimizer):
     state_dict = inspect.unwrap(optim.Optimizer.state_dict)
     load_state_dict = inspect.unwrap(optim.Optimizer.load_state_dict)
 
+    def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]] | None:
+        """Shapes of the tensors that are kept for a parameter of a group once it was updated; None where unknown."""
+        return None
+
 
 class AdamW(Optimizer, optim.AdamW):
     """The same of torch's AdamW."""
 
     step = torch.no_grad()(inspect.unwrap(optim.AdamW.step))
 
+    def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        """See the base class."""
+        shape = tuple(parameter.shape)
+        return {"step": (), "exp_avg": shape, "exp_avg_sq": shape}
+
 
 class SGD(Optimizer, optim.SGD):
     """The same of torch's gradient descent."""
 
     step = torch.no_grad()(inspect.unwrap(optim.SGD.step))
+
+    def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        """See the base class."""
+        return {"momentum_buffer": tuple(parameter.shape)} if group["momentum"] else {}
 
 
 class Muon(Optimizer):
@@ -85,6 +98,10 @@ class Muon(Optimizer):
         super().__init__(
             parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "rounds": rounds}
         )
+
+    def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        """See the base class."""
+        return {"momentum": tuple(parameter.shape)}
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -128,6 +145,10 @@ class RowAdagrad(Optimizer):
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, eps: float = 1e-10) -> None:
         super().__init__(parameters, {"lr": lr, "eps": eps})
+
+    def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        """See the base class."""
+        return {"squares": (len(parameter), 1)}
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
