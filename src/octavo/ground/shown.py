@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import html
 import math
 import os
 import re
@@ -30,6 +31,19 @@ def shown(text: str) -> str:
 def shown_in_json(document: str) -> str:
     """A JSON document that means the same, with nothing in it that a terminal obeys or UTF-8 cannot hold."""
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """A Markdown code block that ends where the text does: its fence is longer than any run of backticks inside."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def in_markdown(text: str, *, table: bool = False) -> str:
+    """A text as one line of Markdown in which nothing is a mark, a link or HTML; `table`: nor the end of a cell."""
+    text = html.escape(shown(text.replace("\r", "").replace("\n", " ")), quote=False)
+    return re.sub(r"([\\`*_\[\]#~|])" if table else r"([\\`*_\[\]#~])", r"\\\1", text)
 
 
 def wrapped(text: str, columns: int) -> str:

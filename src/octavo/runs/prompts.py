@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from octavo.generation import Engine, Sample, TextRequest
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
 from octavo.ground.records import json_text
+from octavo.ground.shown import in_markdown
 from octavo.runs.run import Run
 
 FOLDER = "prompts"
@@ -184,8 +184,5 @@ def markdown(name: str, written: Sequence[PromptSamples], about: dict[str, Any])
 
 
 def cell(text: str) -> str:
-    """A text as a cell of a Markdown table, whatever stands in it."""
-    text = html.escape(text, quote=False)
-    for mark in "\\|`*_[]#~":
-        text = text.replace(mark, f"\\{mark}")
-    return text.replace("\r", "").replace("\n", "<br>")
+    """A text as a cell of a Markdown table, whatever stands in it; its lines stay."""
+    return "<br>".join(in_markdown(line, table=True) for line in text.split("\n"))

@@ -9,7 +9,7 @@ from octavo.config import to_yaml
 from octavo.errors import InputError
 from octavo.evaluation.stored import Evaluation, in_todays_words
 from octavo.ground.records import read_record
-from octavo.ground.shown import shown
+from octavo.ground.shown import fenced, in_markdown
 from octavo.runs.run import Run
 from octavo.ship.reference import Reference
 from octavo.ship.targets.base import Parcel, Target
@@ -27,11 +27,11 @@ def card(target: Target, parcel: Parcel, run: Run, kept: Reference, certificate:
         ("How good it is", _losses(run)),
         ("What it writes", _samples(parcel, kept)),
         ("Limits", _limits(parcel)),
-        ("Settings", f"```yaml\n{to_yaml(_nameless(run.config.model_dump(mode='json'))).strip()}\n```"),
+        ("Settings", fenced(to_yaml(_nameless(run.config.model_dump(mode="json"))), "yaml")),
     ]
     head = "---\ntags: [octavo]\npipeline_tag: text-generation\n---\n"
     parts = [f"## {title}\n\n{text}" if title else text for title, text in sections if text]
-    return f"{head}# {_plain(parcel.name)}\n\n" + "\n\n".join(parts) + "\n"
+    return f"{head}# {in_markdown(parcel.name)}\n\n" + "\n\n".join(parts) + "\n"
 
 
 def evaluation_of(run: Run) -> dict[str, Any]:
@@ -53,15 +53,10 @@ def _nameless(node: Any) -> Any:
     return Path(node).name if isinstance(node, str) and Path(node).is_absolute() else node
 
 
-def _plain(text: str) -> str:
-    """A name as one line that Markdown does not read."""
-    return "".join(f"\\{c}" if c in "\\`*_<>[]#|" else c for c in shown(text).replace("\n", " "))
-
-
 def _about(parcel: Parcel, run: Run) -> str:
     shape = parcel.weights.shape
     return (
-        f"A language model of {run.parameters:,} parameters: {_plain(run.config.model.shape)}. It reads "
+        f"A language model of {run.parameters:,} parameters: {in_markdown(run.config.model.shape)}. It reads "
         f"{shape.context:,} tokens at once; its tokenizer is of kind {parcel.tokenizer.kind} with "
         f"{shape.vocab_size:,} tokens. {_kind(parcel)} "
         f"Trained with Octavo for {run.step:,} steps."
@@ -140,11 +135,11 @@ def _data(run: Run) -> str:
     made = run.folder.made_by() if run.folder else None
     data = (made or {}).get("data") or {}
     rows = [
-        f"- {name}: {one['tokens']:,} tokens, {one['bytes']:,} bytes, {one['documents']:,} documents"
+        f"- {in_markdown(name)}: {one['tokens']:,} tokens, {one['bytes']:,} bytes, {one['documents']:,} documents"
         for name, one in data.get("splits", {}).items()
     ]
     if data.get("text"):
-        rows.append(f"- SHA-256 of the text: `{data['text']}`")
+        rows.append(f"- SHA-256 of the text: `{in_markdown(str(data['text']))}`")
     kind = run.config.corpus.kind
     rows.append(f"- source: {kind}; its licence is that of the text, which this card does not know")
     return "\n".join(rows)
@@ -157,7 +152,8 @@ def _losses(run: Run) -> str:
     rows = {"this model": {"loss": found["val_loss"], "bits_per_byte": found.get("bits_per_byte")}}
     rows |= found.get("baselines") or {}
     lines = [
-        f"| {name.replace('_', ' ')} | {_number(one['loss'], 4)} | {_number(one['bits_per_byte'], 3)} |"
+        f"| {in_markdown(name.replace('_', ' '), table=True)} | {_number(one['loss'], 4)} "
+        f"| {_number(one['bits_per_byte'], 3)} |"
         for name, one in rows.items()
     ]
     table = "| on the validation split | nats/token | bits/byte |\n| --- | --- | --- |\n" + "\n".join(lines)
@@ -165,7 +161,7 @@ def _losses(run: Run) -> str:
     other = (
         "" if step == run.step else f"\n\nThese figures are of step {step}, the weights here of {run.step}."
     )
-    said = "".join(f"\n\n{_plain(one['sentence'])}" for one in found.get("diagnostics", ()))
+    said = "".join(f"\n\n{in_markdown(one['sentence'])}" for one in found.get("diagnostics", ()))
     return table + other + said
 
 
@@ -176,9 +172,7 @@ def _number(value: float | None, digits: int) -> str:
 def _samples(parcel: Parcel, kept: Reference) -> str:
     prompt, after = kept.prompts[0].tolist(), kept.greedy[0].tolist()
     text = parcel.tokenizer.decode(prompt + after)
-    fence = "`" * (max((len(run) for run in text.split() if set(run) == {"`"}), default=2) + 1)
-    inside = text.replace("```", "'''")
-    return f"Greedy, after the first {len(prompt)} tokens of the validation text:\n\n{fence}text\n{inside}\n{fence}"
+    return f"Greedy, after the first {len(prompt)} tokens of the validation text:\n\n{fenced(text)}"
 
 
 def _limits(parcel: Parcel) -> str:
@@ -186,7 +180,7 @@ def _limits(parcel: Parcel) -> str:
     unknown = tokenizer.kind in ("char", "word") and tokenizer.unknown is None
     lines = [
         "It repeats what its text holds, errors and prejudices too, and knows nothing else.",
-        f"End of a text: {shown_end(tokenizer)}.",
+        f"End of a text: {in_markdown(shown_end(tokenizer))}.",
         f"Beyond {parcel.weights.shape.context:,} tokens it has seen nothing: keep prompt and answer below that.",
     ]
     if unknown:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from octavo import report as run_report
 from octavo.ground.files import replace_text
 from octavo.ground.pages import templates
+from octavo.ground.shown import in_markdown
 from octavo.report.page import NARROW, WIDE
 from octavo.report.plots import MUTED, Label, new_figure, place, tidy
 from octavo.studies import plots
@@ -110,13 +111,15 @@ def render_markdown(found: LadderAnalysis, drawings: Sequence[str]) -> str:
         return [f"![{TITLES[name]}]({name}.svg)"] if name in drawings else []
 
     asked, about = question(study)
-    parts = [f"# {asked}", about, f"**What the report says.** {study.finding}" if study.finding else ""]
-    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in found.verdicts))
+    said = f"**What the report says.** {in_markdown(study.finding)}" if study.finding else ""
+    parts = [f"# {in_markdown(asked)}", in_markdown(about), said]
+    verdicts = ((in_markdown(one.change), in_markdown(one.sentence)) for one in found.verdicts)
+    parts.append("\n".join(f"- **{change}:** {sentence}." for change, sentence in verdicts))
     parts += [*plot("ladder"), markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
     if sections := where_sections(found):
         parts += ["## Where, token by token", WHERE_NOTE, *plot("where")]
     for one in sections:
-        parts += [f"### {one.change}", one.why_not]
+        parts += [f"### {in_markdown(one.change)}", in_markdown(one.why_not)]
         parts += [text for table in one.tables for text in (f"{table.title}:", markdown(table.rows))]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from octavo.config.own import command
 from octavo.ground.files import replace_text
 from octavo.ground.pages import templates
 from octavo.ground.records import read_record
-from octavo.ground.shown import exact_duration
+from octavo.ground.shown import exact_duration, fenced, in_markdown
 from octavo.report.data import Headline
 from octavo.report.page import NARROW, WIDE, flat
 from octavo.studies import plots
@@ -154,19 +154,22 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
         return [f"![{TITLES[name]}]({name}.svg)"] if name in drawings else []
 
     asked, about = question(study)
-    parts = [f"# {asked}", f"**{answer(results, analysis)}**", about]
+    parts = [f"# {in_markdown(asked)}", f"**{in_markdown(answer(results, analysis))}**", in_markdown(about)]
     if study.finding:
-        parts.append(f"**What the report says.** {study.finding}")
+        parts.append(f"**What the report says.** {in_markdown(study.finding)}")
     parts.append(outcome(analysis))
-    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in analysis.verdicts))
+    verdicts = ((in_markdown(one.change), in_markdown(one.sentence)) for one in analysis.verdicts)
+    parts.append("\n".join(f"- **{change}:** {sentence}." for change, sentence in verdicts))
     parts.append("\n".join(f"- {term}: {meaning}." for term, meaning in terms(analysis)))
     parts += ["## Verdicts", *plot("verdicts"), markdown(verdict_table(results, analysis))]
     parts += [markdown(table)] if (table := control_table(results)) else []
-    parts.append("\n".join(f"- {note}" for note in analysis.notes))
+    parts.append("\n".join(f"- {in_markdown(note)}" for note in analysis.notes))
     failures = _failures(rows)
     if failures:
         parts.append("## Runs that failed or were stopped")
-        parts.append("\n".join(f"- {one['name']}: {one['reason']}" for one in failures))
+        parts.append(
+            "\n".join(f"- {in_markdown(one['name'])}: {in_markdown(one['reason'])}" for one in failures)
+        )
     if "curves" in drawings:
         parts += ["## How they learned", part_evaluated(rows), *plot("curves"), *plot("difference")]
     if "improvement" in drawings:
@@ -181,13 +184,13 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
     samples = _samples(rows)
     if samples:
         parts.append("## What they write")
-        parts += [f"**{name}**, seed {seed}\n\n{_fenced(text)}" for name, seed, text in samples]
+        parts += [f"**{in_markdown(name)}**, seed {seed}\n\n{fenced(text)}" for name, seed, text in samples]
     parts += [
         "## To repeat it",
         "\n".join(f"- {what}: `{command}`" for what, command in _commands(results.folder)),
     ]
     parts.append(markdown([["change", "settings"], *map(list, _settings(results))]))
-    parts.append(f"The study as it ran:\n\n{_fenced(_study_file(results.folder), 'yaml')}")
+    parts.append(f"The study as it ran:\n\n{fenced(_study_file(results.folder), 'yaml')}")
     parts.append(markdown(_run_table(results, analysis)))
     machine = [[name, value] for name, value in _machine(results)]
     if machine:
@@ -329,16 +332,3 @@ def _run_table(results: StudyResults, analysis: Analysis) -> list[list[str]]:
         ]
         for run in results.runs
     ]
-
-
-def _fenced(text: str, language: str = "text") -> str:
-    """A code block whose fence is longer than any inside it."""
-    longest = max((len(run) for run in _ticks(text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
-
-
-def _ticks(text: str) -> Iterator[str]:
-    import re
-
-    return (match.group() for match in re.finditer("`+", text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,9 +224,12 @@ def held_text(verdict: ChangeVerdict) -> str:
     return "not confirmed" if verdict.verdict == "no difference seen" else "did not hold"
 
 
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+
+
 def markdown(table: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose columns stand under each other; the first to the left, the others by their content."""
-    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in table]
+    cells = [[_TAG.sub("&lt;", cell.replace("|", "\\|").replace("\n", " ")) for cell in row] for row in table]
     widths = [max(3, *(len(row[column]) for row in cells)) for column in range(len(cells[0]))]
     right = [
         column > 0 and all(not row[column][:1].isalpha() for row in cells[1:])
