@@ -11,7 +11,8 @@ from octavo.cli.common import print_json, show, show_text
 from octavo.config import may_be_text
 from octavo.errors import InputError
 from octavo.ground.console import Console
-from octavo.ground.files import exists, is_folder, is_ours
+from octavo.ground.files import exists, is_folder
+from octavo.ground.made import kind_of
 
 if TYPE_CHECKING:
     from cyclopts import Token
@@ -120,7 +121,7 @@ def show_promises(
 
 def refuse_text(recipe: str, verb: str, minutes: str) -> None:
     """Raise InputError for a text or a run that stands in a recipe's place."""
-    if is_folder(recipe) and is_ours(recipe):
+    if is_folder(recipe) and kind_of(recipe) in ("run", "study"):
         raise InputError(
             f"{recipe} is a run, not a recipe.",
             remedy=f"octavo train --out {shlex.quote(recipe)} --resume --minutes {minutes}    gives it more time",

@@ -20,7 +20,8 @@ from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain,
 from octavo.config.schema import Recipe
 from octavo.config.shipped import cleaning_steps, recipe_names, recipe_text
 from octavo.errors import CheckpointError, ConfigError
-from octavo.ground.files import is_file, is_folder, is_ours
+from octavo.ground.files import is_file, is_folder
+from octavo.ground.made import kind_of
 from octavo.ground.records import read_record
 
 ANY_TEXT = {"quick": "seconds", "minute": "a minute or two", "ten-minutes": "ten minutes"}
@@ -94,7 +95,7 @@ def recipe_tree(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(recipe, Mapping):
         return dict(recipe)
     if is_folder(recipe) and str(recipe) not in recipe_names():
-        if is_ours(recipe):
+        if kind_of(recipe) in ("run", "study"):
             raise ConfigError(
                 f"{recipe} is a run or a study, not a recipe.", remedy=_go_on_with(Path(recipe))
             )

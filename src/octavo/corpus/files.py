@@ -21,7 +21,8 @@ from octavo.corpus.catalogue import NAMED, named_path
 from octavo.corpus.documents import Report
 from octavo.errors import CorpusError
 from octavo.ground.cache import default_cache
-from octavo.ground.files import from_home, is_ours, replace_text, storage_errors
+from octavo.ground.files import from_home, replace_text, storage_errors
+from octavo.ground.made import kind_of
 from octavo.ground.records import json_text
 
 STDIN = "-"
@@ -171,7 +172,7 @@ def _at(given: str, wanted: Wanted, spool: Spool) -> Iterator[tuple[str, str, bo
         )
     empty = True
     root = str(path.absolute())
-    if is_ours(root):
+    if kind_of(root) in ("run", "study"):
         raise CorpusError(
             f"{given} is what Octavo wrote of a text, not a text: a run or a study.",
             remedy="Name the text itself; of a run, corpus.paths in its config.yaml says where that is.",
@@ -199,8 +200,8 @@ def _inside(folder: str, wanted: Wanted, walked: set[tuple[int, int]]) -> Iterat
         raise CorpusError(f"The folder {folder} cannot be read: {error.strerror}.") from error
     for name, is_folder in entries:
         path = f"{folder}{os.sep}{name}"  # for 200,000 files Path objects are slow and large
-        if is_passed_over(name) or (is_folder and is_ours(path)):
-            continue
+        if is_passed_over(name) or (is_folder and kind_of(path) in ("run", "study")):
+            continue  # what Octavo wrote of a text is no part of it, and changes on the way
         if is_folder:
             yield from _inside(path, wanted, walked)
         elif wanted(path):

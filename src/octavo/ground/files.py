@@ -14,6 +14,9 @@ from pathlib import Path
 
 from octavo.errors import InputError, StorageError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says of a full disk."""
+
 ASIDE = ".tmp-"
 _ASIDE = re.compile(re.escape(ASIDE) + r"[0-9a-f]{16}-.*", re.DOTALL)
 
@@ -98,24 +101,21 @@ def exists(path: str | Path) -> bool:
     return _mode(path, lambda mode: True)
 
 
-_OURS = (
-    ("config.yaml", ".lock", "samples"),
-    ("config.yaml", "manifest.json", "checkpoints"),
-    ("study.yaml", ".lock"),
-    ("study.yaml", "runs"),
-)
-"""Names that stand together in a run that begins, in one that has begun or was copied, and in studies."""
-
-
-def is_ours(folder: str | Path) -> bool:
-    """Whether a folder is a run or a study: what Octavo wrote of a text is no part of it, and changes on the way."""
-    return any(all(os.path.lexists(f"{folder}{os.sep}{name}") for name in names) for names in _OURS)
-
-
 def _mode(path: str | Path, wanted: Callable[[int], bool]) -> bool:
     try:
         return wanted(Path(path).stat().st_mode)
     except (OSError, ValueError):
+        return False
+
+
+def inside(folder: Path, name: str) -> bool:
+    """Whether a name leads to a place below a folder, as written and as links lead; it need not be there."""
+    path = Path(name)
+    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+        return False
+    try:
+        return (folder / path).resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # links in a circle, a name that is too long
         return False
 
 
@@ -142,10 +142,10 @@ def storage_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno in FULL:
             raise StorageError(
-                f"The disk is full: {folder} could not be written. Earlier checkpoints are whole.",
-                remedy="free some space, then run the same command with --resume",
+                f"The disk is full: {folder} could not be written.",
+                remedy="free some space, then run the same command again",
             ) from error
         if error.errno in (
             errno.EACCES,
@@ -161,4 +161,7 @@ def storage_errors(folder: Path) -> Iterator[None]:
             raise InputError(
                 f"{folder} cannot be written: {error.strerror}.", remedy="choose a shorter --out"
             ) from error
-        raise StorageError(f"{folder} could not be written: {error}.") from error
+        raise StorageError(
+            f"{folder} could not be written: {error.strerror or error}.",
+            remedy="check the disk, or choose another folder with --out",
+        ) from error

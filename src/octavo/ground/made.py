@@ -93,6 +93,32 @@ def put_away(path: Path, word: str) -> Path:
     return path.rename(free)
 
 
+_KINDS = {
+    "run": (("config.yaml", ".lock", "samples"), ("config.yaml", "manifest.json", "checkpoints")),
+    "study": (("study.yaml", ".lock"), ("study.yaml", "runs")),
+    "export": (("certificate.json", "README.md"),),
+    "checkpoint": (("config.yaml", "MANIFEST.json", "state.json"),),
+}
+"""By kind the names that stand together in such a folder: of a run that begins, and of one that has begun or was
+copied."""
+
+
+def kind_of(folder: str | Path) -> str | None:
+    """What Octavo wrote as this folder: a run, study, export or checkpoint; None for any other folder."""
+    for kind, marks in _KINDS.items():
+        if any(all(os.path.lexists(f"{folder}{os.sep}{name}") for name in names) for names in marks):
+            return kind
+    return None
+
+
+def holder_of(path: Path) -> tuple[Path, str] | None:
+    """The nearest run, study, export or checkpoint that a path lies in, as written or as links lead, and its kind."""
+    for above in (*Path(os.path.abspath(path)).parents, *path.resolve().parents):  # noqa: PTH100 — links stay
+        if kind := kind_of(above):
+            return above, kind
+    return None
+
+
 def refuse_no_folder(path: Path, what: str) -> None:
     """Raise RunFolderError if `path` cannot be the folder that `what` (a run, a study) needs."""
     for place in [path, *path.parents]:

@@ -19,7 +19,7 @@ from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.evaluation.stored import Manifest, Row
 from octavo.ground.files import exists, storage_errors
 from octavo.ground.locking import take
-from octavo.ground.made import Made, refuse_no_folder
+from octavo.ground.made import Made, holder_of, kind_of, refuse_no_folder
 from octavo.ground.records import read_record, read_rows
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, list_checkpoints, newest_whole
 
@@ -43,7 +43,8 @@ def free_name(name: str, under: Path = RUNS) -> Path:
 
 
 def refuse_without_folder(out: str | Path | None, *, resume: bool, overwrite: bool) -> None:
-    """Raise InputError where the folder is not named that a run resumes in or replaces."""
+    """Raise InputError where the folder is not named that a run resumes in or replaces, or where it is a part of
+    something else that Octavo wrote. A study's own runs resume, too."""
     if (resume or overwrite) and out is None:
         wanted = "--resume needs the folder of the run."
         if overwrite:
@@ -51,6 +52,19 @@ def refuse_without_folder(out: str | Path | None, *, resume: bool, overwrite: bo
         raise InputError(wanted, remedy="add --out DIR")
     if resume and overwrite:
         raise InputError("--resume continues a run and --overwrite replaces it: give one of them.")
+    if out is None or not (resume or overwrite):
+        return
+    option = "--overwrite replaces" if overwrite else "--resume continues"
+    if kind_of(out) == "checkpoint":
+        raise RunFolderError(
+            f"{out} is a checkpoint; {option} a run.", remedy="name the run's folder with --out"
+        )
+    found = holder_of(Path(out))
+    if found and (overwrite or found[1] != "study"):
+        place, kind = found
+        raise RunFolderError(
+            f"{out} is a part of the {kind} {place}; {option} a whole run.", remedy="choose another --out"
+        )
 
 
 class RunFolder:
@@ -94,7 +108,7 @@ class RunFolder:
             is_run = (path / "config.yaml").is_file()
             what = "holds a run already" if is_run else "is not empty, and not a run"
             remedy = "choose another --out"
-            if is_run:
+            if is_run and kind_of(path) != "checkpoint" and not holder_of(path):
                 remedy = f"resume it with --resume, replace it with --overwrite, or {remedy}"
             raise RunFolderError(f"{path} {what}.", remedy=remedy)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import secrets
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from torch import Tensor
 import octavo
 from octavo.config import Recipe, to_yaml
 from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
-from octavo.ground.files import ASIDE, exists, from_home, storage_errors, sync
+from octavo.ground.files import ASIDE, FULL, exists, from_home, storage_errors, sync
 from octavo.ground.made import Made, refuse_no_folder, remove
 from octavo.ground.records import json_text
 from octavo.runs.folder import RunFolder
@@ -82,7 +81,7 @@ def save_run(
 
 def _is_full(error: StorageError) -> bool:
     cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return isinstance(cause, OSError) and cause.errno in FULL
 
 
 def _write(

@@ -15,8 +15,9 @@ from octavo.config import Recipe, stored_recipe
 from octavo.config.own import changed_parts
 from octavo.dataset import Dataset
 from octavo.dataset.batches import Batches
-from octavo.errors import CorpusError, DivergedError, InputError, MissingExtra
+from octavo.errors import CorpusError, DivergedError, InputError, MissingExtra, StorageError
 from octavo.ground.console import Console
+from octavo.ground.files import FULL
 from octavo.model.kind import LanguageModel, trained
 from octavo.runs import materials
 from octavo.runs.advice import idle_options
@@ -109,6 +110,8 @@ def train(
                 except BaseException as error:
                     if world.first and not resume:
                         give_back(folder, error, overwrite=overwrite)
+                    if isinstance(error, StorageError) and folder.config.is_file():
+                        raise resumable(error, folder) from error
                     raise
     if world.first:
         audited(run, console, overrides)
@@ -121,6 +124,15 @@ def give_back(folder: RunFolder, error: BaseException, *, overwrite: bool) -> No
     mendable = isinstance(error, (InputError, MissingExtra))
     if (overwrite or mendable) and not folder.manifest.is_file():
         folder.made.take_back()
+
+
+def resumable(error: StorageError, folder: RunFolder) -> StorageError:
+    """What a full disk stopped, with how the run resumes; any other error as it is."""
+    if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in FULL:
+        return error
+    saved = " Earlier checkpoints are whole." if any(folder.checkpoints.glob("step-*")) else ""
+    remedy = "free some space, then run the same command with --resume"
+    return StorageError(f"{error.what}{saved}", remedy=remedy)
 
 
 def begin_with(

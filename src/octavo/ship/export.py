@@ -17,7 +17,7 @@ from octavo.config import check
 from octavo.dataset import prepare_text
 from octavo.errors import CheckpointError, InputError, OctavoError
 from octavo.ground.console import Console
-from octavo.ground.files import ASIDE, file_hash, sync
+from octavo.ground.files import ASIDE, file_hash, inside, sync
 from octavo.ground.made import Made, files_of, refuse_no_folder, remove
 from octavo.ground.records import Record, json_text, read_record
 from octavo.ground.shown import shown
@@ -267,6 +267,12 @@ def verify(folder: Path) -> Exported:
     promised, target = certificate["promised"], _target(certificate["target"])
     target.needs()
     files = certificate["files"].items()
+    outside = [one for one, _ in files if not inside(folder, one)]
+    if outside:
+        raise InputError(
+            f"{folder / CERTIFICATE} names {shown(outside[0])!r}, which is no file of this folder.",
+            remedy="give a folder as octavo export wrote it, without links to other places",
+        )
     changed = [f"{one} is not as it was written" for one, known in files if not _same(folder / one, known)]
     try:
         found = measured(target.name, folder)

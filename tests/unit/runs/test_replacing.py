@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from pathlib import Path
 
 import pytest
 
 import octavo
 from octavo.errors import CorpusError, InputError, RunFolderError, StorageError
+from octavo.ground.files import storage_errors
+from octavo.runs import folder as runs_folder
 from octavo.runs import train as runs_train
 from octavo.runs.folder import RunFolder
 from octavo.runs.replacing import WRITTEN
@@ -110,3 +114,73 @@ def test_every_file_of_a_run_is_known(text: Path, tmp_path: Path) -> None:
 def test_quiet_says_nothing(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train(text, tmp_path / "run")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_part_of_something_else_is_not_replaced(text: Path, tmp_path: Path) -> None:
+    """A checkpoint has a recipe too, and a run within another one looks like a run."""
+    run = tmp_path / "run"
+    train(text, run)
+    step = next((run / "checkpoints").iterdir()).resolve()
+    before = sorted(path.relative_to(run).as_posix() for path in run.rglob("*"))
+    (tmp_path / "alias").symlink_to(run / "checkpoints")
+    copy = tmp_path / "copy"
+    shutil.copytree(step, copy)
+    for place in (
+        run / "best",
+        run / "last",
+        step,
+        run / "teachers" / "1",
+        tmp_path / "alias" / step.name,
+        copy,
+    ):
+        for how in ("overwrite", "resume"):
+            with pytest.raises(RunFolderError, match=r"is a part of|is a checkpoint"):
+                train(text, place, **{how: True})
+    with pytest.raises(RunFolderError) as refused:
+        train(text, run / "best")
+    assert "overwrite" not in str(refused.value)
+    assert sorted(path.relative_to(run).as_posix() for path in run.rglob("*")) == before
+    for kind, marks in {
+        "study": ("study.yaml", ".lock"),
+        "export": ("certificate.json", "README.md"),
+    }.items():
+        (tmp_path / kind).mkdir()
+        for mark in marks:
+            (tmp_path / kind / mark).touch()
+        with pytest.raises(RunFolderError, match=f"is a part of the {kind}"):
+            train(text, tmp_path / kind / "runs" / "one", overwrite=True)
+        with pytest.raises(RunFolderError, match=f"is a part of the {kind}"):
+            octavo.train_for(1, text, tmp_path / kind / "one", overwrite=True, quiet=True)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_full_disk_offers_to_resume_where_there_is_a_run(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        with storage_errors(tmp_path / "run"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(runs_train, "finish" if saved else "note_down", full)
+    with pytest.raises(StorageError) as stopped:
+        train(text, tmp_path / "run")
+    assert "resume=True" in str(stopped.value)
+    assert ("Earlier checkpoints are whole" in stopped.value.what) == saved
+    monkeypatch.undo()
+    monkeypatch.setattr(runs_folder.Made, "folder", full)
+    with pytest.raises(StorageError) as stopped:
+        train(text, tmp_path / "other")
+    assert "resume" not in str(stopped.value) and not (tmp_path / "other").exists()
+
+
+def test_a_lock_that_cannot_be_read_is_a_sentence(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error", str(tmp_path / ".lock"))
+
+    monkeypatch.setattr(runs_folder.os, "open", broken)
+    with pytest.raises(StorageError) as stopped, RunFolder(tmp_path / "run").lock():
+        pass
+    assert stopped.value.what == f"{tmp_path / 'run'} could not be written: Input/output error."
+    assert stopped.value.remedy

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,12 +17,16 @@ import pytest
 import octavo
 from guards.snippets import blocks
 from octavo.errors import InputError, OctavoError
+from octavo.ground.files import file_hash, inside
 from octavo.runs.run import Run
+from octavo.ship import export as export_module
+from octavo.ship.card import card
 from octavo.ship.export import CERTIFICATE, NOT_PROVEN, export, verify
-from octavo.ship.reference import stepwise
+from octavo.ship.export import _same as same
+from octavo.ship.reference import Reference, stepwise
 from octavo.ship.targets.base import Parcel
 from octavo.ship.targets.hf import HuggingFace
-from octavo.ship.weights import Weights
+from octavo.ship.weights import Weights, weights_of
 from unit.ship.made import TEXT
 
 pytest.importorskip("transformers")
@@ -105,6 +111,68 @@ def test_a_bit_that_flipped_is_found(exported: Path, tmp_path: Path, name: str) 
     except OctavoError as error:  # the library does not open it
         missed = [error.what]
     assert any(name in one or "could not be opened" in one for one in missed)
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/hostname", "../secret.txt", "a/../../secret.txt", "link.txt", "", "a\0b"]
+)
+def test_nothing_outside_the_folder_is_hashed(
+    exported: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, secret = tmp_path / "copy", tmp_path / "secret.txt"
+    shutil.copytree(exported, copy)
+    secret.write_text("secret")
+    (copy / "link.txt").symlink_to(secret)
+    certificate = json.loads((copy / CERTIFICATE).read_text(encoding="utf-8"))
+    certificate["files"][name] = file_hash(secret)
+    (copy / CERTIFICATE).write_text(json.dumps(certificate), encoding="utf-8")
+    hashed: list[Path] = []
+    monkeypatch.setattr(export_module, "file_hash", lambda path: hashed.append(path) or "")
+    with pytest.raises(InputError, match="which is no file of this folder"):
+        verify(copy)
+    assert hashed == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_is_not_waited_for(exported: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(exported, copy)
+    (copy / "generation_config.json").unlink(missing_ok=True)
+    os.mkfifo(copy / "pipe")
+    (copy / "zero").symlink_to("/dev/zero")
+    assert inside(copy, "pipe") and not inside(copy, "zero")
+    assert not same(copy / "pipe", "") and not same(Path("/dev/zero"), "")
+
+
+HOSTILE = "fine\n```\n\n# Owned\n\n---\nlicense: mine\n---\n<script>alert(1)</script>\n`````\n[x](http://x)"
+
+
+def test_no_word_of_the_user_breaks_out_of_the_card(exported: Path, run: Path) -> None:
+    opened = Run.open(run)
+    opened.config = opened.config.model_copy(update={"description": HOSTILE})
+    certificate = json.loads((exported / CERTIFICATE).read_text(encoding="utf-8"))
+    kept = Reference.load(exported)
+    weights = weights_of(opened.model, opened.config.model)
+    parcel = Parcel(weights, opened.tokenizer, "float32", f"a\n# b {HOSTILE}", opened.config.sampling)
+    text = card(HuggingFace(), parcel, opened, kept, certificate)
+    outside, fence = [], ""
+    for line in text.split("\n"):
+        ticks = re.fullmatch(r"(`{3,})\w*", line)
+        if fence:
+            fence = "" if line == fence else fence
+        elif ticks:
+            fence = ticks[1]
+        else:
+            outside.append(line)
+    said = "\n".join(outside)
+    assert (
+        not fence
+        and "<script" not in said
+        and "\n# Owned" not in said
+        and not re.search(r"(?<!\\)\]\(http", said)
+    )
+    assert text.startswith("---\ntags: [octavo]\n") and outside.count("---") == 2
+    assert sum(line.startswith("# ") for line in outside) == 1
 
 
 def test_what_misses_its_bound_says_so_in_its_name(
