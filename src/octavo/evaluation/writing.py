@@ -21,33 +21,6 @@ GAIN = 0.01
 """The least share of the loss that a context twice as long must promise."""
 
 
-HARDLY = 0.1
-"""The share of the loss of counting below which a model's sentences hang together little longer than counting's."""
-
-
-def in_plain_words(evaluation: Mapping[str, Any]) -> str:
-    """What the text that a model writes is like, in a sentence; nothing where too little was measured."""
-    words, diversity = evaluation.get("known_words") or {}, evaluation.get("diversity") or {}
-    counted, loss = (evaluation.get("baselines") or {}).get("ngram") or {}, evaluation.get("val_loss")
-    if not {"generated", "held_out"} <= words.keys() or loss is None or not counted.get("loss"):
-        return ""
-    own, new = words["generated"], words["held_out"]
-    invented = new - own > APART
-    said = f"{1 - own:.0%} of its words are made up" if invented else "Its words are right"
-    said += f" ({own:.0%} of them stand in the training text, of new text's {new:.0%})"
-    joined = (", and ", ", but ") if invented else (", but ", ", and ")
-    again, usual = (
-        (diversity.get(side) or {}).get("repeated", {}).get("mean") for side in ("generated", "held_out")
-    )
-    if again is not None and usual is not None and again - usual > APART:
-        return f"{said}{joined[0]}its phrases come again and again ({again:.0%}, in new text {usual:.0%})."
-    row = f"counting {counted['order']} tokens in a row"
-    figures = f"({loss:.2f} nats per token, counting {counted['loss']:.2f})"
-    if loss > (1 - HARDLY) * counted["loss"]:
-        return f"{said}{joined[0]}its sentences are not right: it is hardly better than {row} {figures}."
-    return f"{said}{joined[1]}its sentences hang together longer than {row} lets them {figures}."
-
-
 def memorization(facts: Facts) -> Diagnostic | None:
     """Whether it recites, against how much held-out text repeats the training text."""
     found = facts.evaluation.get("memorization")

@@ -16,7 +16,6 @@ from octavo.evaluation.diagnosis import diagnose
 from octavo.evaluation.diagnostic import Diagnostic, Facts
 from octavo.evaluation.places import Places
 from octavo.evaluation.score import score
-from octavo.evaluation.writing import in_plain_words
 from octavo.training.objective import PerToken
 
 
@@ -170,37 +169,3 @@ def test_places_without_documents_or_whole_windows_are_none() -> None:
         ByPosition([0.5] * 4), [Batch(np.zeros((1, 4), np.int64), np.zeros((1, 4), np.int64))], places=places
     )
     assert places.positions() is None and places.document_ends() is None
-
-
-def measured_text(own: float, new: float, loss: float, again: float = 0.1) -> dict[str, Any]:
-    return {
-        "val_loss": loss,
-        "baselines": {"ngram": {"loss": 2.0, "bits_per_byte": 2.9, "order": 5}},
-        "known_words": {"generated": own, "held_out": new},
-        "diversity": {"generated": {"repeated": {"mean": again}}, "held_out": {"repeated": {"mean": 0.1}}},
-    }
-
-
-@pytest.mark.parametrize(
-    ("own", "loss", "again", "words"),
-    [
-        (0.97, 1.95, 0.1, "Its words are right (97% of them stand in the training text, of new text's 95%), but its "),
-        (0.97, 1.95, 0.1, "sentences are not right: it is hardly better than counting 5 tokens in a row (1.95 nats"),
-        (0.97, 1.2, 0.1, ", and its sentences hang together longer than counting 5 tokens in a row lets them (1.20"),
-        (0.80, 1.95, 0.1, "20% of its words are made up (80% of them stand in the training text, of new text's 95%), "),
-        (0.80, 1.2, 0.1, ", but its sentences hang together"),
-        (0.97, 1.2, 0.4, ", but its phrases come again and again (40%, in new text 10%)."),
-    ],
-)  # fmt: skip
-def test_what_the_text_is_like_is_said_from_what_was_measured(
-    own: float, loss: float, again: float, words: str
-) -> None:
-    assert words in in_plain_words(measured_text(own, 0.95, loss, again))
-
-
-def test_nothing_is_said_of_a_text_that_was_not_measured() -> None:
-    whole = measured_text(0.97, 0.95, 1.9)
-    assert in_plain_words(whole)
-    for name in ("known_words", "val_loss", "baselines"):
-        assert in_plain_words({key: value for key, value in whole.items() if key != name}) == ""
-    assert in_plain_words({}) == "" == in_plain_words({**whole, "known_words": {"held_out": 1.0}})
