@@ -157,9 +157,9 @@ def test_no_word_of_the_user_breaks_out_of_the_card(exported: Path, run: Path) -
     text = card(HuggingFace(), parcel, opened, kept, certificate)
     outside, fence = [], ""
     for line in text.split("\n"):
-        ticks = re.fullmatch(r"(`{3,})\w*", line)
+        ticks = re.fullmatch(r" {0,3}(`{3,})(\w*) *", line)
         if fence:
-            fence = "" if line == fence else fence
+            fence = "" if ticks and not ticks[2] and len(ticks[1]) >= len(fence) else fence
         elif ticks:
             fence = ticks[1]
         else:
