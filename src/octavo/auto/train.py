@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -391,10 +391,7 @@ def train(
         more = [*with_more_minutes(place, minutes), *override_words(overrides)]
         return train_by_recipe(recipe, text, place, overrides=more, resume=True, **how)
     if recipe is not None:
-        raise InputError(
-            "--minutes chooses the recipe, and one is named.",
-            remedy="leave one of them out; training.minutes=5 gives a recipe of your own so many minutes",
-        )
+        refuse_recipe(recipe)
     if text is None:
         raise InputError("--minutes needs a text to choose for.", remedy="add --text PATH")
     if place is not None and not overwrite:
@@ -407,6 +404,15 @@ def train(
             console.say(line)
         told = {"recipe": "minutes", "auto": found.as_plain()}
         return train_by_recipe(found.recipe(), text, out, overrides=overrides, told=told, **how)
+
+
+def refuse_recipe(recipe: object) -> NoReturn:
+    """Raise InputError for a recipe beside minutes, which choose it."""
+    named = f"'{recipe}' is one" if isinstance(recipe, str | Path) else "one is given"
+    raise InputError(
+        f"--minutes chooses the recipe, and {named}.",
+        remedy="leave one of them out; training.minutes=5 gives a recipe of your own so many minutes",
+    )
 
 
 def refuse_no_number(minutes: object) -> None:

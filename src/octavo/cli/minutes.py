@@ -30,7 +30,7 @@ def train_for_minutes(
     overwrite: bool,
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
-    from octavo.auto.train import foretell, said, train
+    from octavo.auto.train import foretell, refuse_recipe, said, train
     from octavo.corpus.files import kept_pipes
 
     if recipe is not None:
@@ -40,10 +40,7 @@ def train_for_minutes(
                 remedy=f"--minutes {minutes:g}; octavo plan --text PATH --minutes {minutes:g},{recipe} compares them",
             )
         refuse_text(recipe, "train", f"{minutes:g}")
-        raise InputError(
-            f"--minutes chooses the recipe, and '{recipe}' is one.",
-            remedy="leave one of them out; training.minutes=5 gives a recipe of your own so many minutes",
-        )
+        refuse_recipe(recipe)
     if text is None:
         raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
     if dry_run:

@@ -15,7 +15,8 @@ from octavo.config import (
     recipe_tree,
     stored_recipe,
 )
-from octavo.errors import ConfigError, InputError
+from octavo.config.own import command
+from octavo.errors import ConfigError, InputError, RunFolderError
 from octavo.generation.referee import refuse_no_symbols
 from octavo.ground.console import Console
 from octavo.ground.shown import in_minutes
@@ -77,7 +78,18 @@ def resolve(
 
 
 def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
-    """The recipe to resume with: the stored one, with the changes that a run may make on its way."""
+    """The recipe to resume with: the stored one, with the changes that a run may make on its way.
+
+    Raises RunFolderError for a model that was imported or saved, whose optimizer has no state to go on with, and
+    ConfigError for settings of another run.
+    """
+    made = folder.made_by() or {}
+    if made.get("saved_from") or made.get("imported"):
+        raise RunFolderError(
+            f"{folder.path} holds weights alone, without the state of a training, so it cannot be resumed.",
+            remedy=f"{command('octavo', 'train', '--text', 'PATH', f'training.start_from={folder.path}')}"
+            "    trains from its weights",
+        )
     stored = stored_recipe(folder.config)
     before, after = flatten(stored), flatten(wanted)
     differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))

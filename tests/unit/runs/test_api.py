@@ -177,6 +177,8 @@ def test_a_changed_model_is_saved_as_a_run(text: Path, tmp_path: Path) -> None:
             "sha256": file_hash(origin / "model.safetensors"),
         }
         assert run_info(one.path)["saved_from"] == str(origin)
+        with pytest.raises(octavo.OctavoError, match=r"cannot be resumed[\s\S]*start_from="):
+            octavo.train(out=one.path, resume=True, quiet=True, overrides={"training.steps": 8})
     for taken in (tmp_path / "run", tmp_path / "same", text):
         with pytest.raises(octavo.OctavoError, match=r"exists already|is a file"):
             run.save(taken)
