@@ -159,9 +159,8 @@ def _checkpoints(folder: RunFolder, seen: Seen) -> None:
         checkpoint.verify(contents=False)
     if checkpoints:
         progress = Progress.of(checkpoints[-1])
-        if (
-            progress.step >= seen.steps
-        ):  # rows are written every few steps; a killed run has some beyond its checkpoint
+        # Rows are written every few steps; a killed run has some beyond its checkpoint.
+        if progress.step >= seen.steps:
             seen.steps, seen.tokens, seen.seconds = progress.step, progress.tokens, progress.seconds
         seen.state = "finished" if progress.finished else seen.state
 
