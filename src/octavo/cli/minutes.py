@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.cli.common import print_json, show, show_text
 from octavo.config import may_be_text
+from octavo.config.own import command
 from octavo.errors import InputError
 from octavo.ground.console import Console
 from octavo.ground.files import exists, is_folder
@@ -37,7 +37,8 @@ def train_for_minutes(
         if _is_number(recipe):
             raise InputError(
                 f"--minutes takes one number, and there are two: {minutes:g} and {recipe}.",
-                remedy=f"--minutes {minutes:g}; octavo plan --text PATH --minutes {minutes:g},{recipe} compares them",
+                remedy=f"--minutes {minutes:g}; "
+                f"{command('octavo', 'plan', '--text', 'PATH', '--minutes', f'{minutes:g},{recipe}')} compares them",
             )
         refuse_text(recipe, "train", f"{minutes:g}")
         refuse_recipe(recipe)
@@ -121,12 +122,13 @@ def refuse_text(recipe: str, verb: str, minutes: str) -> None:
     if is_folder(recipe) and kind_of(recipe) in ("run", "study"):
         raise InputError(
             f"{recipe} is a run, not a recipe.",
-            remedy=f"octavo train --out {shlex.quote(recipe)} --resume --minutes {minutes}    gives it more time",
+            remedy=f"{command('octavo', 'train', '--out', recipe, '--resume', '--minutes', minutes)}"
+            "    gives it more time",
         )
     if may_be_text(recipe) or is_folder(recipe):
         raise InputError(
             f"{recipe} is not a recipe; a text goes behind --text.",
-            remedy=f"octavo {verb} --text {shlex.quote(recipe)} --minutes {minutes}",
+            remedy=command("octavo", verb, "--text", recipe, "--minutes", minutes),
         )
 
 

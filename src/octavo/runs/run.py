@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from octavo.config import Recipe, stored_recipe
+from octavo.config.own import command
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Engine, Precision, Prompt, Sample, TextRequest
 from octavo.generation.referee import Referee
@@ -85,7 +85,7 @@ class Run:
         if found is None:
             raise RunFolderError(
                 f"{path} has no checkpoint yet.",
-                remedy=f"let it train on: octavo train --out {shlex.quote(str(path))} --resume",
+                remedy=f"let it train on: {command('octavo', 'train', '--out', path, '--resume')}",
             )
         notices = [f"damaged: {complaint} Using {found.folder.name} instead." for complaint in complaints]
         for notice in notices:
