@@ -184,7 +184,7 @@ class Looked:
                 self.console.say(error.what)
                 continue
             longer = next((each for each in LONGER if each >= MUCH_LONGER * one), None)
-            if longer is not None:
+            if longer is not None and len(self.minutes) == 1:  # else the caller compares them
                 with suppress(InputError):
                     then = _chosen(
                         known,
