@@ -150,7 +150,7 @@ def test_a_part_of_something_else_is_not_replaced(text: Path, tmp_path: Path) ->
         with pytest.raises(RunFolderError, match=f"is a part of the {kind}"):
             train(text, tmp_path / kind / "runs" / "one", overwrite=True)
         with pytest.raises(RunFolderError, match=f"is a part of the {kind}"):
-            octavo.train_for(1, text, tmp_path / kind / "one", overwrite=True, quiet=True)
+            octavo.train(None, text, tmp_path / kind / "one", minutes=1, overwrite=True, quiet=True)
 
 
 @pytest.mark.parametrize("saved", [False, True])
