@@ -24,7 +24,7 @@ _MEDIA = re.compile(
     r"[^:\n]{1,60}: [\u200e\u200f]*(?:<[^<>\n]{3,60}>|[^\n]{1,80} \((?:file attached|Datei angehängt)\))\s*$"
 )
 _FRONT = re.compile(r"\ufeff?(---|\+\+\+)[^\S\n]*\n(?:[^\n]*\n)*?(?:\1|\.\.\.)[^\S\n]*(?:\n|\Z)")
-_KEY = re.compile(r"(?:---|\+\+\+)[^\S\n]*\n(?:[^\S\n]*(?:#[^\n]*)?\n)*[\w\"'][\w .\"'-]*\s*[:=]")
+_KEY = re.compile(r"(?:---|\+\+\+)[^\S\n]*\n(?:[^\S\n]*(?:#[^\n]*)?\n)*[\w\"'][\w .\"'\t-]*[:=]")
 
 
 def without_front_matter(pieces: Iterable[str], said: Callable[[int], None]) -> Iterator[str]:

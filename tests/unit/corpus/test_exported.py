@@ -109,6 +109,12 @@ def test_hostile_mail_is_a_sentence(tmp_path: Path) -> None:
         read(tmp_path / "a.eml", b"Content-Type: image/png\n\nabc")
 
 
+@pytest.mark.parametrize("name", ["a.eml", "a.mbox"])
+def test_what_has_no_headers_is_no_mail(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CorpusError, match="holds no written text"):
+        read(tmp_path / name, bytes(range(256)) * 20)
+
+
 TIMES = {
     "Android, English": ("12/31/23, 9:15 PM - ", "1/1/24, 12:05 AM - ", "1/1/24, 1:00 AM - "),
     "Android, German": ("31.12.23, 21:15 - ", "01.01.24, 00:05 - ", "01.01.24, 01:00 - "),
@@ -194,7 +200,8 @@ def test_a_line_without_end_is_not_gathered() -> None:
 
 
 def test_hostile_front_matter_ends_soon() -> None:
-    for text in ("---\n" + "\n" * 60_000, "---\n" + " \n#" * 20_000, "---\n" * 15_000):
+    wide = f"---\na{' ' * 60_000}\n---\n"
+    for text in ("---\n" + "\n" * 60_000, "---\n" + " \n#" * 20_000, "---\n" * 15_000, wide):
         assert "".join(without_front_matter([text], lambda _: None)) == text
 
 
@@ -229,10 +236,23 @@ def test_latex_is_the_text_that_it_prints(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["{" * 50_000, "\\cite{" * 5_000, "\\begin{figure}" * 5_000 + "x", "\\", "$", "}"]
+    "source",
+    ["{" * 50_000, "\\cite{" * 5_000, "\\begin{figure}" * 5_000 + "x", "\\[" * 60_000, "\\", "$", "}"],
 )
 def test_damaged_latex_ends_soon(source: str) -> None:
     assert isinstance(tex_text(source), str)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (r"One.\\[2pt] Two. \[ x \] Three.", "One. Two. Three."),
+        (r"One.\\*[1ex] Two.\\\[ x \\[2pt] y \] Three.", "One. Two. Three."),
+        (r"One. $$ x $$ Two.\\ [sic]", "One. Two. [sic]"),
+    ],
+)
+def test_a_line_break_with_space_after_it_begins_no_formula(source: str, text: str) -> None:
+    assert " ".join(tex_text(source).split()) == text
 
 
 def test_what_other_programs_keep_beside_texts_is_no_text(tmp_path: Path) -> None:

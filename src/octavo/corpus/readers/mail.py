@@ -70,6 +70,8 @@ def _texts(found: Iterator[bytes], say: Report) -> Iterator[str]:
         try:
             message = parser.parsebytes(data)
             assert isinstance(message, EmailMessage)
+            if not message.keys():
+                raise CorpusError("has no headers, as every mail has")
             text = written(message).strip()
         except CorpusError as error:
             say(f"message {number:,} is left out: it {error.what}")
@@ -108,6 +110,10 @@ class MboxConfig(DocumentConfig):
     @staticmethod
     def extract(file: BinaryIO, options: dict[str, Any], say: Report) -> Iterator[tuple[str, Iterator[str]]]:
         """What was written in each mail that holds text."""
+        empty = True
         for number, text in enumerate(_texts(messages(file), say), 1):
             if text:
+                empty = False
                 yield f"message {number:,}", iter([text])
+        if empty:
+            raise CorpusError("holds no written text.")

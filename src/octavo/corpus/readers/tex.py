@@ -42,7 +42,8 @@ _DROPPED = {
     ),
     *("thebibliography", "comment", "verbatim", "minted", "algorithm", "algorithmic"),
 }
-_DISPLAYED = re.compile(r"\$\$.*?\$\$|\\\[.*?\\\]", re.S)
+_DISPLAYED = re.compile(r"\$\$.*?\$\$|(?<!\\)(?P<breaks>(?:\\\\)*)\\\[(?:[^\\]|\\[^\[\]])*+\\\]", re.S)
+"""A formula of its own line; the `\\\\[` of a line break with a space after it, inside or outside, begins none."""
 _TOKEN = re.compile(
     r"\\([A-Za-z]+)\*?[^\S\n]*|\\(.)|([{}])|(\$[^$\n]*(?:\n[^$\n]+)*\$)|(``|''|---|--|~)", re.S
 )
@@ -157,7 +158,7 @@ def tex_text(source: str) -> str:
     if begin := _BEGIN.search(source):
         end = _END.search(source, begin.end())
         source = source[begin.end() : end.start() if end else len(source)]
-    source = _DISPLAYED.sub(" ", _without_environments(_COMMENT.sub(r"\1", source)))
+    source = _DISPLAYED.sub(r"\g<breaks> ", _without_environments(_COMMENT.sub(r"\1", source)))
     source = _ACCENTED.sub(_accented, source)
     out: list[str] = []
     closing: list[str] = []
@@ -176,6 +177,8 @@ def tex_text(source: str) -> str:
             out.append(formula or _MARKS[mark])
         elif escaped:
             out.append(_ESCAPED.get(escaped, escaped))
+            if escaped == "\\":
+                at = _past_arguments(source, at + (source[at : at + 1] == "*"), "[")
         elif name in _SILENT:
             at = _past_arguments(source, at, "[{")
             out.append("\n" if name in ("begin", "end") else "")
