@@ -64,3 +64,12 @@ def test_a_run_is_tuned_whatever_its_name_looks_like(octavo: Octavo, finished: P
     done = octavo("tune", "sft", name, "--text", "few.jsonl", "--dry-run")
     assert done.code == 0, done.err
     assert yaml.safe_load(done.out)["training"]["start_from"] == str(octavo.folder / name)
+
+
+def test_a_dry_run_reads_the_prompts(octavo: Octavo, finished: Path) -> None:
+    command = ("tune", "rl", finished, "--reward", "length", "--dry-run", "--prompts")
+    refused(octavo(*command, "nowhere.txt"), "prompts", "nowhere.txt")
+    (octavo.folder / "empty.txt").touch()
+    refused(octavo(*command, "empty.txt"), "empty.txt")
+    (octavo.folder / "asked.txt").write_text("the fox\nwho\n", encoding="utf-8")
+    assert octavo(*command, "asked.txt").code == 0

@@ -9,14 +9,18 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
+from octavo.config.parts import MOST
 from octavo.errors import InputError, OctavoError, StorageError
 from octavo.ground.files import exists, is_file
 from octavo.ground.records import json_text
 from octavo.ground.shown import columns_of, put, shown, shown_in_json
+
+if TYPE_CHECKING:
+    from cyclopts import Token
 
 Text = Annotated[
     list[str] | None,
@@ -40,10 +44,31 @@ Json = Annotated[bool, Parameter(help="Print one JSON document instead of text."
 Force = Annotated[bool, Parameter(help="Write over a file that exists.", negative="")]
 NARROWEST = 14
 """Columns that a column of a folded table keeps."""
+
+
+def whole_number(_: object, words: Sequence[Token]) -> int:
+    """The one word of an option. Raises ValueError if it is no whole number; left alone, the parser takes 1.5 for 2."""
+    try:
+        return int(words[0].value)
+    except ValueError as error:
+        raise ValueError(f"'{words[0].value}' is no whole number.") from error
+
+
+def count(_: object, words: Sequence[Token]) -> int:
+    """The same of what is counted, which 32 bits hold; ValueError beyond."""
+    number = whole_number(_, words)
+    if abs(number) > MOST:
+        raise ValueError(f"{number} is beyond {MOST:,}.")
+    return number
+
+
+Whole = Annotated[int, Parameter(converter=count)]
+"""What an option takes that counts, in place of `int`."""
 WholeSeed = Annotated[
     int,
     Parameter(
         help="The same one draws the same: a whole number below 2^64.",
+        converter=whole_number,
         validator=validators.Number(gte=0, lt=2**64),
     ),
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, Json, print_json, print_table, show, show_text, the_run
+from octavo.cli.common import Force, Json, Whole, print_json, print_table, show, show_text, the_run
 from octavo.ground.shown import columns_of, shown
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def compare_command(
         ),
     ] = None,
     tokens: Annotated[
-        int | None,
+        Whole | None,
         Parameter(help="At most so many tokens after --prompt.", validator=validators.Number(gte=1)),
     ] = None,
     where: Annotated[

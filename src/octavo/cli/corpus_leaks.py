@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Json, Overrides, Text, print_json, show, split_overrides
+from octavo.cli.common import Json, Overrides, Text, Whole, print_json, show, split_overrides
 from octavo.cli.corpus_common import RecipeOption, Steps
 from octavo.errors import InputError
 
@@ -26,7 +26,7 @@ def leaks_command(
     ] = None,
     recipe: RecipeOption = None,
     steps: Steps = None,
-    words: Annotated[int, Parameter(help="Words in a run.")] = 13,
+    words: Annotated[Whole, Parameter(help="Words in a run.")] = 13,
     least: Annotated[
         float, Parameter(help="Name a document if at least this share of its runs is found.")
     ] = 0.5,

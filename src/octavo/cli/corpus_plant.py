@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Force, Json, print_json, show, show_text
+from octavo.cli.common import Force, Json, Whole, WholeSeed, print_json, show, show_text
 
 
 def plant_command(
@@ -15,14 +15,16 @@ def plant_command(
     text: Annotated[str, Parameter(help="One file of plain text, or corpus:NAME.")],
     out: Annotated[Path, Parameter(help="The text to write; the plan is the .json beside it.")],
     counts: Annotated[
-        tuple[int, ...],
+        tuple[Whole, ...],
         Parameter(help="How often passages are planted.", consume_multiple=True, negative=""),
     ] = (1, 4, 16, 64),
-    each: Annotated[int, Parameter(help="Passages for each count.")] = 8,
-    controls: Annotated[int, Parameter(help="Passages that are taken out and never planted.")] = 32,
-    beginning: Annotated[int, Parameter(help="Characters of a passage that a model will be given.")] = 50,
-    rest: Annotated[int, Parameter(help="Characters that it is to go on with.")] = 50,
-    seed: Annotated[int, Parameter(help="Of the lots that decide which passage is planted how often.")] = 0,
+    each: Annotated[Whole, Parameter(help="Passages for each count.")] = 8,
+    controls: Annotated[Whole, Parameter(help="Passages that are taken out and never planted.")] = 32,
+    beginning: Annotated[Whole, Parameter(help="Characters of a passage that a model will be given.")] = 50,
+    rest: Annotated[Whole, Parameter(help="Characters that it is to go on with.")] = 50,
+    seed: Annotated[
+        WholeSeed, Parameter(help="Of the lots that decide which passage is planted how often.")
+    ] = 0,
     force: Force = False,
     json: Json = False,
 ) -> int:

@@ -12,6 +12,7 @@ from octavo.cli.common import (
     Json,
     Overrides,
     Text,
+    Whole,
     print_json,
     print_table,
     show,
@@ -31,7 +32,7 @@ def stats_command(
     recipe: RecipeOption = None,
     steps: Steps = None,
     near: Annotated[
-        int | None,
+        Whole | None,
         Parameter(
             help="Documents, from the first on, compared for near duplicates [default: 2000; 0: none]."
         ),

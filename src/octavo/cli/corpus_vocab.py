@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import Force, Json, Overrides, Text, print_json, print_table, show, split_overrides
+from octavo.cli.common import (
+    Force,
+    Json,
+    Overrides,
+    Text,
+    Whole,
+    print_json,
+    print_table,
+    show,
+    split_overrides,
+)
 from octavo.cli.corpus_common import RecipeOption, Steps
 from octavo.errors import InputError
 
@@ -15,7 +25,7 @@ from octavo.errors import InputError
 def vocab_command(
     *overrides: Overrides,
     text: Text = None,
-    size: Annotated[int | None, Parameter(help="How many words and marks.")] = None,
+    size: Annotated[Whole | None, Parameter(help="How many words and marks.")] = None,
     coverage: Annotated[
         float | None, Parameter(help="Or as few as make up this share of the text, such as 0.99.")
     ] = None,

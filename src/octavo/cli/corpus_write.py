@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, print_json, print_table, show, show_text
+from octavo.cli.common import Json, Whole, print_json, print_table, show, show_text
 from octavo.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Overrides = Annotated[
     str, Parameter(help="Settings on top of the spec: key=value, such as writers.model.in_flight=32.")
 ]
 Stories = Annotated[
-    int,
+    Whole,
     Parameter(help="Stories in all, including those that are there.", validator=validators.Number(gte=1)),
 ]
 MaxUsd = Annotated[

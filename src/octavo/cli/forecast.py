@@ -14,6 +14,7 @@ from octavo.cli.common import (
     Json,
     RunPath,
     Which,
+    Whole,
     WholeSeed,
     complain,
     print_json,
@@ -38,14 +39,14 @@ def forecast_command(
     *,
     text: Tables = None,
     steps: Annotated[
-        int | None,
+        Whole | None,
         Parameter(
             help="Rows to forecast; default: those at the file's end that have no channels.",
             validator=Positive,
         ),
     ] = None,
     samples: Annotated[
-        int, Parameter(help="Paths that are drawn.", validator=validators.Number(gte=2))
+        Whole, Parameter(help="Paths that are drawn.", validator=validators.Number(gte=2))
     ] = 200,
     seed: WholeSeed = 0,
     out: Annotated[

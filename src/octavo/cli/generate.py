@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, RunPath, Text, Which, complain, show, the_run
+from octavo.cli.common import Json, RunPath, Text, Which, Whole, complain, show, the_run
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ Share = validators.Number(gt=0, lte=1)
 Prompt = Annotated[
     str, Parameter(help="Text to continue; - reads it from standard input.", allow_leading_hyphen=True)
 ]
-Tokens = Annotated[int | None, Parameter(help="At most so many tokens.", validator=Positive)]
+Tokens = Annotated[Whole | None, Parameter(help="At most so many tokens.", validator=Positive)]
 Temperature = Annotated[
     float | None, Parameter(help="Below 1 safer, above 1 wilder, 0 greedy.", validator=NotNegative)
 ]
-TopK = Annotated[int | None, Parameter(help="Only the k most probable tokens.", validator=Positive)]
+TopK = Annotated[Whole | None, Parameter(help="Only the k most probable tokens.", validator=Positive)]
 TopP = Annotated[
     float | None,
     Parameter(help="Only the most probable tokens that together hold this probability.", validator=Share),
@@ -67,7 +67,7 @@ OnlyValid = Annotated[
     ),
 ]
 Samples = Annotated[
-    int | None,
+    Whole | None,
     Parameter(help="Continuations of each prompt; default: 1, or 64 for --speakers.", validator=Positive),
 ]
 Pictures = Annotated[

@@ -12,6 +12,7 @@ from octavo.cli.common import (
     Overrides,
     RecipeName,
     Text,
+    Whole,
     print_json,
     print_table,
     show,
@@ -57,7 +58,7 @@ def plan_command(
     text: Text = None,
     base: Base = None,
     vocabulary: Annotated[
-        int | None, Parameter(help="Vocabulary size to count with when there is no text.")
+        Whole | None, Parameter(help="Vocabulary size to count with when there is no text.")
     ] = None,
     on: On = None,
     price: Price = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from octavo.cli.common import Json, Text, print_json, print_table, show, show_text, split_overrides
+from octavo.cli.common import Json, Text, Whole, print_json, print_table, show, show_text, split_overrides
 
 study_command = App(
     name="study",
@@ -30,7 +30,7 @@ def run_command(
     text: Text = None,
     out: Annotated[Path | None, Parameter(help="The study's folder; default: studies/NAME.")] = None,
     jobs: Annotated[
-        int | None, Parameter(help="Runs side by side; default: as many as cores and memory allow.")
+        Whole | None, Parameter(help="Runs side by side; default: as many as cores and memory allow.")
     ] = None,
     cluster: Annotated[
         str | None, Parameter(help="Send the runs to the Ray cluster at this address (extra: cluster).")
@@ -72,7 +72,7 @@ def ladder_command(
     text: Text = None,
     out: Annotated[Path | None, Parameter(help="The ladder's folder; default: studies/NAME.")] = None,
     jobs: Annotated[
-        int | None, Parameter(help="Runs side by side; default: as many as cores and memory allow.")
+        Whole | None, Parameter(help="Runs side by side; default: as many as cores and memory allow.")
     ] = None,
     dry_run: Annotated[bool, Parameter(help="Say what it would cost, and stop.", negative="")] = False,
     quiet: Annotated[bool, Parameter(help="No progress.", negative="")] = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
 
-from octavo.cli.common import Json, print_json, print_table, show, the_run
+from octavo.cli.common import Json, Whole, print_json, print_table, show, the_run
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def compare_command(
         ),
     ],
     width: Annotated[
-        int,
+        Whole,
         Parameter(
             help="Width of the model whose embeddings are counted.", validator=validators.Number(gte=1)
         ),

@@ -13,6 +13,7 @@ from octavo.cli.common import (
     Json,
     RunPath,
     Which,
+    Whole,
     complain,
     say_skipped,
     show_piece,
@@ -43,7 +44,7 @@ Prompt = Annotated[
     ),
 ]
 Beams = Annotated[
-    int, Parameter(help="Hypotheses that are followed at the same time; 1 is greedy.", validator=Positive)
+    Whole, Parameter(help="Hypotheses that are followed at the same time; 1 is greedy.", validator=Positive)
 ]
 Penalty = Annotated[
     float,
@@ -52,9 +53,9 @@ Penalty = Annotated[
         validator=validators.Number(gte=0, lte=10),
     ),
 ]
-Best = Annotated[int, Parameter(help="The best N of each source, with their scores.", validator=Positive)]
+Best = Annotated[Whole, Parameter(help="The best N of each source, with their scores.", validator=Positive)]
 Average = Annotated[
-    int, Parameter(help="Use the mean of the last N checkpoints' weights.", validator=Positive)
+    Whole, Parameter(help="Use the mean of the last N checkpoints' weights.", validator=Positive)
 ]
 Score = Annotated[
     Pairs,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, WholeSeed, complain, show, the_run
+from octavo.cli.common import Force, Whole, WholeSeed, complain, show, the_run
 from octavo.cli.tune_ceiling import Count, RewardName
 from octavo.errors import InputError
 from octavo.ground.records import json_text
@@ -25,7 +25,7 @@ def best_command(
         Parameter(help="A file of prompts; default: those of the run's own training conversations."),
     ] = None,
     most: Annotated[
-        int, Parameter(help="Prompts that are asked, at most.", validator=validators.Number(gte=1))
+        Whole, Parameter(help="Prompts that are asked, at most.", validator=validators.Number(gte=1))
     ] = 1000,
     pairs: Annotated[
         bool, Parameter(help="Write the best and the worst answer of each, as preferences.", negative="")

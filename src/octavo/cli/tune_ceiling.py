@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Force, Json, Which, WholeSeed, complain, print_json, print_table, show, the_run
+from octavo.cli.common import (
+    Force,
+    Json,
+    Which,
+    Whole,
+    WholeSeed,
+    complain,
+    print_json,
+    print_table,
+    show,
+    the_run,
+)
 
 if TYPE_CHECKING:
     from octavo.ground.output import Output
@@ -30,9 +41,11 @@ Prompts = Annotated[
         help="A file of prompts: one a line, a YAML or JSON list, or .jsonl. Without it: the document start."
     ),
 ]
-Count = Annotated[int, Parameter(help="Texts to write for each prompt.", validator=validators.Number(gte=2))]
+Count = Annotated[
+    Whole, Parameter(help="Texts to write for each prompt.", validator=validators.Number(gte=2))
+]
 Tokens = Annotated[
-    int | None,
+    Whole | None,
     Parameter(help="Tokens of a text at most; default: the run's.", validator=validators.Number(gte=1)),
 ]
 SAMPLES = 512

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
-from octavo.cli.common import Json, complain, print_json, show, show_text, the_run
+from octavo.cli.common import Json, Whole, complain, print_json, show, show_text, the_run
 from octavo.cli.tune_ceiling import RewardName
 from octavo.errors import InputError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from octavo.tuning.yardstick import Verdict
 
 Texts = Annotated[
-    int,
+    Whole,
     Parameter(
         help="Texts of each model that are judged in the end, over all prompts.",
         validator=validators.Number(gte=16),

@@ -25,7 +25,9 @@ def rl_command(
     texts: Texts = 1024,
     resume: Annotated[bool, Parameter(help="Resume the run in --out.", negative="")] = False,
     overwrite: Annotated[bool, Parameter(help="Replace the run in --out by a new one.", negative="")] = False,
-    dry_run: Annotated[bool, Parameter(help="Print the resolved settings and stop.", negative="")] = False,
+    dry_run: Annotated[
+        bool, Parameter(help="Read the prompts, print the resolved settings and stop.", negative="")
+    ] = False,
     quiet: Annotated[bool, Parameter(help="No progress, only the pages' paths.", negative="")] = False,
 ) -> int:
     """Let a trained model write, judge what it wrote, and make better texts more probable.
@@ -57,8 +59,14 @@ def rl_command(
         if dry_run:
             from octavo.config import to_yaml
             from octavo.runs.settings import resolve
+            from octavo.runs.start import ready_tokenizer
 
-            show_text(to_yaml(resolve(tree)), end="")
+            resolved = resolve(tree)
+            if resolved.objective.prompts is not None:
+                resolved.objective.questions(
+                    None, ready_tokenizer(resolved)
+                )  # may raise: a file that holds none
+            show_text(to_yaml(resolved), end="")
             return 0
         run = train(tree, None, out or free_name(Path(recipe).stem), overwrite=overwrite, quiet=quiet)
     show_text(f"report: {run.report}")

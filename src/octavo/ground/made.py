@@ -113,7 +113,7 @@ def kind_of(folder: str | Path) -> str | None:
 
 def holder_of(path: Path) -> tuple[Path, str] | None:
     """The nearest run, study, export or checkpoint that a path lies in, as written or as links lead, and its kind."""
-    for above in (*Path(os.path.abspath(path)).parents, *path.resolve().parents):  # noqa: PTH100 — links stay
+    for above in (*Path(os.path.abspath(path)).parents, *Path(os.path.realpath(path)).parents):  # noqa: PTH100 — links stay
         if kind := kind_of(above):
             return above, kind
     return None

@@ -75,5 +75,5 @@ def _holds(source: Path, path: Path) -> bool:
         if source.is_dir():
             return path.resolve().is_relative_to(source.resolve())
         return source.exists() and path.exists() and source.samefile(path)
-    except OSError:  # a name that is no path
+    except (OSError, RuntimeError):  # a name that is no path; links in a circle
         return False

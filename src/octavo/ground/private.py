@@ -94,7 +94,7 @@ def replaceable(path: Path) -> bool:
     """Whether another user (but root) could put something else in the place of a new entry of this folder."""
     if not hasattr(os, "geteuid"):
         return False
-    whole = path.resolve()
+    whole = Path(os.path.realpath(path))
     for folder in (whole, *whole.parents):
         found = folder.stat()
         open_to_all = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX

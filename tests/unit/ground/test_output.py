@@ -126,3 +126,13 @@ def test_what_is_read_by_way_of_the_home_folder_is_read(
     (tmp_path / "table.csv").write_text("mine")
     with pytest.raises(InputError, match="is read"):
         Output(tmp_path / "table.csv", inputs=["~/table.csv"], force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_link_in_a_circle_is_a_file_that_exists(tmp_path: Path, *, force: bool) -> None:
+    (tmp_path / "a").symlink_to("a")
+    if force:
+        assert written(Output(tmp_path / "a", inputs=[tmp_path], force=True)) == "new"
+    else:
+        with pytest.raises(InputError, match="exists"):
+            Output(tmp_path / "a", inputs=[tmp_path / "b"])
