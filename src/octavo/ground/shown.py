@@ -34,10 +34,11 @@ def shown_in_json(document: str) -> str:
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """A Markdown code block that ends where the text does: its fence is longer than any run of backticks inside."""
+    """A Markdown code block that ends where the text does: its fence is longer than any run of backticks inside.
+    Control characters stand in it as escapes."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+    return f"{fence}{language}\n{shown(text).rstrip()}\n{fence}"
 
 
 def in_markdown(text: str, *, table: bool = False) -> str:

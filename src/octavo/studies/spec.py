@@ -244,9 +244,9 @@ class Study:
 
 
 def slug_of(name: str) -> str:
-    """A name as a folder: letters, digits, hyphens."""
-    plain = unicodedata.normalize("NFKC", name).lower()
-    return re.sub(r"[^\w.]+", "-", plain).strip("-.") or "change"
+    """A name as a folder: letters, digits, hyphens, at most 100 bytes, which every file system takes."""
+    plain = re.sub(r"[^\w.]+", "-", unicodedata.normalize("NFKC", name).lower()).strip("-.")
+    return plain.encode()[:100].decode(errors="ignore").strip("-.") or "change"
 
 
 def read_study_file(

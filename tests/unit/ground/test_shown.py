@@ -21,6 +21,7 @@ from octavo.ground.shown import (
     ERRORS,
     duration,
     exact_duration,
+    fenced,
     heedless,
     put,
     shown,
@@ -168,3 +169,7 @@ def test_progress_on_a_terminal_that_is_gone_ends_nothing() -> None:
         time.sleep(0.6)  # the thread that draws has its turn
     console.say("over")
     assert console.stream.unread
+
+
+def test_a_block_of_code_holds_no_control_characters() -> None:
+    assert fenced("a\x1b[31m\u202eb\n```\n") == "````text\na\\x1b[31m\\u202eb\n```\n````"

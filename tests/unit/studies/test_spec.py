@@ -100,3 +100,4 @@ def test_names_as_folders() -> None:
     assert slug_of("heads=8, width=64") == "heads-8-width-64"
     assert slug_of("Größe") == "größe"
     assert slug_of("…") == "change"
+    assert slug_of("x" * 300) == "x" * 100 and slug_of("é" * 300) == "é" * 50
