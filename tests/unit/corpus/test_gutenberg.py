@@ -86,6 +86,26 @@ def test_cuts_and_lengths_do_not_matter(padding: int, size: int, form: str, book
     assert cleaned(book * books, size)[0] == tale * books
 
 
+CLOSING = "how to\nsubscribe to our email newsletter to hear about new eBooks.\n\n"
+
+
+@pytest.mark.parametrize("size", [7, 5000, 1 << 20])
+@pytest.mark.parametrize("words", [3, 60_000])
+@pytest.mark.parametrize("closing", ["", CLOSING], ids=["no last line", "last line"])
+def test_what_was_pasted_after_a_licence_stays(size: int, words: int, closing: str) -> None:
+    """`cat novel.txt notes.txt > all.txt`: notes are no licence, however long they are."""
+    start, end = FORMS["the"]
+    size = max(size, 997) if words > 3 else size
+    notes = "MY NOTES\n\n" + "word " * words + "end.\n"
+    book = f"{HEADER}{start}\n\n{TALE}\n{end}{LICENCE}{closing}"
+    text, [(header, licence)] = cleaned(book + notes, size)
+    if words > 3 and not closing:  # nothing tells where the licence ends: all of it stays
+        assert text == TALE + LICENCE.lstrip("\n") + notes
+    else:
+        assert text == TALE + (notes if closing else "")
+    assert header + licence + len(text) >= len(book + notes) - 3
+
+
 @pytest.mark.parametrize("text", ["", "Just a text.\n", TALE, "*** START OF THE SHOW ***\n", TALE * 9000])
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert cleaned(text) == (text, [])
