@@ -87,6 +87,7 @@ def test_every_room_of_code_lies_in_the_package() -> None:
 
 
 SPOKEN = {
+    "errors.py": "words of a command as Python has them",
     "config/own.py": "a variable of a process of our own",
     "config/overrides.py": "words of a recipe",
     "config/reference.py": "words of a page",

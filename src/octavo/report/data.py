@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Evaluation, Row, in_todays_words
 from octavo.evaluation.stored_forecasts import OWN, ahead, main_horizon, scores_at
 from octavo.evaluation.stored_memory import Remembered
-from octavo.ground.records import AnyRecord, Shape, read_record, read_rows
+from octavo.ground.records import AnyRecord, Shape, json_text, read_record, read_rows
 from octavo.ground.shown import exact_duration, finite, significant
 from octavo.report.about import trained_on
 from octavo.report.looks import chosen_and_tested, of_result, tested
@@ -257,7 +256,7 @@ def next_commands(
         use = ("Let it translate", ("translate", folder, "--prompt", prompt or examples[0]["source"]))
         judge = ("Judge it on other pairs", ("translate", folder, "--judge", "SOURCES", "TARGETS"))
     elif recipe.form == "preferences" and not recipe.objective.build().writes:
-        reward = f"{{kind: model, run: {json.dumps(str(folder))}}}"
+        reward = f"{{kind: model, run: {json_text(str(folder))}}}"
         use = ("Let another run learn from it", ("tune", "rl", "RUN", "--reward", reward))
     result = ("The result, on the split kept out of everything", ("eval", folder, "--test"))
     found: list[tuple[str, tuple[str | Path, ...]]] = [
