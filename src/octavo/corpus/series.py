@@ -482,7 +482,7 @@ class SeriesConfig(SeriesSourceConfig):
     """What is known in advance, such as speed or body mass: columns, or groups of `pattern`."""
     without: tuple[str, ...] = ()
     """Columns that are left out where `channels` names none."""
-    missing: tuple[float, ...] = ()
+    missing: tuple[Annotated[float, Field(ge=-3.4e38, le=3.4e38)], ...] = ()
     """Numbers that stand for a missing one, such as -9999."""
     time: str | None = None
     """The column with the times: where it jumps, rows are missing. Empty: rows stand at even times."""

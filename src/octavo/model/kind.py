@@ -46,8 +46,9 @@ class LanguageModel(nn.Module):
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__setstate__(deepcopy(self.__dict__, memo))
-        for own, copied in zip(self.parameters(), made.parameters(), strict=True):
-            vars(copied).update(vars(own))
+        for own in self.parameters():
+            if (copied := memo.get(id(own))) is not None:  # whoever copies may put others in its place
+                vars(copied).update(vars(own))
         return made
 
     def load_state_dict(

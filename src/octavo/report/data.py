@@ -256,7 +256,7 @@ def next_commands(
         use = ("Let it translate", ("translate", folder, "--prompt", prompt or examples[0]["source"]))
         judge = ("Judge it on other pairs", ("translate", folder, "--judge", "SOURCES", "TARGETS"))
     elif recipe.form == "preferences" and not recipe.objective.build().writes:
-        reward = f"{{kind: model, run: {json_text(str(folder))}}}"
+        reward = "{kind: model, run: " + json_text(str(folder)) + "}"
         use = ("Let another run learn from it", ("tune", "rl", "RUN", "--reward", reward))
     result = ("The result, on the split kept out of everything", ("eval", folder, "--test"))
     found: list[tuple[str, tuple[str | Path, ...]]] = [

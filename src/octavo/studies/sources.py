@@ -24,34 +24,11 @@ DECIDING = (
 APART = ("model/counts.py", "model/first_gate.py", "model/recent.py", "model/recent.c")
 """Those in there of counting beside the network, which no shipped study has: a change of theirs changes no figure."""
 
-SAME = {
-    "b84b3494542a4a7bbd1345d166507576bad55ee2509e61e9a87732db374ce763": (
-        "51b8de13718895abae43142b76d98c05466bc01084f3693147dd12542c506af8",
-        "6d9734260029f7f1a840e4dd38af0aca070c1fcbb5b07ddaa100effeb4cfac62",
-        "98473ae09cec4cd2c9d77b99f0428c91e6b696709284da8943200a59d48bd406",
-        "adc4560b9afc84d683a47c2832e3e7d0b1f39deedf5cc93ea5e5285dc36a035f",
-        "c9c51939c9d79dc5c99be75fe5add0121cfd163f7dd88b6fc303aef166b53b8a",
-        "058877eedf65380f573d256d4923d343f9bbb0e8e8d3176d4dff84905e2e0bee",
-        "446ad55d5d73041362900c90ed6b0249e3a88d935f128c7ec25bf915f5fd1d9b",
-    ),
-}
-"""Of today's code (`code_sha256`): earlier code whose figures are those of today's, to the bit.
+SAME: dict[str, tuple[str, ...]] = {}
+"""Of today's code (`code_sha256`): earlier code whose figures are those of today's, to the bit, and why they are.
 
-- `model/attend.c` has vectors of the processor's own width: the same bits in 32 shapes, with vectors of 8 and 16, and
-  with AVX-512 the same instructions. Where it would be in one thread beside many of torch's, it is not taken.
-- `training/precision.py`: products of bfloat16 where the processor has none; all kept ones are of one that has.
-- `model/native.py`: Ctrl-C while a compiler runs; threads that need the same kernel wait for one compiler;
-  a user without a home, for whom none are kept.
-- `evaluation/score.py`: perplexities beyond e^230, which no kept figure has;
-  `dataset/preparation.py`, `dataset/segments.py`, `tokenizers/huggingface.py`, `tokenizers/gpt2.py`: tokenizers from
-  elsewhere, which no shipped study has; `tokenizers/chat.py`: the template in exported files.
-- `training/apart.py`, `training/work.py`, `training/recorded.py`, `dataset/batch.py`, `model/tables.py`: what a step
-  does on a GPU; `model/positions.py`, `model/grid.py`: places of several texts at once, as a GPU writes them.
-- `training/checkpoint.py`, `training/optimizers.py`: a saved state that does not fit is refused;
-- `training/checkpoint.py`: what several processes resume with; `training/distillation.py`: what is told of a loss that
-  is smoothed, too; `training/runtime.py`: devices that are refused; `dataset/series.py`: series that are refused;
-  `model/vectors.py`: channels that are never there twice in a row, which diverged;
-  `dataset/workers.py`: from which folder a child process takes no code.
+None: what looks at a part of several documents reads, how pairs are split and how rare channels are scaled has changed
+since the kept studies ran.
 """
 
 JUDGING = tuple(

@@ -106,7 +106,7 @@ class ForecastConfig(ObjectiveConfig):
 
     horizons: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], Field(min_length=1)] = (1, 8, 32)
     """Steps ahead at which sample paths are judged when the run ends."""
-    main_horizon: int | None = None
+    main_horizon: int | None = Field(None, ge=1, le=100_000)
     """The one of `horizons` that counts: the verdict is about it. Without one it is the furthest."""
     origins: int = Field(100, ge=1, le=100_000)
     """Places in the validation split from which paths are drawn, evenly spread."""

@@ -11,7 +11,7 @@ import pytest
 
 import octavo
 from octavo.cli.app import app
-from octavo.errors import DivergedError
+from octavo.errors import DivergedError, in_python
 from octavo.runs.finish import against_source, standing
 from octavo.runs.progress import Progress
 from octavo.runs.settings import resolve
@@ -50,7 +50,7 @@ def test_a_run_ends_in_a_verdict_with_evidence(text: Path, tmp_path: Path) -> No
         assert diagnostic["sentence"] in log
         assert page.count(diagnostic["sentence"].replace("'", "&#39;")) == 1
     assert "→ train longer" in page and page.count("training.steps=80") == 1
-    assert stored["next"]["command"] in log and not stored["next"]["resume"]
+    assert in_python(stored["next"]["command"]) in log and not stored["next"]["resume"]
     assert all(not diagnostic["settings"] for diagnostic in stored["diagnostics"][1:])
     again = run.evaluate()
     assert {key: again[key] for key in again} == {key: stored[key] for key in again}

@@ -240,7 +240,7 @@ def test_epochs_of_no_text_are_no_thousand_steps(tmp_path: Path, monkeypatch: py
     """20 epochs over no text were 1,000 steps: 83 s and $0.03."""
     for found in (plan(EPOCHS, vocab_size=50, on=["a100"]), plan(EPOCHS, vocab_size=50)):
         assert (found["steps"], found["tokens_seen"], found["passes"]) == (None, None, 20)
-        assert any("20 passes" in said and "--text" in said for said in found["warnings"])
+        assert any("20 passes" in said and "text=" in said for said in found["warnings"])
     (machine,) = plan(EPOCHS, vocab_size=50, on=["a100"])["predictions"]
     assert (machine["hours"], machine["price"]) == (None, None) and machine["seconds"]["step"] > 0
     assert plan(EPOCHS, vocab_size=50)["training_time"] is None

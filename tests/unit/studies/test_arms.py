@@ -50,7 +50,7 @@ def test_a_run_that_is_hardly_better_than_untrained_has_not_learned(
 ) -> None:
     results = make(tmp_path / "study", {"change": Truth()})
     run = replace(results.runs[0], initial_loss=3.0, val_loss=3.0 * share)
-    assert (failure(results, run) is None) is learned and failure(results, run, learned=False) is None
+    assert failure(results, run) is None and (learned_nothing(results, run) is None) is learned
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "valid", "crps", "scaled_crps"])

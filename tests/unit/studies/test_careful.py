@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import pytest
+
+from octavo.studies import sources
 from octavo.studies.careful import looks_at, note_look, notes
 from octavo.studies.results import write_study
-from octavo.studies.sources import SAME
+from octavo.studies.sources import code_sha256
 from octavo.studies.verdict import analyse_study
 from unit.studies.synthetic import Truth, make
 
@@ -32,11 +35,14 @@ def test_a_study_that_grew_says_so_among_its_notes(tmp_path: Path) -> None:
     assert said.startswith("It was judged 2 times as it grew (with 3, 5 seeds).")
 
 
-def test_runs_of_several_versions_of_the_code_are_said(tmp_path: Path) -> None:
+def test_runs_of_several_versions_of_the_code_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     results = make(tmp_path, {"a": Truth()})
-    ((today, earlier),) = SAME.items()
-    for sources, said in (((today, earlier[0]), False), (("a" * 64, today), True), (("a" * 64,), False)):
-        study = dataclasses.replace(results.study, sources=sources)
+    today, earlier = code_sha256(), ("b" * 64,)
+    monkeypatch.setattr(sources, "SAME", {today: earlier})
+    for ran, said in (((today, earlier[0]), False), (("a" * 64, today), True), (("a" * 64,), False)):
+        study = dataclasses.replace(results.study, sources=ran)
         write_study(study, tmp_path)
         found = analyse_study(dataclasses.replace(results, study=study)).notes
         assert any("several versions" in note for note in found) == said

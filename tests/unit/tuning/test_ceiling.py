@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from octavo.errors import InputError
+from octavo.ground.intervals import LEVEL
 from octavo.tuning.ceiling import (
     LEAST,
-    LEVEL,
     _chosen,
     _effective,
     _table,
@@ -161,8 +161,7 @@ def test_the_interval_is_that_of_other_prompts_and_other_texts(prompts: int) -> 
         rewards = [random.binomial(1, rate, 30).astype(float) for rate in rates]
         best = sampled_best_of_n(rewards, (1,), seed=seed)
         held += bool(best.low[0] <= (0.5 if prompts > 1 else 0.4) <= best.high[0])
-    nominal = (LEVEL[1] - LEVEL[0]) / 100
-    assert nominal - 0.09 <= held / count <= min(nominal + 0.06, 0.995)
+    assert LEVEL - 0.09 <= held / count <= min(LEVEL + 0.06, 0.995)
 
 
 def test_the_best_of_n_is_drawn_without_putting_back() -> None:
