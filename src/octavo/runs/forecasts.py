@@ -242,7 +242,8 @@ def model_paths(
 def new_split(recipe: Recipe, columns: Columns, text: Paths, console: Console) -> Dataset:
     """Series in other files, read as the recipe reads its own."""
     own = recipe.corpus.model_dump(mode="json") if recipe.corpus.kind == "series" else {"kind": "series"}
-    tree = own | {"paths": absolute(text), "channels": columns.channels, "covariates": columns.covariates}
+    named = {"channels": columns.channels, "covariates": columns.covariates, "without": ()}
+    tree = own | {"paths": absolute(text)} | named
     asked = {
         "corpus": tree,
         "batches": "series",
