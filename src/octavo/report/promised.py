@@ -63,7 +63,7 @@ def of_promise(
     reasons, done = dict(found["reasons"]), max((row["step"] for row in metrics), default=0)
     if done and "training.steps" in reasons:
         reasons["training.steps"] += f" Came out: {done:,} steps{passes_done(manifest, metrics, reasons)}."
-    like = written_like(evaluation, found["promise"], found.get("longer"))
+    like = written_like(evaluation, found["promise"], found.get("longer"), came_out)
     return {"promise": audit(**found["promise"], came_out=came_out), "reasons": reasons, "like": like}
 
 
@@ -77,12 +77,19 @@ def passes_done(
 
 
 def written_like(
-    evaluation: Mapping[str, Any], promised: Mapping[str, Any], longer: Mapping[str, Any] | None
+    evaluation: Mapping[str, Any],
+    promised: Mapping[str, Any],
+    longer: Mapping[str, Any] | None,
+    came_out: float | None,
 ) -> str:
     """What the text is like, and what a longer training would bring by the law of the promise; nothing where what it
-    writes was not measured."""
+    writes was not measured, and nothing of the law where this promise did not hold (`came_out`)."""
     said = in_plain_words(evaluation)
-    if not said or not longer:
+    if (
+        not said
+        or not longer
+        or (came_out is not None and _held(promised["bits"], promised["within"], came_out) != "as")
+    ):
         return said
     would, gain = in_minutes(longer["minutes"]), promised["bits"] - longer["bits"]
     if gain < GAIN * promised["bits"]:
@@ -124,5 +131,9 @@ def audit(*, minutes: float, bits: float, within: float, came_out: float | None,
     said = f"Promised for {in_minutes(minutes)}: {interval(bits, within)} bits per byte on new text"
     if came_out is None:
         return f"{said} (80 of 100 such promises should hold)."
-    held = "better than" if came_out < bits - within else "worse than" if came_out > bits + within else "as"
+    held = _held(bits, within, came_out)
     return f"{said} (80 of 100 such promises should hold). Came out: {came_out:.3f} on the test split, {held} promised."
+
+
+def _held(bits: float, within: float, came_out: float) -> str:
+    return "better than" if came_out < bits - within else "worse than" if came_out > bits + within else "as"

@@ -83,7 +83,7 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
     console.say(audit(**promised, came_out=came_out))
     with suppress(CheckpointError):
         evaluation = read_record(run.path / "evaluation.json", Evaluation, of="the run")
-        if like := written_like(evaluation, promised, found.get("longer")):
+        if like := written_like(evaluation, promised, found.get("longer"), came_out):
             console.say(like)
     if found.get("own") or own_settings(overrides):
         return

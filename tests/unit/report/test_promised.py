@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from octavo.report.promised import in_plain_words, of_promise
+from octavo.report.promised import in_plain_words, of_promise, written_like
 
 AUTO = {
     "promise": {"minutes": 5, "bits": 2.21, "within": 0.04, "parameters": 800_000, "steps": 1500},
@@ -128,3 +128,18 @@ def test_nothing_is_said_of_a_text_that_was_not_measured() -> None:
     for name in ("known_words", "val_loss", "baselines"):
         assert in_plain_words({key: value for key, value in whole.items() if key != name}) == ""
     assert in_plain_words({}) == "" == in_plain_words({**whole, "known_words": {"held_out": 1.0}})
+
+
+@pytest.mark.parametrize(("off", "said"), [(-1.1, False), (-0.9, True), (0.9, True), (1.1, False)])
+def test_after_a_promise_that_did_not_hold_its_law_promises_nothing_more(off: float, said: bool) -> None:
+    evaluation = {
+        "val_loss": 1.95,
+        "baselines": {"ngram": {"loss": 2.0, "order": 5}},
+        "known_words": {"generated": 0.97, "held_out": 0.95},
+    }
+    promise = AUTO["promise"]
+    longer = {"minutes": 30, "bits": promise["bits"] - 0.3, "within": 0.05}
+    look = {"bits_per_byte": promise["bits"] + off * promise["within"], "audits": True}
+    like = written_like(evaluation, promise, longer, look["bits_per_byte"])
+    assert ("30 minutes would bring" in like) == said
+    assert like.startswith("Its words are right")
