@@ -112,7 +112,8 @@ class Facts:
         """The settings for twice the training."""
         if self.recipe.training.epochs is not None:
             return (self.setting("training.epochs", 2),)
-        limit = (self.setting("training.passes", 2),) if self.recipe.training.passes is not None else ()
+        most = self.recipe.training.passes
+        limit = (self.setting("training.passes", 2),) if most is not None and 2 * self.passes > most else ()
         if self.recipe.training.minutes is not None:
             return (self.setting("training.minutes", 2), *limit)
         return (f"training.steps={2 * self.steps}", *limit)

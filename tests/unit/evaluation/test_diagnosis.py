@@ -116,10 +116,16 @@ def test_a_level_end_is_a_plateau_and_a_falling_one_is_learning(seed: int, noise
     falling = kinds(facts(rows("validation", EVALUATED, (3.0 - EVALUATED / 2000) * scatter)))["learning"]
     assert falling.evidence["fall_per_1000_steps"] == pytest.approx(0.5, abs=0.3)
     assert falling.settings == ("training.steps=4000",)
-    found = facts(
-        rows("validation", EVALUATED, (3.0 - EVALUATED / 2000) * scatter), recipe={"training": {"passes": 12}}
-    )
-    assert kinds(found)["learning"].settings == ("training.steps=4000", "training.passes=24")
+    learning = rows("validation", EVALUATED, (3.0 - EVALUATED / 2000) * scatter)
+    for seen, wanted in (
+        (5.9, ("training.steps=4000",)),
+        (6.1, ("training.steps=4000", "training.passes=24")),
+        (12.0, ("training.steps=4000", "training.passes=24")),
+    ):  # a limit of passes that twice the steps stay below is left alone
+        found = facts(learning, recipe={"training": {"passes": 12}})
+        trained = {"event": "train", "step": 2000, "loss": 2.0, "tokens": seen * found.train_tokens}
+        found = dataclasses.replace(found, rows=[*learning, trained])
+        assert kinds(found)["learning"].settings == wanted
 
 
 def test_a_plateau_says_when_the_learning_rate_made_it() -> None:
