@@ -164,6 +164,11 @@ def _at(given: str, wanted: Wanted, spool: Spool) -> Iterator[tuple[str, str, bo
         yield str(spool.keep(str(path))), given, True
         return
     if stat.S_ISREG(mode):
+        if path.name.startswith("~$"):
+            raise CorpusError(
+                f"{given} is the lock file of an office program, not a text.",
+                remedy="Name the document itself; its program keeps this file beside it while it is open.",
+            )
         yield str(path.absolute()), given, True
         return
     if not stat.S_ISDIR(mode):

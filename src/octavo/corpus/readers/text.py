@@ -38,9 +38,8 @@ class PlainText(Reader):
         self._report(f"{name}: front matter ({characters:,} characters) cut off")
 
     def _chat(self, name: str, messages: int, left_out: int) -> None:
-        self._report(
-            f"{name}: a chat of {messages:,} messages, read without times; {left_out:,} notices and media left out"
-        )
+        without = f"; {left_out:,} notices and media left out" if left_out else ""
+        self._report(f"{name}: a chat of {messages:,} messages, read without times{without}")
 
     def _say(self, name: str, header: int, licence: int) -> None:
         self._report(
