@@ -74,9 +74,9 @@ class Comparison:
 
     @property
     def differences(self) -> list[tuple[str, list[str]]]:
-        """Settings that are not the same in all runs, and each run's value."""
+        """Settings that are not the same in all runs, and each run's value; a description sets nothing."""
         trees = [dict(flat(run.config.model_dump())) if run.config else {} for run in self.runs]
-        keys = dict.fromkeys(key for tree in trees for key in tree)
+        keys = dict.fromkeys(key for tree in trees for key in tree if key != "description")
         rows = [(key, [tree.get(key, NONE) for tree in trees]) for key in keys]
         known = [number for number, run in enumerate(self.runs) if run.config]
         return [(key, values) for key, values in rows if len({values[number] for number in known}) > 1]
