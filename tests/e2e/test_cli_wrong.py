@@ -102,7 +102,7 @@ def test_a_text_without_its_option(octavo: Octavo, home: Path) -> None:
         ("train book.txt --minutes 1", "octavo train --text book.txt --minutes 1"),
         ("plan book.txt --minutes 1,5", "octavo plan --text book.txt --minutes 1,5"),
         ("train book.txt", "octavo train --text book.txt "),
-        ("train quick book.txt", "a text goes behind --text: --text book.txt"),
+        ("train quick book.txt", "a text goes after --text: --text book.txt"),
         ("eval old book.txt", "octavo eval old --text book.txt"),
         ("eval book.txt", "--text book.txt"),
         ("train runs --minutes 1", "octavo train --text runs --minutes 1"),

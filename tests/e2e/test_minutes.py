@@ -69,7 +69,8 @@ def test_who_stops_a_run_by_the_clock_is_told_how_to_use_the_rest_of_its_time(
     stopped = begun.wait()
     assert stopped.code == 130
     assert (
-        f"octavo train --out {out} --resume uses the time that is left; --minutes 5 behind it" in stopped.err
+        f"octavo train --out {out} --resume    uses the time that is left; with --minutes 5 added"
+        in stopped.err
     )
 
 

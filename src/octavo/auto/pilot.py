@@ -123,7 +123,7 @@ class Pilot:
         )
         began = time.monotonic()
         for step, _ in enumerate(loop, 1):
-            console.advance(step, f"step {step} of {steps}")
+            console.advance(step, f"pilot: step {step:,} of {steps:,}")
             if time.monotonic() - began > most_seconds:
                 return False
         return True

@@ -131,7 +131,7 @@ def split_overrides(
         if "=" not in word and exists(word):
             raise InputError(
                 f"{word} stands where settings do (key=value).",
-                remedy=f"a text goes behind --text: --text {shlex.quote(word)}",
+                remedy=f"a text goes after --text: --text {shlex.quote(word)}",
             )
     if text is None:
         return None, list(overrides)
@@ -141,7 +141,7 @@ def split_overrides(
     keys, others = ({word.partition("=")[0] for word in words} for words in (settings, overrides))
     if twice := sorted(keys & others):
         raise InputError(
-            f"{twice[0]} is given twice, behind --text and in another place.", remedy="give each setting once"
+            f"{twice[0]} is given twice, after --text and elsewhere.", remedy="give each setting once"
         )
     return [word for word in text if word not in settings], [*settings, *overrides]
 

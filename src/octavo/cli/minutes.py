@@ -127,7 +127,7 @@ def refuse_text(recipe: str, verb: str, minutes: str) -> None:
         )
     if may_be_text(recipe) or is_folder(recipe):
         raise InputError(
-            f"{recipe} is not a recipe; a text goes behind --text.",
+            f"{recipe} is not a recipe; a text goes after --text.",
             remedy=command("octavo", verb, "--text", recipe, "--minutes", minutes),
         )
 
@@ -141,7 +141,7 @@ def _is_number(word: str) -> bool:
 
 
 def a_number_of_minutes(_: object, words: Sequence[Token]) -> float:
-    """The one word behind `--minutes`. Raises InputError where it is no number."""
+    """The one word after `--minutes`. Raises InputError where it is no number."""
     word = words[0].value
     try:
         return float(word)

@@ -98,8 +98,9 @@ def said(found: Mapping[str, Any]) -> str:
     """Who predicts, in a sentence."""
     return (
         f"Counting gave {found['counting_better']:.0%} of the tokens more probability than the network did, and the "
-        f"gate trusted it with {found['trust_in_counting']:.0%}: alone the network has {found['network_loss']:.3f} "
-        f"nats per token and counting {found['counting_loss']:.3f}, together {found['loss']:.3f}."
+        f"mixture gave counting {found['trust_in_counting']:.0%} of the weight: alone the network has "
+        f"{found['network_loss']:.3f} nats per token and counting {found['counting_loss']:.3f}, together "
+        f"{found['loss']:.3f}."
     )
 
 

@@ -45,7 +45,7 @@ def memorization(facts: Facts) -> Diagnostic | None:
         f"(held-out text: {longest['held_out'] or 'fewer than 10'})."
     )
     if own - control <= max(APART, 3 * (error or 0.0)):
-        said = f"It does not recite its training text more than honest text would: {figures}"
+        said = f"It does not recite its training text more than new text does: {figures}"
         return Diagnostic("memorization", said, evidence, "good")
     remedy = "fewer passes over the text, dropout, a smaller model, or more text"
     return Diagnostic("memorization", f"It recites: {figures}", evidence, "bad", remedy, facts.firmer)

@@ -107,7 +107,7 @@ def in_plain_words(evaluation: Mapping[str, Any]) -> str:
     own, new = words["generated"], words["held_out"]
     invented = new - own > APART
     said = f"{1 - own:.0%} of its words are made up" if invented else "Its words are right"
-    said += f" ({own:.0%} of them stand in the training text, of new text's {new:.0%})"
+    said += f" ({own:.0%} of them stand in the training text; of the words of new text, {new:.0%})"
     joined = (", and ", ", but ") if invented else (", but ", ", and ")
     again, usual = (
         (diversity.get(side) or {}).get("repeated", {}).get("mean") for side in ("generated", "held_out")

@@ -44,7 +44,7 @@ def going_on(folder: RunFolder, recipe: Recipe, *, processes: int = 1) -> str:
         return f"torchrun … -m {resumes} continues it, with as many processes as before"
     if recipe.training.minutes is None:
         return f"{resumes}    continues it"
-    return f"{resumes} uses the time that is left; --minutes 5 behind it gives it five from then on instead"
+    return f"{resumes}    uses the time that is left; with --minutes 5 added, five minutes from then on"
 
 
 def _command(words: Sequence[str], recipe: Recipe) -> str:

@@ -279,7 +279,7 @@ def finished_before(session: Session) -> str:
     """What is said of a run that resumes and has nothing left to train."""
     said = f"the run was finished after step {session.progress.step:,}: nothing is trained, its page is made again"
     if session.recipe.training.minutes is not None:
-        return f"{said}; --minutes 5 behind the command trains it for five more"
+        return f"{said}; add --minutes 5 to train it for five more minutes"
     if session.recipe.training.schedule.kind == "constant":
         return f"{said}; training.steps={2 * session.progress.step} trains it longer"
     return said

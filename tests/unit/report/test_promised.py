@@ -108,10 +108,10 @@ def measured_text(own: float, new: float, loss: float, again: float = 0.1) -> di
 @pytest.mark.parametrize(
     ("own", "loss", "again", "words"),
     [
-        (0.97, 1.95, 0.1, "Its words are right (97% of them stand in the training text, of new text's 95%), but its "),
+        (0.97, 1.95, 0.1, "Its words are right (97% of them stand in the training text; of the words of new text, 95%"),
         (0.97, 1.95, 0.1, "sentences are not right: it is hardly better than counting 5 tokens in a row (1.95 nats"),
         (0.97, 1.2, 0.1, ", and its sentences hang together longer than counting 5 tokens in a row lets them (1.20"),
-        (0.80, 1.95, 0.1, "20% of its words are made up (80% of them stand in the training text, of new text's 95%), "),
+        (0.80, 1.95, 0.1, "20% of its words are made up (80% of them stand in the training text; of the words of "),
         (0.80, 1.2, 0.1, ", but its sentences hang together"),
         (0.97, 1.2, 0.4, ", but its phrases come again and again (40%, in new text 10%)."),
     ],

@@ -66,7 +66,7 @@ def test_a_stopped_run_goes_on_by_a_whole_command(tmp_path: Path, paths: list[st
     assert going_on(folder, check(tree)) == f"{command}    continues it"
     assert "as many processes as before" in going_on(folder, check(tree), processes=2)
     tree["training"] |= {"minutes": 3}
-    assert going_on(folder, check(tree)).startswith(f"{command} uses")
+    assert going_on(folder, check(tree)).startswith(f"{command}    uses")
 
 
 def test_files_of_own_parts_are_named_and_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
