@@ -15,9 +15,7 @@ from itertools import chain
 _HEAD = 1 << 17  # characters in which the first header has to end
 _MARKER = 1000  # characters that a marker and the line breaks after it can have
 _BEFORE = 400  # characters before an END marker that may still be the publisher's
-_LICENCE = (
-    1 << 16
-)  # characters in which a licence and the next book's header have to end; both have some 20,000
+_LICENCE = 1 << 16  # characters in which a licence and the header of the next book have to end
 
 _OPENING = r"\*\*\*\s{{0,4}}(?i:{}\s+OF\s+(?:TH(?:E|IS)\s+)?PROJECT\s+GUTENBERG)"
 _TO_CLOSING = r"(?:(?:(?!\n[^\S\n]*\n)[^*]){0,500}\*\*\*)?[^\n]{0,200}\n{0,20}"

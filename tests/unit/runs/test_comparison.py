@@ -15,7 +15,7 @@ from unit.runs.test_listing import make_run
 
 def two(folder: Path) -> list[Path]:
     runs = [make_run(folder / "one"), make_run(folder / "two", bits=2.0)]
-    config = (runs[1] / "config.yaml").read_text().replace("width: 16", "width: 32")
+    config = (runs[1] / "config.yaml").read_text().replace("width: 16", "width: 32").replace("small", "other")
     (runs[1] / "config.yaml").write_text(config + "seed: 5\n")
     for number, run in enumerate(runs):
         (run / "samples").mkdir()
