@@ -59,6 +59,7 @@ VALUES: dict[str, list[Any]] = {
     "model.gpt.input": ["linear"],
     "model.gpt.output": ["gaussian"],
     "objective.policy-gradient.clip": [0.1],
+    "objective.forecast.main_horizon": [8],
     "recipe.model": [{"layers": 2}],
     "recipe.training": [{"steps": 3}],
     "recipe.evaluation": [{"batch": 3}],
