@@ -102,9 +102,9 @@ def _dataset(
             return open_dataset(final)
         columns.save(folder / TOKENIZER)
         for name, part in sides.items():
-            blocks[name].tofile(tokens_path(folder, name))
+            tokens_path(folder, name).write_bytes(blocks[name])  # not tofile, which loses why a disk refused
             lengths = np.array([len(series.rows) + 1 for series in part], np.int64)
-            (np.cumsum(lengths) - lengths).astype("<u8").tofile(starts_path(folder, name))
+            starts_path(folder, name).write_bytes((np.cumsum(lengths) - lengths).astype("<u8"))
         manifest = {
             **settings,
             "vocab_size": columns.vocab_size,

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from octavo.dataset.shards import JOURNAL, starts_path, tokens_path
 from octavo.errors import CorpusError, InputError, StorageError, TokenizerError
-from octavo.ground.files import file_hash, sync
+from octavo.ground.files import FULL, file_hash, sync
 from octavo.ground.locking import take
 from octavo.ground.made import remove
 from octavo.ground.records import Count, Record, json_text, parse_json
@@ -210,8 +210,7 @@ def aside(cache: Path) -> Iterator[Path]:
                     remove(folder, FILES)
     except OSError as error:
         causes = (
-            errno.ENOSPC,
-            errno.EDQUOT,
+            *FULL,
             errno.EACCES,
             errno.EPERM,
             errno.EROFS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -83,7 +83,8 @@ class Console:
             lines = wrapped(shown(text), columns_of(self.stream))
             self._live.console.print(lines, markup=False, highlight=False, soft_wrap=True)
         else:
-            put(text, self.stream)
+            with suppress(OSError):  # the log has it, and no work ends for what nobody can be told
+                put(text, self.stream)
 
     def say_once(self, text: str) -> None:
         """A sentence that is of no more use the second time: of a text that is read anew."""
@@ -149,4 +150,5 @@ class Console:
         now = time.monotonic()
         if self._live is None and not self.quiet and (at_once or now - self._last_line >= PLAIN_SECONDS):
             self._last_line = now
-            put(line, self.stream)
+            with suppress(OSError):
+                put(line, self.stream)

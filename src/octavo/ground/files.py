@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from octavo.errors import InputError, StorageError
+from octavo.errors import InputError, OctavoError, StorageError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says of a full disk."""
@@ -136,12 +136,32 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+_NUMBERED = re.compile(r"\(os error (\d+)\)")
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
+
+
+def of_the_system(error: BaseException) -> OSError | None:
+    """The system's error behind one that a library raises: safetensors and tokenizers write its number into their text,
+    and numpy, whose write the disk cut short, loses it. None for an error that is not the system's."""
+    if found := _NUMBERED.search(str(error)):
+        number = int(found[1])
+        return error if isinstance(error, OSError) and error.errno else OSError(number, os.strerror(number))
+    if isinstance(error, OSError) and error.errno is None and _CUT_SHORT.fullmatch(str(error).strip()):
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    return error if isinstance(error, OSError) else None
+
+
 @contextmanager
 def storage_errors(folder: Path) -> Iterator[None]:
-    """Turn the system's errors about a folder into sentences."""
+    """Turn the system's errors about a folder into sentences, also those that libraries raise in words of their own."""
     try:
         yield
-    except OSError as error:
+    except OctavoError:
+        raise
+    except Exception as raised:
+        error = of_the_system(raised)
+        if error is None:
+            raise
         if error.errno in FULL:
             raise StorageError(
                 f"The disk is full: {folder} could not be written.",

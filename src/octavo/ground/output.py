@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from octavo.errors import InputError, StorageError
-from octavo.ground.files import from_home, written_aside
+from octavo.errors import InputError, OctavoError, StorageError
+from octavo.ground.files import from_home, of_the_system, written_aside
 from octavo.ground.made import Made
 
 
@@ -64,8 +64,9 @@ class Output:
             made.take_back()
             if isinstance(error, FileExistsError) and os.path.lexists(self.path) and not self.force:
                 raise self._taken() from error
-            if isinstance(error, OSError):
-                raise StorageError(f"{self.path} cannot be written: {error.strerror}.") from error
+            if not isinstance(error, OctavoError) and (system := of_the_system(error)) is not None:
+                why = system.strerror or system
+                raise StorageError(f"{self.path} cannot be written: {why}.") from error
             raise
 
 

@@ -41,10 +41,11 @@ def begin(
     if recipe.logging.tensorboard:
         writer()
     if not folder.manifest.is_file():
-        told = read_record(folder.told, AnyRecord) if folder.told.is_file() else told
-        replace_text(folder.made.file(folder.config), to_yaml(recipe))  # first: with it, it can be resumed
-        if told:
-            replace_text(folder.made.file(folder.told), json_text(told))
+        if folder.config.is_file():
+            told = read_record(folder.told, AnyRecord) if folder.told.is_file() else told
+        elif told or folder.told.is_file():  # before the recipe, with which the run can be resumed
+            replace_text(folder.made.file(folder.told), json_text(told or {}))
+        replace_text(folder.made.file(folder.config), to_yaml(recipe))
     with storage_errors(folder.path):
         folder.made.folder(folder.samples)
     return told

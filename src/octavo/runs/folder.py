@@ -74,7 +74,7 @@ class RunFolder:
         self.path = path
         self.made = Made()
         self.config = path / "config.yaml"
-        self.told = path / "told.json"
+        self.told = path / ".told.json"  # alone it is in no new run's way
         self.manifest = path / "manifest.json"
         self.metrics = path / "metrics.jsonl"
         self.log = path / "log.txt"

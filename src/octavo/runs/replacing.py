@@ -12,7 +12,7 @@ from octavo.runs.folder import RunFolder
 
 OF_A_RUN = (
     "config.yaml",
-    "told.json",
+    ".told.json",
     "manifest.json",
     "metrics.jsonl",
     "log.txt",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -38,6 +39,7 @@ from octavo.runs.evaluate import whole_split
 from octavo.runs.finish import finish, finish_diverged
 from octavo.runs.folder import RunFolder, free_name, refuse_without_folder
 from octavo.runs.hooks import Hook
+from octavo.runs.next_step import going_on
 from octavo.runs.replacing import in_place_of
 from octavo.runs.resuming import followed, keep_rows, source_of
 from octavo.runs.run import Run
@@ -111,7 +113,7 @@ def train(
                     if world.first and not resume:
                         give_back(folder, error, overwrite=overwrite)
                     if isinstance(error, StorageError) and folder.config.is_file():
-                        raise resumable(error, folder) from error
+                        raise resumable(error, folder, resolved) from error
                     raise
     if world.first:
         audited(run, console, overrides)
@@ -126,13 +128,14 @@ def give_back(folder: RunFolder, error: BaseException, *, overwrite: bool) -> No
         folder.made.take_back()
 
 
-def resumable(error: StorageError, folder: RunFolder) -> StorageError:
-    """What a full disk stopped, with how the run resumes; any other error as it is."""
-    if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in FULL:
+def resumable(error: StorageError, folder: RunFolder, recipe: Recipe) -> StorageError:
+    """What a full or failing disk stopped, with how the run resumes; any other error as it is."""
+    cause = error.__cause__
+    if not isinstance(cause, OSError) or cause.errno not in (*FULL, errno.EIO):
         return error
     saved = " Earlier checkpoints are whole." if any(folder.checkpoints.glob("step-*")) else ""
-    remedy = "free some space, then run the same command with --resume"
-    return StorageError(f"{error.what}{saved}", remedy=remedy)
+    first = "check the disk" if cause.errno == errno.EIO else "free some space"
+    return StorageError(f"{error.what}{saved}", remedy=f"{first}, then {going_on(folder, recipe)}")
 
 
 def begin_with(

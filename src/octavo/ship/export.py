@@ -10,14 +10,13 @@ from typing import Any
 
 import torch
 from pydantic import field_validator
-from safetensors import SafetensorError
 
 from octavo import __version__
 from octavo.config import check
 from octavo.dataset import prepare_text
 from octavo.errors import CheckpointError, InputError, OctavoError
 from octavo.ground.console import Console
-from octavo.ground.files import ASIDE, file_hash, inside, sync
+from octavo.ground.files import ASIDE, FULL, file_hash, inside, of_the_system, sync
 from octavo.ground.made import Made, files_of, refuse_no_folder, remove
 from octavo.ground.records import Record, json_text, read_record
 from octavo.ground.shown import shown
@@ -116,9 +115,14 @@ def export(
         report(f"{each.title}: writing and opening again")
         try:
             found.append(_one(each, parcel, kept, run, about, places[each.name]))
-        except (OSError, SafetensorError) as error:
-            full = "No space left" in str(error)
-            what = "the disk is full" if full else f"it cannot be written ({error})"
+        except OctavoError:
+            raise
+        except Exception as error:
+            system = of_the_system(error)
+            if system is None:
+                raise
+            full = system.errno in FULL
+            what = "the disk is full" if full else f"it cannot be written ({system.strerror or system})"
             raise InputError(
                 f"{places[each.name]} was not made: {what}.",
                 remedy="free some space, or choose another --out" if full else "choose another --out",

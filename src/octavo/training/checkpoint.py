@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from octavo.errors import CheckpointError
-from octavo.ground.files import usual_rights
+from octavo.ground.files import of_the_system, usual_rights
 from octavo.ground.shown import shown
 from octavo.model.adapters import adapted, apart, joined
 from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
@@ -197,7 +197,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         with usual_rights(path):
             save_file(dict(tensors), path)
     except SafetensorError as error:
-        raise _as_os_error(error) from error
+        raise of_the_system(error) or OSError(errno.EIO, str(error)) from error
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -206,9 +206,3 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); the checkpoint is damaged.") from error
-
-
-def _as_os_error(error: SafetensorError) -> OSError:
-    """safetensors wraps the system's errors into text; a full disk must stay recognisable."""
-    found = re.search(r"os error (\d+)", str(error))
-    return OSError(int(found[1]) if found else errno.EIO, str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,17 @@ def test_a_part_of_the_work_has_its_own_time(monkeypatch: pytest.MonkeyPatch) ->
     assert console.started == 100.0
     console.expect(10, ends=112.0)
     assert console._line.ends == 112.0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_work_goes_on_where_the_console_is_a_file_on_a_full_disk(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8", buffering=1) as full:
+        console = Console(stream=full)
+        console.keep_log(tmp_path / "log.txt")
+        console.say("said")
+        with console.working("training", 10):
+            console.advance(1, "step 1", first=True)
+        with suppress(OSError):  # what is buffered
+            full.flush()
+        full.buffer.raw.close()
+    assert (tmp_path / "log.txt").read_text(encoding="utf-8") == "said\n"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors import SafetensorError
 
-from octavo.errors import InputError
-from octavo.ground.files import file_hash, from_home, sync
+from octavo.errors import InputError, StorageError
+from octavo.ground.files import file_hash, from_home, of_the_system, storage_errors, sync
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (5 << 20) + 7])
@@ -47,3 +50,41 @@ def test_a_home_that_there_is_not() -> None:
     assert from_home("~") == Path.home()
     with pytest.raises(InputError, match="no home folder for ~nobody-of-that-name/x"):
         from_home("~nobody-of-that-name/x")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError("8192 requested and 0 written"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        Exception("No space left on device (os error 28)"),
+    ],
+    ids=["system", "numpy", "safetensors", "tokenizers"],
+)
+def test_a_full_disk_is_known_in_every_librarys_words(tmp_path: Path, error: Exception) -> None:
+    found = of_the_system(error)
+    assert found is not None and found.errno == errno.ENOSPC
+    with pytest.raises(StorageError, match="The disk is full") as raised, storage_errors(tmp_path):
+        raise error
+    assert isinstance(raised.value.__cause__, OSError) and raised.value.__cause__.errno == errno.ENOSPC
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+def test_numpy_on_a_full_disk_is_such_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="The disk is full"), storage_errors(tmp_path):
+        np.zeros(1 << 16).tofile("/dev/full")
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+    for error in (
+        SafetensorError("header too large"),
+        ValueError("5 requested and 4 written"),
+        KeyError("x"),
+    ):
+        assert of_the_system(error) is None
+        with pytest.raises(type(error)), storage_errors(tmp_path):
+            raise error
+    said = InputError("A text holds '(os error 28)'.")
+    with pytest.raises(InputError, match="A text holds"), storage_errors(tmp_path):
+        raise said

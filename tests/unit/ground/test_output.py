@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
 from octavo.errors import InputError, StorageError
 from octavo.ground.output import Output
@@ -136,3 +137,20 @@ def test_a_link_in_a_circle_is_a_file_that_exists(tmp_path: Path, *, force: bool
     else:
         with pytest.raises(InputError, match="exists"):
             Output(tmp_path / "a", inputs=[tmp_path / "b"])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("8192 requested and 0 written"),
+        SafetensorError("I/O error: No space left on device (os error 28)"),
+    ],
+    ids=["numpy", "safetensors"],
+)
+def test_a_librarys_words_for_a_full_disk_are_a_sentence(tmp_path: Path, error: Exception) -> None:
+    path = tmp_path / "new" / "picture.png"
+    said = r"picture\.png cannot be written: No space left on device\."
+    with pytest.raises(StorageError, match=said), Output(path).filling() as aside:
+        aside.write_bytes(b"half")
+        raise error
+    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,8 @@ import pytest
 import octavo
 from octavo.errors import CorpusError, InputError, OctavoError
 from octavo.ground.console import Console
-from octavo.runs import clock
+from octavo.ground.files import replace_text
+from octavo.runs import begin, clock
 from octavo.runs import train as runs_train
 from octavo.runs.folder import RunFolder
 from octavo.runs.resuming import ends_before
@@ -82,16 +83,23 @@ def test_what_cannot_be_repeated_is_said_and_leaves_nothing(text: Path, tmp_path
     assert not (tmp_path / "again").exists()
 
 
+@pytest.mark.parametrize("late", [True, False])
 def test_what_was_told_of_a_run_outlives_a_kill_before_its_manifest(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
+    """Also one right after the recipe is written, with which a run can be resumed."""
     out, told = tmp_path / "run", {"recipe": "minutes", "auto": {"promise": {"minutes": 5.0}}}
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
+    def written(path: Path, text: str) -> None:
+        replace_text(path, text)
+        if path.name == "config.yaml":
+            killed()
+
     with monkeypatch.context() as patch:
-        patch.setattr(runs_train, "prepared", killed)
+        patch.setattr(*((runs_train, "prepared", killed) if late else (begin, "replace_text", written)))
         with pytest.raises(KeyboardInterrupt):
             runs_train.train(RECIPE, text, out, quiet=True, told=told)
     assert not (out / "manifest.json").exists()
@@ -99,6 +107,22 @@ def test_what_was_told_of_a_run_outlives_a_kill_before_its_manifest(
     manifest = json.loads((out / "manifest.json").read_text())
     assert {name: manifest[name] for name in told} == told
     assert not RunFolder(out).told.exists()
+
+
+def test_a_kill_before_the_recipe_is_written_is_in_no_new_runs_way(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(path: Path, text: str) -> None:
+        if path.name == "config.yaml":
+            raise KeyboardInterrupt
+        replace_text(path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(begin, "replace_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            runs_train.train(RECIPE, text, tmp_path / "run", quiet=True, told={"auto": {"old": True}})
+    octavo.train(RECIPE, text, tmp_path / "run", quiet=True)
+    assert "auto" not in json.loads((tmp_path / "run" / "manifest.json").read_text())
 
 
 def test_other_settings_in_the_place_of_all_training_are_refused(text: Path) -> None:

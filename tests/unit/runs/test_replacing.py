@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -153,18 +154,19 @@ def test_a_part_of_something_else_is_not_replaced(text: Path, tmp_path: Path) ->
             octavo.train(None, text, tmp_path / kind / "one", minutes=1, overwrite=True, quiet=True)
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_full_disk_offers_to_resume_where_there_is_a_run(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool, number: int
 ) -> None:
     def full(*_: object, **__: object) -> None:
         with storage_errors(tmp_path / "run"):
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(runs_train, "finish" if saved else "note_down", full)
     with pytest.raises(StorageError) as stopped:
         train(text, tmp_path / "run")
-    assert "resume=True" in str(stopped.value)
+    assert f"octavo train --out {tmp_path / 'run'} --resume" in stopped.value.as_command_line
     assert ("Earlier checkpoints are whole" in stopped.value.what) == saved
     monkeypatch.undo()
     monkeypatch.setattr(runs_folder.Made, "folder", full)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 import octavo
@@ -228,11 +229,11 @@ def test_a_full_disk_leaves_no_half_of_it(
 ) -> None:
     def full(tensors: object, path: Path) -> None:
         path.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
 
     with monkeypatch.context() as patch:
         patch.setattr(teachers, "save_file", full)
-        with pytest.raises(StorageError):
+        with pytest.raises(StorageError, match="The disk is full"):
             taught(place, tmp_path / "run", "training.teachers.written=2000")
     assert not (tmp_path / "run" / "written.safetensors").exists()
     taught(place, tmp_path / "run", "training.teachers.written=2000", resume=True)

@@ -191,10 +191,17 @@ def test_what_misses_its_bound_says_so_in_its_name(
     assert "**Not proven:**" in (found.folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_full_disk_leaves_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left on device"), OSError("8192 requested and 0 written")],
+    ids=["system", "numpy"],
+)
+def test_a_full_disk_leaves_nothing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
     def full(self: HuggingFace, parcel: Parcel, folder: Path) -> None:
         (folder / "config.json").write_text("{")
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise error
 
     monkeypatch.setattr(HuggingFace, "write", full)
     with pytest.raises(InputError, match="the disk is full"):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 
 from octavo.errors import OctavoError, StorageError
 from octavo.ground.files import replace_text
@@ -110,12 +111,20 @@ def test_a_save_that_fails_anywhere_leaves_the_one_before(
     assert failures > 20
 
 
-def test_safetensors_own_errors_keep_their_reason() -> None:
-    from safetensors import SafetensorError
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [("I/O error: No space left on device (os error 28)", 28), ("header too large", errno.EIO)],
+)
+def test_safetensors_own_errors_keep_their_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, number: int
+) -> None:
+    def refused(*_: object) -> None:
+        raise SafetensorError(f"Error while serializing: {said}")
 
-    full = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-    assert module._as_os_error(full).errno == errno.ENOSPC
-    assert module._as_os_error(SafetensorError("header too large")).errno == errno.EIO
+    monkeypatch.setattr(module, "save_file", refused)
+    with pytest.raises(OSError, match=r".+") as found:
+        module.write_tensors(tmp_path / "model.safetensors", {})
+    assert found.value.errno == number
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
