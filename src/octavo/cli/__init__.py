@@ -63,8 +63,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except OctavoError as error:
         complain(f"error: {error.as_command_line}")
         code = error.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         complain("interrupted")
+        for note in getattr(stop, "__notes__", ()):
+            complain(f"  → {note}")
         code = 130
     except Unread:
         code = 0

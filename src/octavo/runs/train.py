@@ -114,10 +114,21 @@ def train(
                         give_back(folder, error, overwrite=overwrite)
                     if isinstance(error, StorageError) and folder.config.is_file():
                         raise resumable(error, folder, resolved) from error
+                    note_how_to_resume(error, folder, resolved)
                     raise
     if world.first:
-        audited(run, console, overrides)
+        try:
+            audited(run, console, overrides)
+        except KeyboardInterrupt as error:
+            note_how_to_resume(error, folder, resolved)
+            raise
     return run
+
+
+def note_how_to_resume(error: BaseException, folder: RunFolder, recipe: Recipe) -> None:
+    """To an interruption while a run is prepared, judged or reported on, add the command that resumes it."""
+    if isinstance(error, KeyboardInterrupt) and folder.config.is_file():
+        error.add_note(going_on(folder, recipe))
 
 
 def give_back(folder: RunFolder, error: BaseException, *, overwrite: bool) -> None:

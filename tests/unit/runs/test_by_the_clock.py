@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import octavo
+from octavo import cli
 from octavo.errors import CorpusError, InputError, OctavoError
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text
@@ -100,8 +101,9 @@ def test_what_was_told_of_a_run_outlives_a_kill_before_its_manifest(
 
     with monkeypatch.context() as patch:
         patch.setattr(*((runs_train, "prepared", killed) if late else (begin, "replace_text", written)))
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt) as stopped:
             runs_train.train(RECIPE, text, out, quiet=True, told=told)
+    assert f"octavo train --out {out} --resume" in stopped.value.__notes__[0]
     assert not (out / "manifest.json").exists()
     octavo.train(out=out, resume=True, quiet=True)
     manifest = json.loads((out / "manifest.json").read_text())
@@ -153,3 +155,21 @@ def test_a_text_that_is_a_folder_with_nothing_but_a_run_is_none(text: Path, tmp_
     octavo.train(RECIPE, text, tmp_path / "only" / "run", quiet=True)
     with pytest.raises(OctavoError):
         octavo.train(RECIPE, tmp_path / "only", tmp_path / "next", quiet=True)
+
+
+@pytest.mark.parametrize("work", ["finish", "audited"])
+def test_an_interruption_after_the_training_says_how_the_run_resumes(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], work: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    recipe, out = tmp_path / "recipe.yaml", tmp_path / "run"
+    recipe.write_text(json.dumps(RECIPE))
+    monkeypatch.setattr(runs_train, work, interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["train", str(recipe), "--text", str(text), "--out", str(out)])
+    assert ended.value.code == 130
+    assert f"interrupted\n  → octavo train --out {out} --resume " in capsys.readouterr().err
+    monkeypatch.undo()
+    assert octavo.train(out=out, resume=True, quiet=True).step > 0

@@ -122,7 +122,7 @@ def test_safetensors_own_errors_keep_their_reason(
         raise SafetensorError(f"Error while serializing: {said}")
 
     monkeypatch.setattr(module, "save_file", refused)
-    with pytest.raises(OSError, match=r".+") as found:
+    with pytest.raises(OSError, match=r".") as found:
         module.write_tensors(tmp_path / "model.safetensors", {})
     assert found.value.errno == number
 
