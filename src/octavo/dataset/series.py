@@ -102,9 +102,9 @@ def _dataset(
             return open_dataset(final)
         columns.save(folder / TOKENIZER)
         for name, part in sides.items():
-            tokens_path(folder, name).write_bytes(blocks[name])  # not tofile, which loses why a disk refused
+            tokens_path(folder, name).write_bytes(blocks[name].data)  # tofile loses why a disk refused
             lengths = np.array([len(series.rows) + 1 for series in part], np.int64)
-            starts_path(folder, name).write_bytes((np.cumsum(lengths) - lengths).astype("<u8"))
+            starts_path(folder, name).write_bytes((np.cumsum(lengths) - lengths).astype("<u8").data)
         manifest = {
             **settings,
             "vocab_size": columns.vocab_size,

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-STOP_SIGNALS = [signal.SIGINT, signal.SIGTERM] + ([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])
+HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
+STOP_SIGNALS = [signal.SIGINT, signal.SIGTERM] + ([HANG_UP] if HANG_UP else [])
 
 
 class StopRequest:
@@ -23,19 +24,22 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Within the context the first signal is noted; a second one has its ordinary effect."""
+    """Within the context the first signal is noted; a second one has its ordinary effect. Under nohup no
+    terminal that is closed is a request."""
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
         yield request
         return
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    if before.get(HANG_UP) == signal.SIG_IGN:  # by nohup: the terminal may be closed
+        del before[HANG_UP]
 
     def note(number: int, _frame: FrameType | None) -> None:
         request.name = signal.Signals(number).name
-        for other in STOP_SIGNALS:
+        for other in before:
             signal.signal(other, signal.default_int_handler if other == signal.SIGINT else signal.SIG_DFL)
 
-    for number in STOP_SIGNALS:
+    for number in before:
         signal.signal(number, note)
     try:
         yield request

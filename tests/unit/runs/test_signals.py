@@ -7,10 +7,20 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
-from octavo.runs.signals import STOP_SIGNALS, stop_requests
+from octavo.runs.signals import HANG_UP, STOP_SIGNALS, stop_requests
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Whoever runs the tests under nohup."""
+    before = signal.signal(HANG_UP, signal.SIG_DFL) if HANG_UP else None
+    yield
+    if HANG_UP:
+        signal.signal(HANG_UP, before)
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
@@ -54,3 +64,16 @@ def test_other_threads_have_no_signals() -> None:
     thread.start()
     thread.join()
     assert seen == [False, before]
+
+
+@pytest.mark.skipif(HANG_UP is None, reason="Windows has no SIGHUP")
+def test_nohup_is_heeded() -> None:
+    """A training that was started by nohup outlives its terminal, also once it was asked to stop otherwise."""
+    signal.signal(HANG_UP, signal.SIG_IGN)
+    with stop_requests() as request:
+        os.kill(os.getpid(), HANG_UP)
+        assert not request
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), HANG_UP)
+        assert request.name == "SIGTERM"
+    assert signal.getsignal(HANG_UP) == signal.SIG_IGN
