@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import octavo
 from octavo.cli.eval import show_memory
-from octavo.errors import CorpusError, InputError
+from octavo.errors import CorpusError, InputError, StorageError
 from octavo.evaluation.planted import Planting
 from octavo.ground.console import Console
+from octavo.ground.output import Output
 from octavo.runs.planted import plant, remembered
 from octavo.runs.run import Run
 from unit.evaluation.test_planted import a_text
@@ -111,3 +113,21 @@ def test_the_text_is_not_written_over(tmp_path: Path) -> None:
         plant(tmp_path / "text.txt", tmp_path / "text.txt", HOW, QUIET, force=True)
     with pytest.raises(InputError, match="plan is the"):
         plant(tmp_path / "text.txt", tmp_path / "out.json", HOW, QUIET)
+
+
+def test_a_text_without_its_plan_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text.txt").write_text(a_text(1200))
+
+    named = Output.writing
+
+    def writing(output: Output) -> Any:
+        if output.path.suffix == ".json":
+            raise StorageError("The disk is full.")
+        return named(output)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Output, "writing", writing)
+        with pytest.raises(StorageError):
+            plant(tmp_path / "text.txt", tmp_path / "planted.txt", HOW, QUIET)
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+    plant(tmp_path / "text.txt", tmp_path / "planted.txt", HOW, QUIET)
