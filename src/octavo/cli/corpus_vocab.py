@@ -51,7 +51,7 @@ def vocab_command(
     text, settings = split_overrides(text, overrides)
     from octavo.corpus.vocabulary import chosen_size, count_vocabulary
     from octavo.ground.console import Console
-    from octavo.ground.output import Output
+    from octavo.ground.output import Output, all_or_none
     from octavo.runs.corpus import corpus_recipe, read_by
     from octavo.runs.data import build_source
 
@@ -65,14 +65,15 @@ def vocab_command(
         found = count_vocabulary(build_source(wanted, console), lowercase=not case, progress=console.read)
     chosen = chosen_size(found, size, coverage)
     curve = found.curve(chosen)
-    if words_to:
-        with words_to.writing() as file:
-            file.writelines(f"{word}\n" for word in found.words[:chosen])
-    if picture_to:
-        from octavo.report.corpus_plots import kept_plot
+    with all_or_none(words_to, picture_to):
+        if words_to:
+            with words_to.writing() as file:
+                file.writelines(f"{word}\n" for word in found.words[:chosen])
+        if picture_to:
+            from octavo.report.corpus_plots import kept_plot
 
-        with picture_to.writing() as file:
-            file.write(kept_plot(curve, chosen))
+            with picture_to.writing() as file:
+                file.write(kept_plot(curve, chosen))
     if json:
         shown = {"size": chosen, "knee": found.knee, "documents": len(found.needed), "exact": found.exact}
         print_json({**shown, "distinct": len(found.words), "curve": curve, "words": found.words[:chosen]})

@@ -67,6 +67,7 @@ def forecast_command(
     """
     from octavo.errors import InputError
     from octavo.ground.console import Console
+    from octavo.ground.output import all_or_none
     from octavo.runs.forecast_files import plot_forecast, target, write_forecast
     from octavo.runs.forecasts import summary
     from octavo.runs.run import Run
@@ -81,12 +82,13 @@ def forecast_command(
         )
     found = loaded.forecast(text or (), steps=steps, samples=samples, seed=seed, console=Console(quiet=json))
     complain(f"seed {seed}")
-    if table:
-        write_forecast(found, table)
-    if picture:
-        plot_forecast(found[0], picture)
-        if len(found) > 1:
-            complain(f"{plot} shows the first of {len(found)} series")
+    with all_or_none(table, picture):
+        if table:
+            write_forecast(found, table)
+        if picture:
+            plot_forecast(found[0], picture)
+    if picture and len(found) > 1:
+        complain(f"{plot} shows the first of {len(found)} series")
     if json:
         print_json([summary(one) for one in found])
         return 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -22,11 +22,14 @@ class Output:
         inputs: files and folders that are read for it, `~` in them or not.
         force: replace a file that exists; of a link, the link and not what it leads to.
 
+    Attributes:
+        new: whether it was written, where nothing was before.
+
     Raises InputError, before any work is done, where it may not be written.
     """
 
     def __init__(self, path: Path, *, inputs: Iterable[str | Path] = (), force: bool = False) -> None:
-        self.path, self.force = path, force
+        self.path, self.force, self.new = path, force, False
         if not os.path.lexists(path):
             return
         if path.is_dir():
@@ -55,11 +58,12 @@ class Output:
     def filling(self) -> Iterator[Path]:
         """An empty file for a library to fill; it has its name when the context is left without an error. Raises
         StorageError."""
-        made = Made()
+        made, there = Made(), os.path.lexists(self.path)
         try:
             made.folder(self.path.parent)
             with written_aside(self.path, over=self.force) as aside:
                 yield aside
+            self.new = not there
         except BaseException as error:
             made.take_back()
             if isinstance(error, FileExistsError) and os.path.lexists(self.path) and not self.force:
@@ -68,6 +72,19 @@ class Output:
                 why = system.strerror or system
                 raise StorageError(f"{self.path} cannot be written: {why}.") from error
             raise
+
+
+@contextmanager
+def all_or_none(*outputs: Output | None) -> Iterator[None]:
+    """Where something is raised within the context, none of these files is left new: the command can be run again."""
+    try:
+        yield
+    except BaseException:
+        for output in outputs:
+            if output is not None and output.new:
+                with suppress(OSError):
+                    output.path.unlink()
+        raise
 
 
 def _holds(source: Path, path: Path) -> bool:

@@ -16,7 +16,7 @@ from octavo.evaluation.stored_memory import Planted
 from octavo.generation import TextRequest, in_order
 from octavo.ground.console import Console
 from octavo.ground.files import replace_text, storage_errors
-from octavo.ground.output import Output
+from octavo.ground.output import Output, all_or_none
 from octavo.ground.records import json_text, read_record
 from octavo.runs.corpus import corpus_recipe, read_by
 from octavo.runs.data import Paths, build_dataset, build_source
@@ -80,11 +80,11 @@ def plant(text: Paths, out: Path, how: Planting, console: Console, *, force: boo
         )
     changed, passages = found
     document = {"planting": asdict(how), "passages": [asdict(passage) for passage in passages]}
-    for file, content in zip(
-        files, (changed, json_text(document, indent=1, ensure_ascii=False)), strict=True
-    ):
-        with file.writing() as written:
-            written.write(content)
+    contents = (changed, json_text(document, indent=1, ensure_ascii=False))
+    with all_or_none(*files):
+        for file, content in zip(files, contents, strict=True):
+            with file.writing() as written:
+                written.write(content)
     return PlantedFiles(out, plan, len(passages) - how.controls, how.controls, how.characters / size)
 
 

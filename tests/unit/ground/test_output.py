@@ -10,7 +10,7 @@ import pytest
 from safetensors import SafetensorError
 
 from octavo.errors import InputError, StorageError
-from octavo.ground.output import Output
+from octavo.ground.output import Output, all_or_none
 
 
 def written(output: Output, text: str = "new") -> str:
@@ -154,3 +154,16 @@ def test_a_librarys_words_for_a_full_disk_are_a_sentence(tmp_path: Path, error: 
         aside.write_bytes(b"half")
         raise error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_several_files_none_is_left_new_where_one_fails(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    first, old, last = (Output(tmp_path / name, force=name == "old") for name in ("first", "old", "last"))
+    (tmp_path / "last").write_text("another program's")  # meanwhile
+    with pytest.raises(InputError, match="exists"), all_or_none(first, old, None, last):
+        assert (written(first), written(old)) == ("new", "new")
+        written(last)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "old": "new",
+        "last": "another program's",
+    }
