@@ -52,7 +52,12 @@ def written_aside(path: Path, *, over: bool = True) -> Iterator[Path]:
         sync(aside)
         if over or not _linked(aside, path):
             aside.replace(path)
-        sync(path.parent)
+        try:
+            sync(path.parent)
+        except OSError:
+            if not over:
+                path.unlink()
+            raise
     finally:
         aside.unlink(missing_ok=True)
 
@@ -68,6 +73,16 @@ def _linked(aside: Path, path: Path) -> bool:
         if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
         return False
+
+
+def name_folder(aside: Path, final: Path) -> None:
+    """Give a folder that was written aside its name, for certain. Raises OSError; it is aside still, then."""
+    aside.rename(final)
+    try:
+        sync(final.parent)
+    except OSError:
+        final.rename(aside)
+        raise
 
 
 def drop_asides(folder: Path) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 import octavo
 from octavo.config import Recipe, to_yaml
 from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
-from octavo.ground.files import ASIDE, FULL, exists, from_home, storage_errors, sync
+from octavo.ground.files import ASIDE, FULL, exists, from_home, name_folder, storage_errors, sync
 from octavo.ground.made import Made, refuse_no_folder, remove
 from octavo.ground.records import json_text
 from octavo.runs.folder import RunFolder
@@ -61,8 +61,7 @@ def save_run(
             aside.mkdir()
         _write(RunFolder(aside), recipe, tokenizer, weights, out, step=step, told=told, log=log)
         with storage_errors(out):
-            aside.rename(out)
-            sync(out.absolute().parent)
+            name_folder(aside, out)
     except (OctavoError, OSError) as error:
         remove(aside, OURS)
         made.take_back()

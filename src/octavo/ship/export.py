@@ -16,7 +16,7 @@ from octavo.config import check
 from octavo.dataset import prepare_text
 from octavo.errors import CheckpointError, InputError, OctavoError
 from octavo.ground.console import Console
-from octavo.ground.files import ASIDE, FULL, file_hash, inside, of_the_system, sync
+from octavo.ground.files import ASIDE, FULL, file_hash, inside, name_folder, of_the_system, sync
 from octavo.ground.made import Made, files_of, refuse_no_folder, remove
 from octavo.ground.records import Record, json_text, read_record
 from octavo.ground.shown import shown
@@ -206,8 +206,7 @@ def _one(
             sync(aside / name)
         named = place.with_name(place.name + NOT_PROVEN) if missed else place
         sync(aside)
-        aside.rename(named)
-        sync(named.parent)
+        name_folder(aside, named)
     finally:
         remove(aside, ["*"])
         made.take_back()  # the folders above, where nothing came of it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,15 @@ import pytest
 from safetensors import SafetensorError
 
 from octavo.errors import InputError, StorageError
-from octavo.ground.files import file_hash, from_home, of_the_system, storage_errors, sync
+from octavo.ground.files import (
+    file_hash,
+    from_home,
+    name_folder,
+    of_the_system,
+    storage_errors,
+    sync,
+    written_aside,
+)
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (5 << 20) + 7])
@@ -88,3 +97,24 @@ def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
     said = InputError("A text holds '(os error 28)'.")
     with pytest.raises(InputError, match="A text holds"), storage_errors(tmp_path):
         raise said
+
+
+def test_a_name_that_the_disk_cannot_keep_is_not_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the same command would find its place taken by what it said it had not made."""
+
+    def failing(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    (tmp_path / "aside").mkdir()
+    with pytest.raises(OSError, match="Input/output error"):
+        name_folder(tmp_path / "aside", tmp_path / "final")
+    with (
+        pytest.raises(OSError, match="Input/output error"),
+        written_aside(tmp_path / "file", over=False) as new,
+    ):
+        new.write_text("new")
+    assert [path.name for path in tmp_path.iterdir()] == ["aside"]
