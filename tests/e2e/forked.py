@@ -118,10 +118,15 @@ class Octavo:
         return code, b"".join(shown).decode("utf-8").replace("\r\n", "\n")
 
     def __call__(self, *arguments: object, **options: Any) -> Result:
-        """Run a command to its end. What it prints under --json must be JSON by the standard."""
+        """Run a command to its end. What it prints under --json must be JSON by the standard,
+        one document or one on each line."""
         done = self.start(*arguments, **options).wait()
         if "--json" in arguments and done.code == 0:
-            json.loads(done.out, parse_constant=_no_number)
+            read = json.JSONDecoder(parse_constant=_no_number)
+            rest = done.out.strip()
+            while rest:
+                _, end = read.raw_decode(rest)
+                rest = rest[end:].lstrip()
         return done
 
     def close(self) -> None:
