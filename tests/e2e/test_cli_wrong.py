@@ -70,7 +70,7 @@ def test_a_run_is_found_by_its_name_and_without_one_the_newest(octavo: Octavo, h
         done = octavo(*verb)
         assert done.code == 0 and "run: runs/new, the newest" in done.err, done
     assert octavo("compare", "old", "new").code == 0
-    asked = [{"prompt": n * who, "completion": "no"} for who in "odg" for n in range(1, 9)]
+    asked = [{"prompt": f"{who} {n * 'o'}", "completion": "no"} for who in "odgsawtfxc" for n in range(1, 8)]
     (home / "asked.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
     tuned = octavo("tune", "sft", "old", "--text", "asked.jsonl", "--dry-run")
     assert tuned.code == 0 and "/runs/old\n" in tuned.out

@@ -16,11 +16,12 @@ from octavo.runs.signals import HANG_UP, STOP_SIGNALS, stop_requests
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """Whoever runs the tests under nohup."""
-    before = signal.signal(HANG_UP, signal.SIG_DFL) if HANG_UP else None
+    """Whoever runs the tests under nohup, and whatever ran in this process before."""
+    numbers = [signal.SIGTERM, *([HANG_UP] if HANG_UP else [])]
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
     yield
-    if HANG_UP:
-        signal.signal(HANG_UP, before)
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
