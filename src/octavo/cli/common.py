@@ -55,7 +55,7 @@ def whole_number(_: object, words: Sequence[Token]) -> int:
 
 
 def count(_: object, words: Sequence[Token]) -> int:
-    """The same of what is counted, which 32 bits hold; ValueError beyond."""
+    """Read a whole number that counts something. Raises ValueError for one that 32 bits do not hold."""
     number = whole_number(_, words)
     if abs(number) > MOST:
         raise ValueError(f"{number} is beyond {MOST:,}.")
@@ -188,7 +188,7 @@ def say_skipped(skipped: Sequence[Any], count: int, of: int, what: str = "pairs"
 
 
 def show_skipped(found: Mapping[str, Any]) -> int:
-    """The same of a result as plain data."""
+    """Say what an evaluation, as plain data, lists as skipped. Returns the exit code."""
     skipped = found.get("skipped") or {"first": (), "count": 0, "of": 0}
     listed = [f"{one['place']}: {one['why']}" for one in skipped["first"]]
     return say_skipped(listed, skipped["count"], skipped["of"])

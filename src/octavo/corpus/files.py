@@ -221,7 +221,7 @@ _TEMPORARY = re.compile(
 
 
 def is_passed_over(name: str) -> bool:
-    """Whether a file or folder of a folder is none of the user's texts: hidden, or another program's own."""
+    """Whether a name in a folder is hidden or belongs to another program, and so is not read as text."""
     return name.startswith(".") or _TEMPORARY.fullmatch(name) is not None
 
 

@@ -21,7 +21,7 @@ from octavo.errors import CorpusError
 MOST = 64 << 20
 """Bytes of a message that are read; attachments stand after what was written."""
 _LINE = 1 << 16  # bytes that are read as one line
-_SOFT = re.compile(r"(?<!--) \n(?!>)")  # a line break that is none (RFC 3676)
+_SOFT = re.compile(r"(?<!--) \n(?!>)")  # a soft line break, which joins two lines (RFC 3676)
 
 
 def written(message: EmailMessage) -> str:
