@@ -179,7 +179,10 @@ def test_the_second_signal_ends_at_once(octavo: Octavo, tmp_path: Path) -> None:
     command.signal(signal.SIGINT)
     ended = command.wait()
     assert ended.code == 130
-    assert ended.err.rstrip().endswith("interrupted")
+    last, remedy = ended.err.splitlines()[-2:]
+    assert last == "interrupted" and remedy.split() == [
+        *f"→ octavo train --out {out} --resume continues it".split()
+    ]
     assert "Stopped by" not in ended.err
     assert list_checkpoints(out / "checkpoints") == []
 

@@ -113,7 +113,7 @@ def test_a_stop_says_who_was_training_and_the_run_goes_on(
         timed = recipe_with({}, teachers={"trained": 1}, minutes=1)
         with pytest.raises(Interrupted) as stopped:
             octavo.train(timed, text, tmp_path / "timed", quiet=True)
-        assert f"octavo train --out {tmp_path / 'timed'} --resume uses" in str(stopped.value.remedy)
+        assert f"octavo train --out {tmp_path / 'timed'} --resume    uses" in str(stopped.value.remedy)
     run = octavo.train(own, text, tmp_path / "run", resume=True, quiet=True)
     assert run.step == 6 and "resuming after step 1" in (run.path / "teachers" / "1" / "log.txt").read_text()
     assert "step 6/6" in (run.path / "log.txt").read_text()
