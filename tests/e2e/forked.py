@@ -266,24 +266,24 @@ def slow_steps() -> None:
     """Let a step take ten seconds, after the first."""
     import time
 
-    from octavo.runs import session
+    from octavo.run import trainer
 
-    train = session.training_steps
+    train = trainer.training_steps
 
     def slowly(*arguments: Any, **options: Any) -> Iterable[Any]:
         for info in train(*arguments, **options):
             yield info
             time.sleep(10)
 
-    session.training_steps = slowly
+    trainer.training_steps = slowly
 
 
 def few_prompts() -> None:
     """A tuned run is asked little when it is judged."""
-    from octavo.runs import written
-    from octavo.tuning import yardstick
+    from octavo.run import samples
+    from octavo.tuning import judge
 
-    written.STORIES, yardstick.MOST_PROMPTS = 16, 4
+    samples.STORIES, judge.MOST_PROMPTS = 16, 4
 
 
 def limited() -> None:
@@ -299,9 +299,9 @@ def limited() -> None:
 
 def poison() -> None:
     """Let the batch of step 13 have no targets, whose loss is not a number."""
-    from octavo.runs import session
+    from octavo.run import trainer
 
-    train = session.training_steps
+    train = trainer.training_steps
 
     def poisoned(model: Any, optimizers: Any, batch: Any, **options: Any) -> Iterable[Any]:
         def drawn(step: int, micro: int) -> Any:
@@ -310,7 +310,7 @@ def poison() -> None:
 
         return train(model, optimizers, drawn, **options)
 
-    session.training_steps = poisoned
+    trainer.training_steps = poisoned
 
 
 if __name__ == "__main__":

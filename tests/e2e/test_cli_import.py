@@ -12,11 +12,11 @@ import pytest
 from e2e.asking import refused
 from e2e.forked import Octavo
 from e2e.test_tune import chats
-from octavo.runs.run import Run
+from octavo.run.run import Run
 
 pytest.importorskip("transformers")
 
-from unit.ship import folders
+from unit.export import folders
 
 
 @pytest.fixture(scope="module")

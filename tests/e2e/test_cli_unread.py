@@ -12,7 +12,7 @@ import pytest
 
 from e2e.conftest import SENTENCES
 from e2e.forked import Octavo, Result
-from octavo.runs.run import Run
+from octavo.run.run import Run
 
 STUDY = """\
 baseline: recipe.yaml

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from e2e.forked import Octavo, Result, until
-from octavo.ground.files import file_hash
-from octavo.runs.folder import RunFolder
+from octavo.run.folder import RunFolder
 from octavo.training.checkpoint_folder import follow, list_checkpoints
+from octavo.util.files import file_hash
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "resume_kill.py"
 TIMES = ("seconds", "tokens_per_second")

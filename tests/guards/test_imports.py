@@ -38,7 +38,7 @@ ROOMS = (
 )
 FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily
 LIGHT = ("ground", "config", "corpus", "synthesis", "tokenizers", "dataset", "cli")
-LISTING = ("octavo.runs.listing", "octavo.runs.info")  # what is read on disk alone, without a model
+LISTING = ("octavo.run.list", "octavo.run.list")  # what is read on disk alone, without a model
 HEAVY = ("torch", "matplotlib", "transformers")
 
 

@@ -75,5 +75,5 @@ def test_a_command_that_is_named_exists(command: re.Match[str], filled: list[str
     said = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest[: end.start()] if end else rest))
     assert said <= options | {"--parts", "--help", "--version"}, command[0]
     assert set(filled) <= SAFE or "{}" not in (rest[: end.start()] if end else rest), (
-        "what is filled in stands in octavo.config.own.command, which quotes it"
+        "what is filled in stands in octavo.config.plugins.command, which quotes it"
     )

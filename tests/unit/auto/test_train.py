@@ -18,8 +18,8 @@ from octavo.auto.facts import TextFacts
 from octavo.auto.train import AGAIN, foretell, measured_times, reading_within
 from octavo.config import Recipe
 from octavo.errors import CorpusError, InputError, RunFolderError
-from octavo.ground.console import Console
-from octavo.runs.clock import baselines_of, ending
+from octavo.run.deadline import baselines_of, ending
+from octavo.util.console import Console
 from unit.auto.laws import FACTS
 from unit.auto.test_choose import SPEEDS
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from octavo.cli import demo
 from octavo.cli.demo import demo_command
-from octavo.runs import demo
 
 
 def test_the_demo_can_be_quiet(

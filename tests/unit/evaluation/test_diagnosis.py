@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.config import check, parse_yaml, recipe_text
-from octavo.evaluation.curve import Curve
-from octavo.evaluation.diagnosis import diagnose
-from octavo.evaluation.diagnostic import Diagnostic, Facts
+from octavo.evaluation.diagnostics import Diagnostic, Facts, diagnose
+from octavo.evaluation.learning_curve import Curve
 
 PLAIN = check({})
 BASELINES = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from octavo.ground.console import Console
 from octavo.studies.results import StudyResults
 from octavo.studies.run import run_study
+from octavo.util.console import Console
 
 SENTENCES = (
     "the brown fox jumps over the lazy dog.\n",

@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
+from octavo.studies.provenance import code_sha256
 from octavo.studies.results import StudyResults, collect
 from octavo.studies.run import run_study
-from octavo.studies.sources import code_sha256
 from octavo.studies.table import summary
 from octavo.studies.verdict import analyse_study
 from unit.studies.conftest import DIVERGING, change, study_tree
@@ -75,7 +75,7 @@ def test_what_is_there_is_not_written_over(
     assert (tmp_path / "there" / "study.yaml").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["../study.yaml", "/study.yaml", "runs/../../study.yaml", "runs/run.py"])
+@pytest.mark.parametrize("name", ["../study.yaml", "/study.yaml", "runs/../../study.yaml", "run/run.py"])
 def test_no_other_file_is_written(kept: ModuleType, name: str, tmp_path: Path) -> None:
     with lzma.open(tmp_path / "bad.jsonl.xz", "wt", encoding="utf-8") as out:
         out.write(json.dumps({"file": name, "text": "x"}) + "\n")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from octavo.errors import InputError
-from octavo.ground.intervals import LEVEL
 from octavo.tuning.ceiling import (
     LEAST,
     _chosen,
@@ -22,6 +21,7 @@ from octavo.tuning.ceiling import (
     sampled_frontier,
     tilted,
 )
+from octavo.util.stats import LEVEL
 
 FOUND = {-1.0: 0.2, 0.0: 0.5, 0.5: 0.2, 3.0: 0.1}
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from octavo.config import check
 from octavo.errors import ConfigError
 from octavo.generation import Sample
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel
 from octavo.tuning.policy import PolicyGradient, PolicyGradientConfig
-from octavo.tuning.questions import Question
+from octavo.tuning.prompts import Question
 from octavo.tuning.rollouts import Rollouts, compared
 from unit.tuning import toy
 
