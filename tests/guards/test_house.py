@@ -139,7 +139,7 @@ def test_json_is_written_by_one_writer() -> None:
 
 
 def test_every_verb_with_json_prints_it_by_one_function() -> None:
-    through = {"generate.py": "written.py", "verify.py": "export.py"}  # which print for them
+    through = {"generate.py": "generate_output.py", "verify.py": "export.py"}  # which print for them
     verbs = [path for path in python_files("src/octavo/cli") if "json: Json" in path.read_text("utf-8")]
     assert len(verbs) > 15
     printers = [path.with_name(through.get(path.name, path.name)) for path in verbs]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from octavo.cli.common import Overrides, show_text
-from octavo.run.folder import free_name
-from octavo.run.run import Run
-from octavo.run.train import train
-from octavo.util.console import Console
+
+RECIPE = "pidgin-demo"
 
 
 def demo_command(
@@ -31,24 +28,9 @@ def demo_command(
 
     octavo demo --out runs/first training.steps=200
     """
-    from octavo.util.console import Console
+    from octavo.run.folder import free_name
+    from octavo.run.train import train
 
-    run = demo(out, overrides=overrides, resume=resume, console=Console(quiet=quiet))
+    run = train(RECIPE, out=out or free_name(RECIPE), overrides=overrides, resume=resume, quiet=quiet)
     show_text(f"report: {run.report}")
     return 0
-
-
-# The demo: recipe `pidgin-demo` from nothing to an evaluated model.
-
-RECIPE = "pidgin-demo"
-
-
-def demo(
-    out: Path | None = None,
-    *,
-    overrides: Sequence[str] = (),
-    resume: bool = False,
-    console: Console | None = None,
-) -> Run:
-    """Train the demo's model and report on it; raises what `train` raises."""
-    return train(RECIPE, out=out or free_name(RECIPE), overrides=overrides, resume=resume, console=console)

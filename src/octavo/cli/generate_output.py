@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 from octavo.cli.common import print_json, print_table, show, show_piece, show_text
 from octavo.correction import Corrector, LanguageTool, NearestWord, count_words
 from octavo.errors import CorpusError, InputError
-from octavo.run.run import Run
-from octavo.run.training_text import text_pieces, training_words
 from octavo.tokenizers.base import printable
-from octavo.util.console import Console
 from octavo.util.terminal import shown
 
 if TYPE_CHECKING:
@@ -21,6 +18,8 @@ if TYPE_CHECKING:
     from octavo.evaluation.speakers import NameAnswer, Share
     from octavo.generation import Sample
     from octavo.run.prompts import PromptSamples
+    from octavo.run.run import Run
+    from octavo.util.console import Console
 
 
 def show_speakers(
@@ -214,6 +213,9 @@ def corrector_for(
 
     Raises InputError for another name, CorpusError where the words are needed and their text is gone.
     """
+    from octavo.run.training_text import text_pieces, training_words
+    from octavo.util.console import Console
+
     console = console or Console(quiet=True)
     if "://" not in name and name != "vocabulary":
         raise InputError(

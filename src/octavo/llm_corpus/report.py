@@ -165,7 +165,7 @@ def render(found: Mapping[str, Any]) -> str:
     """The page as text."""
     pages = templates(Path(__file__).parent, percent=percent, number=number, money=money)
     most = max([*found["rejects"].values(), *found["failures"].values()], default=1)
-    return pages.get_template("page.html").render(found=found, most=most)
+    return pages.get_template("report.html").render(found=found, most=most)
 
 
 def percent(share: float | None) -> str:

@@ -250,7 +250,7 @@ def _address(array: np.ndarray | None) -> int | None:
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The kernel, where it can be had."""
-    native = library("octavo.model", "counting")
+    native = library("octavo.ngram", "counting")
     if native is None:
         return None
     pointer, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int

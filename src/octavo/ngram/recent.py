@@ -274,7 +274,7 @@ def _whole(done: int) -> None:
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The kernel, where it can be had."""
-    native = library("octavo.model", "recent")
+    native = library("octavo.ngram", "recent")
     if native is None:
         return None
     texts, pointer = ctypes.POINTER(TextsStruct), ctypes.c_void_p

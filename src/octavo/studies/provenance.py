@@ -65,10 +65,13 @@ def _teacher_of(path: Path) -> str | None:
 
 
 DECIDING = (
-    "dataset",
+    "data",
     "model",
+    "ngram",
+    "tasks",
     "tokenizers",
     "training",
+    "util/kernels.py",
     "evaluation/score.py",
     "evaluation/units.py",
     "evaluation/baselines.py",

@@ -21,12 +21,14 @@ from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from octavo.errors import StorageError
 from octavo.util.cache import default_cache
 from octavo.util.private import PrivateFolder, replaceable
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Floats = ctypes.POINTER(ctypes.c_float)
 

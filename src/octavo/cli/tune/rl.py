@@ -12,7 +12,6 @@ from octavo.cli.tune.ceiling import RewardName
 from octavo.cli.tune.judge import Texts, judged
 from octavo.config import Recipe, apply_value, recipe_tree, stored_recipe
 from octavo.errors import InputError
-from octavo.run.finetune import find_start
 from octavo.util.files import from_home
 
 
@@ -124,6 +123,8 @@ def tuning_tree(base: Path, recipe: str | Path) -> dict[str, Any]:
 def asking(base: Path) -> Recipe:
     """The recipe of the base, or where it learned from pairs of answers, that of the run it started from: the one whose
     texts a model can be asked."""
+    from octavo.run.finetune import find_start
+
     found = stored_recipe(find_start(base).folder / "config.yaml")
     while found.form not in ("text", "conversations") and found.training.start_from is not None:
         found = stored_recipe(find_start(found.training.start_from).folder / "config.yaml")
