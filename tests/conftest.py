@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 if "OMP_NUM_THREADS" not in os.environ:
@@ -13,10 +15,23 @@ if "OMP_NUM_THREADS" not in os.environ:
 import pytest
 from hypothesis import HealthCheck, settings
 
+from e2e.forked import Octavo
+
 settings.register_profile(
     "octavo", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("octavo")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """What is collected stays: no collection of garbage walks it, neither now nor in every test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +41,11 @@ def test_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no test data at {folder} (set OCTAVO_TEST_DATA)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Octavo]:
+    """Runs commands and programs in processes that start at once, in a folder and with a cache of the session."""
+    octavo = Octavo(tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("cache"))
+    yield octavo
+    octavo.close()

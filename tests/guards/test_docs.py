@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from e2e.forked import Octavo
 from guards.common import PACKAGE, ROOT, name_of
 from guards.snippets import SHELLS, Block, blocks, commands
 
@@ -47,19 +45,10 @@ def python_blocks(page: Path) -> list[Block]:
         if python_blocks(page)
     ],
 )
-def test_python_snippets_run(page: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER],
-        input=json.dumps([(name_of(page), block.line, block.text) for block in python_blocks(page)]),
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def test_python_snippets_run(page: Path, tmp_path: Path, server: Octavo) -> None:
+    told = json.dumps([(name_of(page), block.line, block.text) for block in python_blocks(page)])
+    done = server(program=RUNNER, stdin=told.encode(), folder=tmp_path)
+    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize("command", [line for line in LINES if line.values[0][0] == "octavo"])

@@ -39,8 +39,17 @@ def content(dataset: Dataset) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("texts", [STORIES, [" ".join(STORIES)]], ids=["documents", "one"])
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        *(pytest.param(kind, STORIES, id=f"{kind}-documents") for kind in KINDS),
+        *(pytest.param(kind, [" ".join(STORIES)], id=f"{kind}-one") for kind in ("char", "bpe")),
+        *(
+            pytest.param(kind, [" ".join(STORIES)], id=f"{kind}-one", marks=pytest.mark.slow)
+            for kind in ("byte", "word", "gpt2")
+        ),
+    ],
+)
 def test_the_number_of_processes_changes_no_byte(
     kind: str, texts: list[str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -105,7 +114,6 @@ def killed(cache: Path, kind: str, count: int, after: int, how: str = "clean") -
 @pytest.mark.parametrize(
     ("kind", "count", "after", "how"),
     [
-        ("char", 1, 3, "clean"),
         ("char", 1, 3, "torn"),
         ("char", 1, 3, "altered"),
         ("bpe", 2, 5, "torn"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import numpy as np
 import torch
 
 from octavo.config import load_recipe
-from octavo.export.prove import measured, misses
+from octavo.export.prove import measure, misses
 from octavo.export.reference import Reference, reference
 from octavo.export.targets import targets
 from octavo.export.targets.base import Parcel
@@ -17,6 +20,7 @@ from octavo.export.weights import weights_of
 from octavo.model.base import build_model
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.special import build_tokenizer
+from octavo.util.records import json_text
 
 TEXT = "\n".join(
     f"{who}:\nThe {what} is {how}, and it shan't rain on {number} hills; so be it!\n"
@@ -29,10 +33,22 @@ TEXT = "\n".join(
 )
 
 
+def measured_here(name: str, folder: Path) -> dict[str, Any]:
+    """What `measured` gives, without a process whose first seconds go into importing the library."""
+    found: dict[str, Any] = json.loads(json_text(measure(name, folder)))
+    return found
+
+
 def parcel_of(
     name: str, *overrides: str, dtype: str = "float32", text: str = TEXT
 ) -> tuple[Parcel, Reference]:
     """What a recipe's run would give to a target, and what the run says."""
+    parcel, kept = _parcel_of(name, overrides, text)
+    return replace(parcel, dtype=dtype), kept
+
+
+@cache
+def _parcel_of(name: str, overrides: tuple[str, ...], text: str) -> tuple[Parcel, Reference]:
     recipe = load_recipe(name, overrides)
     tokenizer: Tokenizer = build_tokenizer(recipe.tokenizer, lambda: iter([text]), documents=False)
     model = build_model(recipe.model, vocab_size=tokenizer.vocab_size, seed=1)
@@ -44,18 +60,18 @@ def parcel_of(
     tokens = np.tile(ids, -(-2048 // len(ids)))
     kept = reference(model.eval(), tokenizer, tokens, text)
     weights = weights_of(model, recipe.model).to(torch.float64)
-    return Parcel(weights, tokenizer, dtype, name), kept
+    return Parcel(weights, tokenizer, "float32", name), kept
 
 
 def proven(target: str, parcel: Parcel, kept: Reference, folder: Path) -> dict[str, Any]:
-    """Write, open again in another process, measure; everything promised holds."""
+    """Write, open again, measure; everything promised holds."""
     found = targets()[target]
     found.needs()
     found.refuse(parcel.weights.shape, parcel.tokenizer, parcel.dtype)
     folder.mkdir()
     found.write(parcel, folder)
     kept.save(folder)
-    seen = measured(target, folder)
+    seen = measured_here(target, folder)
     promised = {
         "model": found.model(parcel.weights.shape).status,
         "tokenizer": found.tokenizer(parcel.tokenizer.kind, parcel.tokenizer).status,

@@ -1,4 +1,4 @@
-"""GGUF files, opened by llama.cpp in a process of its own, say what the run says."""
+"""GGUF files, opened by llama.cpp, say what the run says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders for Hugging Face, opened by transformers in a process of its own, say what the run says."""
+"""Folders for Hugging Face, opened by transformers, say what the run says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX and the torch-only folder, opened in processes of their own, say what the run says, whatever its switches."""
+"""ONNX and the torch-only folder, opened by what they are for, say what the run says, whatever its switches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import InputError, OctavoError
-from octavo.export.prove import measured
+from octavo.export.prove import measure, measured
 from octavo.export.targets import targets
 from unit.export.made import parcel_of, proven
 
@@ -56,12 +56,13 @@ def test_code_that_was_changed_is_not_run(tmp_path: Path) -> None:
         honest = file.read_text()
         file.write_text(honest + f"\nopen({str(tmp_path / 'ran')!r}, 'w')\n")
         with pytest.raises(InputError, match="is not run"):
-            measured("torch", tmp_path / "out")
+            measure("torch", tmp_path / "out")
         assert not (tmp_path / "ran").exists()
         file.write_text(honest)
 
 
 def test_a_damaged_graph_is_said(tmp_path: Path) -> None:
+    """By the process that opens it to the one that asked."""
     parcel, kept = parcel_of("tensors-only", *RECIPES["tensors-only"])
     proven("onnx", parcel, kept, tmp_path / "out")
     file = tmp_path / "out" / "model.onnx_data"

@@ -11,9 +11,10 @@ import pytest
 import octavo
 from octavo.config import load_recipe, recipe_names
 from octavo.errors import InputError
+from octavo.export import export as export_module
 from octavo.export.export import export
 from octavo.export.table import said
-from unit.export.made import TEXT
+from unit.export.made import TEXT, measured_here
 
 for package in ("transformers", "gguf", "llama_cpp", "onnxruntime"):
     pytest.importorskip(package, reason=f"{package} is not installed: pip install 'octavo[ship]'")
@@ -75,7 +76,10 @@ def test_the_plan_says_what_no_target_can_say(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NO_TEXT])
-def test_what_the_plan_calls_exact_is_exact(name: str, tmp_path: Path, test_data: Path) -> None:
+def test_what_the_plan_calls_exact_is_exact(
+    name: str, tmp_path: Path, test_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_module, "measured", measured_here)
     words = shrunk(name, test_data)
     source: dict[str, Any] = {}
     corpus = load_recipe(name).corpus.kind
