@@ -49,3 +49,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Octavo]:
     octavo = Octavo(tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("cache"))
     yield octavo
     octavo.close()
+
+
+@pytest.fixture(scope="module")
+def plain_reports() -> Iterator[None]:
+    """Runs end soon: figures are made and not drawn, templates compiled once, judged samples short, the code
+    hashed once.
+
+    For tests that look at neither: of a tiny run they are half of the time.
+    """
+    from functools import cache
+
+    from octavo.report import page
+    from octavo.report.figure import Plot
+    from octavo.run import manifest, samples
+
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Plot, "svg", lambda figure: blank)
+        patch.setattr(page, "templates", cache(page.templates))
+        patch.setattr(samples, "LENGTH", 24)
+        patch.setattr(manifest, "code_identity", cache(manifest.code_identity))
+        yield

@@ -30,7 +30,7 @@ def three_stories(folder: Path) -> None:
     assert not [path for path in folder.rglob("*") if path.name.startswith(".tmp-")]
 
 
-@pytest.mark.parametrize("every", [29, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [29, pytest.param(13, marks=pytest.mark.slow)])
 def test_wherever_a_write_fails_the_same_command_works_again(tmp_path: Path, every: int) -> None:
     found = trials(HERE, tmp_path, every=every)
     assert not [trial for trial in found if trial.again != 0]

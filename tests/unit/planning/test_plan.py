@@ -138,8 +138,7 @@ def test_of_a_long_step_a_part_is_timed(monkeypatch: pytest.MonkeyPatch) -> None
     assert long["tokens_per_second"] == 4 * 2 * 16 / 8
 
 
-@pytest.mark.parametrize("rows", [2, 30])
-@pytest.mark.parametrize("batches", ["windows", "sliding", "documents"])
+@pytest.mark.parametrize(("rows", "batches"), [(2, "windows"), (30, "sliding"), (30, "documents")])
 def test_a_timed_step_mixes_counts_in_as_a_step_of_the_run_does(
     rows: int, batches: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,7 @@ def test_this_machine_is_measured(fast: bool, monkeypatch: pytest.MonkeyPatch) -
 
 
 def found(machine: Machine, parallel: str = "none", *overrides: str, price: float | None = None) -> dict:
-    recipe = load_recipe("tinystories-gpt2", overrides)
+    recipe = load_recipe("tinystories-gpt2", ["model.layers=3", *overrides])
     return predict(recipe, machine, parallel=parallel, vocab_size=50_257, steps=3600, price=price)
 
 

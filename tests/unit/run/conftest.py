@@ -1,10 +1,15 @@
-"""A text that is small, and a cache of its own."""
+"""A text that is small, a cache of its own, and runs that end soon."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def end_soon(plain_reports: None) -> None:
+    """No test here looks at figures, but where it says so."""
 
 
 @pytest.fixture

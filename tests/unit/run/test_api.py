@@ -16,9 +16,12 @@ import octavo
 from octavo.errors import ConfigError, CorpusError, MissingExtra
 from octavo.model.base import build_model
 from octavo.model.capture import capture
+from octavo.report.figure import Plot
 from octavo.run.list import run_info
 from octavo.util.files import file_hash
 from unit.run.small import RECIPE
+
+DRAWN = Plot.svg
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,8 @@ def test_a_short_text_makes_a_short_run(
     assert more.step == 5
 
 
-def test_a_run_shows_itself(text: Path, tmp_path: Path) -> None:
+def test_a_run_shows_itself(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plot, "svg", DRAWN)
     out = tmp_path / "a <run>\x1b"
     octavo.train(RECIPE, text=text, out=out, quiet=True)
     run = octavo.Run.open(out)

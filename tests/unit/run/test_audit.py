@@ -162,7 +162,7 @@ def test_a_promise_that_cannot_be_noted_spoils_nothing(
 def test_who_trains_in_python_is_told_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     (tmp_path / "text.txt").write_text("a fox and a dog. " * 60 + "the hen sat on a mat. " * 20)
-    minutes = 0.1
+    minutes = 0.05
     recipe = RECIPE | {"training": RECIPE["training"] | {"steps": None, "minutes": minutes}, "test": 0.1}
     told = {"auto": {"promise": PROMISE | {"minutes": minutes}}}
     out = tmp_path / "run"
@@ -181,5 +181,5 @@ def test_who_trains_in_python_is_told_as_well(tmp_path: Path, monkeypatch: pytes
     (out / "manifest.json").write_text(json.dumps(without_look))
     octavo.train(out=out, resume=True, quiet=True)
     assert looked() == 1, "a run that was stopped before its audit is audited when it goes on"
-    octavo.train(out=out, minutes=0.05, resume=True, quiet=True)
+    octavo.train(out=out, minutes=0.03, resume=True, quiet=True)
     assert looked() == 1, "it was promised for other minutes"

@@ -21,7 +21,7 @@ from octavo.util.files import replace_text
 from unit.run.small import RECIPE
 
 BY_THE_CLOCK = RECIPE | {
-    "training": RECIPE["training"] | {"steps": None, "minutes": 0.06, "checkpoint_every": 50},
+    "training": RECIPE["training"] | {"steps": None, "minutes": 0.03, "checkpoint_every": 50},
     "evaluation": {"every": 25},
     "test": 0.1,
 }
@@ -46,7 +46,7 @@ def test_a_run_that_has_ended_goes_on_for_more_minutes_alone(text: Path, tmp_pat
     before = steps(out)
     octavo.train(out=out, resume=True, quiet=True)
     assert steps(out) == before
-    octavo.train(out=out, minutes=0.1, resume=True, quiet=True)  # enough for a step on a busy machine too
+    octavo.train(out=out, minutes=0.06, resume=True, quiet=True)  # enough for a step on a busy machine too
     assert steps(out)[: len(before)] == before and steps(out)[-1] > before[-1]
 
 
@@ -56,7 +56,7 @@ def test_a_run_that_got_more_minutes_is_repeated_to_the_bit(text: Path, tmp_path
     passes, with which fewer steps were planned."""
     out = tmp_path / "run"
     octavo.train(BY_THE_CLOCK, text, out, overrides=[f"training.passes={passes}"], quiet=True)
-    octavo.train(out=out, minutes=0.03, resume=True, quiet=True)
+    octavo.train(out=out, minutes=0.02, resume=True, quiet=True)
     octavo.train(out=out, minutes=0.02, resume=True, quiet=True)
     _, differing = octavo.replay(out, tmp_path / "again", console=Console(quiet=True))
     assert differing == []

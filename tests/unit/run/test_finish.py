@@ -12,11 +12,13 @@ import pytest
 import octavo
 from octavo.cli.app import app
 from octavo.errors import DivergedError, in_python
+from octavo.run import samples
 from octavo.run.finish import against_source, standing
 from octavo.run.progress import Progress
 from octavo.run.settings import resolve
 from octavo.tasks.forecast.objective import Forecast
 
+LENGTH = samples.LENGTH
 RECIPE: dict[str, Any] = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
     "training": {"batch": 4, "steps": 40, "checkpoint_every": 20, "precision": "float32", "threads": 1},
@@ -34,7 +36,10 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_run_ends_in_a_verdict_with_evidence(text: Path, tmp_path: Path) -> None:
+def test_a_run_ends_in_a_verdict_with_evidence(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "LENGTH", LENGTH)  # long enough to recite
     run = octavo.train(RECIPE, text=text, out=tmp_path / "run")
     stored = json.loads((tmp_path / "run" / "evaluation.json").read_text("utf-8"))
     assert {"memorization", "diversity", "positions", "ends", "diagnostics"} <= set(stored)

@@ -48,7 +48,10 @@ def set_in(tree: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
     return copy
 
 
-def test_every_setting_changes_the_manifest(tmp_path: Path) -> None:
+def test_every_setting_changes_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octavo.run.manifest.code_identity", dict)
+    monkeypatch.setattr("octavo.run.manifest.versions", dict)
+    monkeypatch.setattr("octavo.run.manifest.machine", dict)
     (tmp_path / "text.txt").write_text("a fox and a dog. " * 20)
     recipe = recipe_on(tmp_path / "text.txt")
     dataset = build_dataset(recipe, Console(quiet=True))

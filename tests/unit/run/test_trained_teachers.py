@@ -44,6 +44,20 @@ def recipe_with(more: dict[str, Any], **training: Any) -> dict[str, Any]:
     return {**RECIPE, **more, "training": {**RECIPE["training"], "threads": 1, **training}}
 
 
+DYING = recipe_with(COUNTS, teachers={"trained": 2, "trained_steps": 4})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nothing stopped. Read it, don't write."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "text.txt").write_text(TEXT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCTAVO_CACHE", str(folder / "cache"))
+        octavo.train(DYING, folder / "text.txt", folder / "run", quiet=True)
+    return folder / "run"
+
+
 def weights(folder: Path) -> str:
     return file_hash(folder / "last" / "model.safetensors")
 
@@ -70,14 +84,10 @@ def test_they_are_what_one_would_train_by_hand(tmp_path: Path, text: Path, more:
     assert octavo.replay(run.path, tmp_path / "again", console=Console(quiet=True))[1] == []
 
 
-@pytest.mark.parametrize(
-    "steps", [1, 5, 9, *(pytest.param(at, marks=pytest.mark.slow) for at in (3, 4, 8, 12))]
-)
+@pytest.mark.parametrize("steps", [1, 5, 9, *(pytest.param(at, marks=pytest.mark.slow) for at in (4, 12))])
 def test_whenever_it_dies_it_goes_on_to_the_same_bits(
-    tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+    tmp_path: Path, text: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    own = recipe_with(COUNTS, teachers={"trained": 2, "trained_steps": 4})
-    octavo.train(own, text, tmp_path / "whole", quiet=True)
     left, step = steps, Session.after_step
 
     def dies(self: Session, info: Any) -> None:
@@ -90,13 +100,13 @@ def test_whenever_it_dies_it_goes_on_to_the_same_bits(
     with monkeypatch.context() as patch:
         patch.setattr(Session, "after_step", dies)
         with pytest.raises(MemoryError):
-            octavo.train(own, text, tmp_path / "run", quiet=True)
+            octavo.train(DYING, text, tmp_path / "run", quiet=True)
     told = RunFolder(tmp_path / "run").made_by()
     assert told is not None and told["recipe"] == "run"  # what is told of a run is kept from its beginning
     run = octavo.train(None, None, tmp_path / "run", resume=True, quiet=True)
     for part in ("", "teachers/1", "teachers/2"):
-        assert weights(run.path / part) == weights(tmp_path / "whole" / part)
-        rows = [RunFolder(folder / part).rows() for folder in (run.path, tmp_path / "whole")]
+        assert weights(run.path / part) == weights(whole / part)
+        rows = [RunFolder(folder / part).rows() for folder in (run.path, whole)]
         assert [(row["step"], row["loss"]) for row in rows[0]] == [
             (row["step"], row["loss"]) for row in rows[1]
         ]
@@ -132,7 +142,7 @@ def test_teachers_stay_as_they_are_where_the_run_gets_more_steps(tmp_path: Path,
 def test_teachers_stay_as_they_are_where_the_run_gets_more_minutes(tmp_path: Path, text: Path) -> None:
     run = octavo.train(recipe_with(COUNTS, teachers={"trained": 1}), text, tmp_path / "run", quiet=True)
     teacher = weights(run.path / "teachers" / "1")
-    minutes, passes = with_more_minutes(run.path, 0.15)
+    minutes, passes = with_more_minutes(run.path, 0.06)
     octavo.train(None, None, run.path, resume=True, overrides=[minutes, passes], quiet=True)
     assert run.folder is not None and run.folder.rows()[-1]["step"] > 6
     assert weights(run.path / "teachers" / "1") == teacher

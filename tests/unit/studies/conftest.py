@@ -67,5 +67,5 @@ def whole(text: Path) -> tuple[StudyResults, str]:
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCTAVO_CACHE", str(text.parent / "cache"))
-        results = run_study(tree, text, text.parent / "whole", jobs=2, console=Console(stream=said))
+        results = run_study(tree, text, text.parent / "whole", jobs=1, console=Console(stream=said))
     return results, said.getvalue()

@@ -14,6 +14,8 @@ from octavo.run.train import train
 from octavo.studies.early_stop import Hopeless, evaluations, hopeless, hopeless_hook
 from octavo.training.checkpoint_folder import list_checkpoints
 
+pytestmark = pytest.mark.usefixtures("plain_reports")
+
 RIVAL = [(10, 5.0), (20, 4.0), (30, 3.0), (40, 2.5)]
 RULE = {"after": 0.5, "worse_by": 0.1, "steps": 40}
 

@@ -22,6 +22,8 @@ from octavo.studies.resolve import load_study
 from octavo.util.console import Console
 from unit.studies.conftest import study_tree
 
+pytestmark = pytest.mark.usefixtures("plain_reports")
+
 
 @pytest.fixture(scope="module")
 def template(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:

@@ -43,6 +43,7 @@ def test_a_study_is_judged_as_before_from_a_small_file_without_paths(
     assert summary([tmp_path / "there"]) == summary([results.folder])
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_with_the_runs_that_had_not_ended(
     kept: ModuleType, whole: tuple[StudyResults, str], text: Path, tmp_path: Path
 ) -> None:

@@ -29,6 +29,8 @@ from octavo.studies.spec import study_names
 from octavo.studies.statistics import Arm
 from unit.studies.synthetic import Truth, make
 
+pytestmark = pytest.mark.usefixtures("plain_reports")
+
 SIZES = {"small": (200_000, {"model.width": 64}), "large": (3_200_000, {"model.width": 256})}
 STEPS = (300, 1200)
 

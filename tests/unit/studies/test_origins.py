@@ -20,6 +20,8 @@ from octavo.studies.run import refuse_other_settings
 from octavo.util.processes import TOLD
 from unit.studies.conftest import RECIPE
 
+pytestmark = pytest.mark.usefixtures("plain_reports")
+
 PART = """
 from octavo.config.parts import register
 from octavo.training.schedules import ScheduleConfig

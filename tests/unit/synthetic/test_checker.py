@@ -11,7 +11,7 @@ from octavo.synthetic.checker import check
 from octavo.synthetic.storyteller import Storyteller
 from octavo.synthetic.vocabulary import TENSES, vocabulary
 
-STORIES = [story.text for story in Storyteller(21).stories(2_000)]
+STORIES = [story.text for story in Storyteller(21).stories(700)]
 
 OWN = (
     "one day, small bird ed fly near forest. bird see huge tree. tree stand by river and be old. "
@@ -22,8 +22,7 @@ OWN = (
 
 
 def test_every_story_passes() -> None:
-    failed = [(text, check(text).problems) for text in STORIES if not check(text).ok]
-    assert failed == []
+    assert [(text, found) for text in STORIES if (found := check(text).problems)] == []
 
 
 def test_good_pidgin_from_another_hand_passes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from octavo.generation import Sample
 from octavo.tuning import judge
-from octavo.tuning.ceiling import ceiling_of, written
+from octavo.tuning.ceiling import Ceiling, ceiling_of, written
 from octavo.tuning.judge import (
     _mean,
     distance,
@@ -29,7 +30,11 @@ from octavo.tuning.rewards.checked import PidginConfig
 from unit.tuning import toy
 from unit.tuning.test_prompts import CHAT, split
 
-JUDGED = Judged(np.random.default_rng(0).integers(0, 2, (1, 400)).astype(float), {})
+
+@cache
+def judged_ceiling() -> Ceiling:
+    rewards = np.random.default_rng(0).integers(0, 2, (1, 400)).astype(float)
+    return ceiling_of(PidginConfig(), Judged(rewards, {}))
 
 
 @pytest.mark.parametrize(
@@ -50,9 +55,10 @@ def test_of_too_many_prompts_some_are_asked_that_lie_evenly() -> None:
 
 @pytest.mark.parametrize(("prompts", "between", "within"), [(30, 1.0, 0.1), (1, 0.0, 1.0), (30, 0.3, 1.0)])
 def test_a_mean_has_the_interval_of_other_prompts_and_other_texts(
-    prompts: int, between: float, within: float
+    prompts: int, between: float, within: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Mostly of the one, of the other alone, and of both; at 90 % or 95 %."""
+    monkeypatch.setattr(judge, "DRAWS", 120)
     random, held, count = np.random.default_rng(2), 0, 120
     for seed in range(count):
         values = random.normal(0, between, (prompts, 1)) + random.normal(0, within, (prompts, 16))
@@ -112,7 +118,7 @@ def test_prompts_are_held_out_from_the_tuning_of_each_run(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("away", "verdict"), [(0.01, "neither"), (-0.01, "neither"), (0.03, "is better")])
 def test_better_than_best_of_n_is_what_the_whole_interval_says(away: float, verdict: str) -> None:
-    than = ceiling_of(PidginConfig(), JUDGED).best_of_n.reward_at(0.2)
+    than = judged_ceiling().best_of_n.reward_at(0.2)
     assert than is not None and verdict in said(than + away, 0.2)
 
 
@@ -125,7 +131,7 @@ def said(reward: float, kl: float, *, held_out: bool = True, kind: str = "pidgin
         "win_rate": {"mean": 0.7, "low": 0.6, "high": 0.8},
         "bits_per_byte": {"before": 1.0, "after": 1.25},
         "prompts_held_out": held_out,
-        "distance": distance(ceiling_of(PidginConfig(), JUDGED), reached),
+        "distance": distance(judged_ceiling(), reached),
         "reward": {"kind": kind},
         "taught_by": None,
         "learned_from": "policy-gradient",
@@ -159,7 +165,7 @@ def test_what_is_not_known_is_not_said() -> None:
 
 
 def test_the_nats_too_many_are_those_beyond_the_ceilings() -> None:
-    ceiling = ceiling_of(PidginConfig(), JUDGED)
+    ceiling = judged_ceiling()
     on_it = Reached("", float(ceiling.curve.kl[9]), float(ceiling.curve.reward[9]), 0, 1)
     far = distance(ceiling, on_it)
     assert far["nats_too_many"] == pytest.approx(0, abs=1e-9)
