@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 
@@ -30,7 +30,9 @@ from octavo.training.checkpoint import Checkpoint, model_tensors
 from unit.model import preferences
 
 V, T, B = 11, 8, 2
-SHAPE = {"layers": 2, "width": 16, "heads": 2, "context": T}
+Options = dict[str, object]
+Models = list[tuple[Options, GPT]]
+SHAPE: Options = {"layers": 2, "width": 16, "heads": 2, "context": T}
 PAIRS = list(product(parts("positions"), parts("norm")))
 
 # Switches that are not parts: each alone and every two of them together.
@@ -62,7 +64,7 @@ IMPOSSIBLE = [
 ]
 
 
-def architectures(positions: str, norm: str) -> Iterator[dict[str, object]]:
+def architectures(positions: str, norm: str) -> Iterator[Options]:
     """Every combination of the other parts, with the initializations taken in turn."""
     starts = list(parts("initialization"))
     rest = product(("pre", "post"), parts("feed_forward"), (True, False))
@@ -77,16 +79,44 @@ def architectures(positions: str, norm: str) -> Iterator[dict[str, object]]:
         }
 
 
-def variants() -> Iterator[dict[str, object]]:
-    yield SHAPE | {"positions": "rotary"}
-    for name in SWITCHES:
-        yield SHAPE | {"positions": "rotary"} | SWITCHES[name]
-    for one, other in combinations(SWITCHES, 2):
-        if {one, other} not in IMPOSSIBLE:
-            yield SHAPE | {"positions": "rotary"} | SWITCHES[one] | SWITCHES[other]
+def covering(together: int) -> Iterator[Options]:
+    """Of all combinations as many as it takes for every two, or three, parts to stand together in one of them."""
+    found = [options for pair in PAIRS for options in architectures(*pair)]
+    random.Random(0).shuffle(found)
+    seen: set[tuple[tuple[str, object], ...]] = set()
+    for options in found:
+        chosen = [(name, value) for name, value in options.items() if name not in SHAPE]
+        new = set(combinations(chosen, together)) - seen
+        if new:
+            seen |= new
+            yield options
 
 
-def perturbed(options: dict[str, object]) -> GPT:
+def compatible(one: str, other: str) -> bool:
+    return {one, other} not in IMPOSSIBLE and not SWITCHES[one].keys() & SWITCHES[other].keys()
+
+
+def crowds() -> Iterator[tuple[str, ...]]:
+    """Many switches at once, until every two that do not overwrite each other have stood together."""
+    seen: set[frozenset[str]] = set()
+    for pair in combinations(SWITCHES, 2):
+        if compatible(*pair) and frozenset(pair) not in seen:
+            crowd = pair
+            for name in SWITCHES:
+                if name not in crowd and all(compatible(name, other) for other in crowd):
+                    crowd += (name,)
+            seen |= {frozenset(two) for two in combinations(crowd, 2)}
+            yield crowd
+
+
+def switched(*names: str) -> Options:
+    options: Options = SHAPE | {"positions": "rotary"}
+    for name in names:
+        options |= SWITCHES[name]
+    return options
+
+
+def perturbed(options: Options) -> GPT:
     """A model none of whose numbers is zero, as none is after training."""
     model = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=1)
     model.take_text(tokens(3).repeat(1, 4).flatten().numpy())
@@ -110,23 +140,28 @@ def torch_saved(model: GPT) -> GPT:
     return torch.load(file, weights_only=False)
 
 
-@cache
-def group(name: str) -> list[tuple[dict[str, object], GPT]]:
+GROUPS: dict[str, Callable[[], Iterable[Options]]] = {
+    "switches": lambda: (switched(*names) for names in ((), *zip(SWITCHES), *crowds())),
+    "every two parts": lambda: covering(2),
+    "every two switches": lambda: (
+        switched(*two) for two in combinations(SWITCHES, 2) if set(two) not in IMPOSSIBLE
+    ),
+    "every three parts": lambda: covering(3),
+}
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("every two switches", "every three parts")]
+
+
+@pytest.fixture(scope="module", params=["switches", "every two parts", *SLOW])
+def models(request: pytest.FixtureRequest) -> Models:
     torch.set_num_threads(1)
-    options = variants() if name == "switches" else architectures(*name.split("/"))
-    return [(each, perturbed(each)) for each in options]
-
-
-@pytest.fixture(params=[f"{positions}/{norm}" for positions, norm in PAIRS] + ["switches"])
-def models(request: pytest.FixtureRequest) -> list[tuple[dict[str, object], GPT]]:
-    return group(request.param)
+    return [(options, perturbed(options)) for options in GROUPS[request.param]()]
 
 
 def tokens(seed: int = 0) -> Tensor:
     return torch.randint(V, (B, T), generator=torch.Generator().manual_seed(seed))
 
 
-def compared_in(options: dict[str, object]) -> torch.dtype:
+def compared_in(options: Options) -> torch.dtype:
     """Without a norm values grow without bound, and rounding with them; those are compared in double."""
     return torch.float64 if options.get("norm") == "none" else torch.float32
 
@@ -138,7 +173,7 @@ def same(found: Tensor, expected: Tensor, what: object) -> None:
 
 
 @torch.no_grad()
-def test_shapes(models: list[tuple[dict[str, object], GPT]]) -> None:
+def test_shapes(models: Models) -> None:
     for options, model in models:
         for length in (1, T):
             logits = model(tokens()[:, :length])
@@ -147,7 +182,7 @@ def test_shapes(models: list[tuple[dict[str, object], GPT]]) -> None:
 
 
 @torch.no_grad()
-def test_no_output_depends_on_a_later_input(models: list[tuple[dict[str, object], GPT]]) -> None:
+def test_no_output_depends_on_a_later_input(models: Models) -> None:
     for options, model in models:
         before = model(tokens())
         for place in (1, T - 2):
@@ -162,7 +197,7 @@ ALONE = torch.tensor([[1] * T, [0] * T])
 """Where counts are mixed in, the network learns nothing; the gate learns nowhere else."""
 
 
-def test_gradients_reach_every_parameter(models: list[tuple[dict[str, object], GPT]]) -> None:
+def test_gradients_reach_every_parameter(models: Models) -> None:
     for options, model in models:
         logits = model(tokens(), alone=ALONE)
         F.cross_entropy(logits.flatten(0, 1), tokens(1).flatten()).backward()
@@ -174,7 +209,7 @@ def test_gradients_reach_every_parameter(models: list[tuple[dict[str, object], G
 
 
 @torch.no_grad()
-def test_saved_and_loaded_is_the_same(models: list[tuple[dict[str, object], GPT]], tmp_path: Path) -> None:
+def test_saved_and_loaded_is_the_same(models: Models, tmp_path: Path) -> None:
     for options, model in models:
         save_file(model_tensors(model), tmp_path / "model.safetensors")
         other = build_model(GPTConfig.model_validate(options), vocab_size=V, seed=9)
@@ -184,7 +219,7 @@ def test_saved_and_loaded_is_the_same(models: list[tuple[dict[str, object], GPT]
 
 @torch.no_grad()
 def test_weights_load_strictly_from_a_file_that_holds_a_shared_one_once(
-    models: list[tuple[dict[str, object], GPT]], tmp_path: Path
+    models: Models, tmp_path: Path
 ) -> None:
     for options, model in models:
         save_file(model_tensors(model), tmp_path / "model.safetensors")
@@ -199,7 +234,7 @@ def test_weights_load_strictly_from_a_file_that_holds_a_shared_one_once(
 
 @torch.no_grad()
 @pytest.mark.parametrize("again", [deepcopy, pickled, torch_saved])
-def test_a_copy_is_the_same(models: list[tuple[dict[str, object], GPT]], again: Callable[[GPT], GPT]) -> None:
+def test_a_copy_is_the_same(models: Models, again: Callable[[GPT], GPT]) -> None:
     """Also what Muon and the kernels know of a weight, and a weight that two share stays one."""
     for options, model in models:
         other = again(model)
@@ -211,9 +246,7 @@ def test_a_copy_is_the_same(models: list[tuple[dict[str, object], GPT]], again: 
 
 @torch.no_grad()
 @pytest.mark.parametrize("pieces", [[1] * T, [3, 1, 4]], ids=str)
-def test_cached_decoding_is_full_decoding(
-    models: list[tuple[dict[str, object], GPT]], pieces: list[int]
-) -> None:
+def test_cached_decoding_is_full_decoding(models: Models, pieces: list[int]) -> None:
     for options, shared in models:
         model = deepcopy(shared).to(compared_in(options))
         cache = model.new_cache(B)
@@ -227,10 +260,10 @@ def feed(decoder: Decoder, tokens: Tensor) -> Tensor:
 
 
 def test_writes_by_the_kernel_what_it_writes_by_torch(
-    models: list[tuple[dict[str, object], GPT]],
+    models: Models,
 ) -> None:
     """Through a prompt, single tokens and a window that slides; rounding counts as it does in torch."""
-    for options, model in models[::3]:  # of every part some
+    for options, model in models:
         assert NativeDecoder.fits(model) == (compiled() is not None), options
         exact = FullDecoder(deepcopy(model).double(), slots=B)
         decoders = [kind(model, slots=B) for kind in (fastest_decoder(model), CachedDecoder)]
@@ -240,7 +273,7 @@ def test_writes_by_the_kernel_what_it_writes_by_torch(
             assert found <= max(1e-5 * expected.abs().max().item(), 4 * torchs), options
 
 
-def test_fused_attention_is_explicit_attention(models: list[tuple[dict[str, object], GPT]]) -> None:
+def test_fused_attention_is_explicit_attention(models: Models) -> None:
     for options, model in models:
         dtype = compared_in(options)
         config = GPTConfig.model_validate(options)
@@ -275,7 +308,7 @@ def test_explicit_attention_decodes_with_a_cache(pieces: list[int]) -> None:
         same(found, model(tokens()), kv_heads)
 
 
-def test_parameters_are_counted_from_the_config(models: list[tuple[dict[str, object], GPT]]) -> None:
+def test_parameters_are_counted_from_the_config(models: Models) -> None:
     for options, model in models:
         config = GPTConfig.model_validate(options)
         built = sum(parameter.numel() for parameter in model.parameters())
@@ -287,25 +320,25 @@ def test_parameters_are_counted_from_the_config(models: list[tuple[dict[str, obj
 
 @torch.no_grad()
 @pytest.mark.parametrize("initialization", parts("initialization"))
-@pytest.mark.parametrize("positions", parts("positions"))
-def test_every_initialization_of_every_model(positions: str, initialization: str) -> None:
+def test_every_initialization_of_every_model(initialization: str) -> None:
     """Finite first logits; equal builds from one seed, whatever was drawn before."""
-    for norm in parts("norm"):
-        for index, options in enumerate(architectures(positions, norm)):
-            chosen = {"initialization": initialization, "tied": index % 3 == 0}
-            config = GPTConfig.model_validate(options | chosen)
-            torch.manual_seed(5)
-            one = build_model(config, vocab_size=V, seed=3)
-            assert torch.isfinite(one.eval()(tokens())).all(), options
-            if index % 5 == 0:
-                assert torch.initial_seed() == 5, "the caller's random numbers are left alone"
-                torch.randn(3)
-                other = build_model(config, vocab_size=V, seed=3)
-                pairs = zip(one.parameters(), other.parameters(), strict=True)
-                assert all(torch.equal(a, b) for a, b in pairs), options
-        different = build_model(config, vocab_size=V, seed=4)
-        assert not torch.equal(different.embedding.weight, one.embedding.weight)
-        assert not torch.equal(different.blocks[0].attention.qkv.weight, one.blocks[0].attention.qkv.weight)
+    for index, options in enumerate(covering(2)):
+        config = GPTConfig.model_validate(
+            options | {"initialization": initialization, "tied": index % 3 == 0}
+        )
+        torch.manual_seed(5)
+        one = build_model(config, vocab_size=V, seed=3)
+        assert torch.isfinite(one.eval()(tokens())).all(), options
+        if index % 5 == 0:
+            assert torch.initial_seed() == 5, "the caller's random numbers are left alone"
+            torch.randn(3)
+            other = build_model(config, vocab_size=V, seed=3)
+            pairs = zip(one.parameters(), other.parameters(), strict=True)
+            assert all(torch.equal(a, b) for a, b in pairs), options
+            different = build_model(config, vocab_size=V, seed=4)
+            assert not torch.equal(different.embedding.weight, one.embedding.weight)
+            attention, first = (model.blocks[0].attention.qkv.weight for model in (different, one))
+            assert not torch.equal(attention, first)
 
 
 @pytest.mark.parametrize("initialization", parts("initialization"))

@@ -115,15 +115,15 @@ def test_parameters_of_the_shipped_recipes(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GOLDEN)
-def test_the_plan_of_the_shipped_recipes(name: str) -> None:
+def test_the_plan_of_a_shipped_recipe() -> None:
+    name = "tinystories-gpt2"
     command = [sys.executable, "-m", "octavo", "plan", name, "--json", "training.device=cpu"]
     command += ["training.precision=float32"]  # else both are timed
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     facts = json.loads(found.stdout)
     _, count, without_head = GOLDEN[name]
     assert facts["parameters"] == count
-    assert without_head in (None, facts["parameters_without_head"])
+    assert facts["parameters_without_head"] == without_head
 
 
 REPORTS = {

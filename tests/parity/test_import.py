@@ -46,15 +46,15 @@ def test_the_model_without_its_head_has_shorter_names(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @torch.no_grad()
-def test_a_model_as_large_as_gpt2(tmp_path: Path) -> None:
+def test_a_model_as_wide_as_gpt2(tmp_path: Path) -> None:
     transformers = folders.transformers
     torch.manual_seed(0)
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=2)).eval()
     model.save_pretrained(tmp_path / "model")
     folders.encoder().save(str(tmp_path / "model" / "tokenizer.json"))
     import_model(tmp_path / "model", tmp_path / "run")
     run = Run.open(tmp_path / "run")
-    assert run.parameters == 124_439_808 and run.model.vocab_size == 50_257
+    assert run.parameters == 53_561_088 and run.model.vocab_size == 50_257
     ids = torch.randint(50_257, (1, 200), generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(run.model(ids), model(ids).logits, rtol=0, atol=1e-5)
     del model

@@ -19,22 +19,27 @@ PROCESSORS = {
 }
 
 
-@pytest.fixture(params=PROCESSORS)
-def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Kernels compiled for this processor, and as if it had shorter vectors."""
+@pytest.fixture(scope="module", params=PROCESSORS)
+def processor(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Kernels compiled for this processor, and as if it had shorter vectors; loaded once for a file's tests."""
     flags = PROCESSORS[request.param]
     if flags is None:
-        yield
+        yield request.param
         return
-    monkeypatch.setattr(kernels, "MACHINES", (flags,))
-    caches = (kernels._library, attend._kernel, decoding.compiled)
-    for cached in caches:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "MACHINES", (flags,))
+        _forget()
+        if kernels.library("octavo.model", "attend") is None:
+            pytest.skip(f"this compiler does not know {flags[0]}")
+        yield request.param
+    _forget()
+
+
+def _forget() -> None:
+    """The kernels, and matrices that were laid out for their vectors."""
+    for cached in (kernels._library, attend._kernel, decoding.compiled):
         cached.cache_clear()
-    if kernels.library("octavo.model", "attend") is None:
-        pytest.skip(f"this compiler does not know {flags[0]}")
-    yield
-    for cached in caches:
-        cached.cache_clear()
+    decoding._PACKED.clear()
 
 
 def names_in_c(package: str, file: str, struct: str) -> list[str]:

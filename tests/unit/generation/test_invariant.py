@@ -63,7 +63,7 @@ def follow(model: GPT, *, steps: int, seed: int = 0, **options: Any) -> CachedDe
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_many_streams_are_computed_together_and_each_is_what_it_is_alone(shape: str, precision: Any) -> None:
-    decoder = follow(model_of(shape), steps=40, precision=precision)
+    decoder = follow(model_of(shape), steps=12, precision=precision)
     assert decoder.together == SLOTS
 
 
@@ -71,7 +71,7 @@ def test_a_kind_that_takes_even_rows_alone(monkeypatch: pytest.MonkeyPatch) -> N
     """Then slots that hold equally many ids are computed together."""
     monkeypatch.setattr(GPT, "takes_uneven_cache", False)
     model = model_of("modern")
-    assert follow(model, steps=20).together == SLOTS
+    assert follow(model, steps=8).together == SLOTS
     groups = []
     decoder = CachedDecoder(model, slots=4)
     monkeypatch.setattr(model, "takes_uneven_cache", True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import cache
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -14,8 +17,9 @@ from octavo.generation.decoder import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.model.base import build_model
 from octavo.model.gpt import GPT
+from unit.conftest import PROCESSORS
 
-SMALL = ["model.layers=2", "model.width=36", "model.heads=4", "model.context=24", "model.dropout=0.1"]
+SMALL = ["model.layers=2", "model.width=36", "model.heads=4", "model.context=12", "model.dropout=0.1"]
 PRECISIONS = get_args(native.Precision)
 SHAPES = {
     "gpt2": ["model.norm=layer", "model.feed_forward=gelu", "model.tied=true"],
@@ -74,7 +78,9 @@ SHAPES = {
 pytestmark = pytest.mark.skipif(native.compiled() is None, reason="there is no C compiler here")
 
 
+@cache
 def model_of(shape: str) -> GPT:
+    """To be changed only in a copy."""
     recipe = load_recipe("shakespeare-char", [*SMALL, *SHAPES[shape]])
     model = build_model(recipe.model, vocab_size=65, seed=3).eval()
     torch.manual_seed(0)
@@ -84,24 +90,42 @@ def model_of(shape: str) -> GPT:
     return model
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(native, "FEWEST_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
     return request.param
 
 
-# Threads that wait for one another take long where the tests share the cores.
-TWO_THREADS_SLOWLY = pytest.mark.parametrize(
-    "threads", [1, pytest.param(2, marks=pytest.mark.slow)], indirect=True
-)
+FEW = ("modern", "no norm, no positions, odd widths")
+"""Between them they have whole vectors and rests of vectors in every product and norm."""
+
+
+def cases(*batches: int) -> pytest.MarkDecorator:
+    """Every shape on every processor's vectors, and a few by threads that wait for one another."""
+    found = []
+    for processor, shape, batch, threads in product(PROCESSORS, SHAPES, batches, (1, 2)):
+        here, few = processor == "this one", shape in FEW and batch > 1
+        if threads == 1 or (few and "one thread" not in processor):
+            slow = not here and (not few or threads == 2)
+            marks = (pytest.mark.slow,) if slow else ()
+            found.append(pytest.param(processor, shape, batch, threads, marks=marks))
+    names = ("processor", "shape", "batch", "threads")
+    return pytest.mark.parametrize(names, found, indirect=["processor", "threads"])
 
 
 def pieces(batch: int) -> Iterator[torch.Tensor]:
     """Tokens of several streams: a prompt, single ones, some together, and the window slides twice."""
     random = torch.Generator().manual_seed(1)
-    for length in (5, *[1] * 30, 3, *[1] * 20):
+    for length in (5, *[1] * 8, 3, *[1] * 9):
         yield torch.randint(0, 65, (batch, length), generator=random)
+
+
+@cache
+def by_torch(shape: str, batch: int, precision: native.Precision) -> list[torch.Tensor]:
+    """The logits (B, V) after each of the pieces, whatever the kernel is compiled for."""
+    decoder = FullDecoder(model_of(shape), slots=batch, precision=precision)
+    return [feed(decoder, tokens) for tokens in pieces(batch)]
 
 
 def feed(decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
@@ -109,57 +133,47 @@ def feed(decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
     return decoder.feed(dict(enumerate(tokens.tolist())))
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("shape", SHAPES)
-@TWO_THREADS_SLOWLY
+@cases(1, 8)
 def test_like_torch_through_prompt_tokens_and_sliding_window(
-    processor: None, shape: str, batch: int, threads: int
+    processor: str, shape: str, batch: int, threads: int
 ) -> None:
-    model = model_of(shape)
-    fast, slow = NativeDecoder(model, slots=batch), FullDecoder(model, slots=batch)
-    for tokens in pieces(batch):
-        torch.testing.assert_close(feed(fast, tokens), feed(slow, tokens), rtol=1e-5, atol=1e-5)
+    decoder = NativeDecoder(model_of(shape), slots=batch)
+    for tokens, expected in zip(pieces(batch), by_torch(shape, batch, "float32"), strict=True):
+        torch.testing.assert_close(feed(decoder, tokens), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("shape", SHAPES)
-@TWO_THREADS_SLOWLY
+@cases(1, 8)
 def test_bfloat16_is_as_far_from_float32_as_torch_in_bfloat16(
-    processor: None, shape: str, batch: int, threads: int
+    processor: str, shape: str, batch: int, threads: int
 ) -> None:
     """Both round what they multiply, the kernel also keys and values: neither equals the other."""
-    model = model_of(shape)
-    exact = FullDecoder(model, slots=batch)
-    ours, theirs = (d(model, slots=batch, precision="bfloat16") for d in (NativeDecoder, FullDecoder))
-    off = torch.zeros(2)
-    for tokens in pieces(batch):
-        right = feed(exact, tokens)
-        off += torch.stack([(feed(logits, tokens) - right).square().mean() for logits in (ours, theirs)])
-    assert 0 < off[0] < 2 * off[1]
+    decoder = NativeDecoder(model_of(shape), slots=batch, precision="bfloat16")
+    ours = [feed(decoder, tokens) for tokens in pieces(batch)]
+    exact = torch.stack(by_torch(shape, batch, "float32"))
+    theirs = torch.stack(by_torch(shape, batch, "bfloat16"))
+    off = (torch.stack(ours) - exact).square().mean()
+    assert 0 < off < 2 * (theirs - exact).square().mean()
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("shape", SHAPES)
-@TWO_THREADS_SLOWLY
-def test_int8_is_torch_with_rounded_matrices(processor: None, shape: str, batch: int, threads: int) -> None:
-    model = model_of(shape)
-    fast, slow = (d(model, slots=batch, precision="int8") for d in (NativeDecoder, FullDecoder))
-    exact = FullDecoder(model, slots=batch)
-    for tokens in pieces(batch):
-        found, unrounded = feed(fast, tokens), feed(exact, tokens)
-        torch.testing.assert_close(found, feed(slow, tokens), rtol=1e-5, atol=1e-5)
+@cases(1, 8)
+def test_int8_is_torch_with_rounded_matrices(processor: str, shape: str, batch: int, threads: int) -> None:
+    decoder = NativeDecoder(model_of(shape), slots=batch, precision="int8")
+    expected, exact = (by_torch(shape, batch, precision) for precision in ("int8", "float32"))
+    for tokens, rounded, unrounded in zip(pieces(batch), expected, exact, strict=True):
+        found = feed(decoder, tokens)
+        torch.testing.assert_close(found, rounded, rtol=1e-5, atol=1e-5)
         assert not torch.equal(found, unrounded)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("shape", SHAPES)
+@cases(9)
 def test_the_same_to_the_bit_alone_and_beside_others(
-    processor: None, shape: str, precision: native.Precision, threads: int
+    processor: str, shape: str, batch: int, precision: native.Precision, threads: int
 ) -> None:
     model = model_of(shape)
-    beside = NativeDecoder(model, slots=9, precision=precision)
-    alone = [NativeDecoder(model, slots=1, precision=precision) for _ in range(9)]
-    for tokens in pieces(9):
+    beside = NativeDecoder(model, slots=batch, precision=precision)
+    alone = [NativeDecoder(model, slots=1, precision=precision) for _ in range(batch)]
+    for tokens in pieces(batch):
         assert torch.equal(
             feed(beside, tokens),
             torch.cat([feed(one, row[None]) for one, row in zip(alone, tokens, strict=True)]),
@@ -170,7 +184,7 @@ def test_the_same_to_the_bit_alone_and_beside_others(
 def test_a_prompt_is_read_at_once_as_it_is_token_by_token(precision: native.Precision) -> None:
     model = model_of("gpt2")
     once, singly = (NativeDecoder(model, slots=3, precision=precision) for _ in range(2))
-    prompt = torch.arange(20).repeat(3, 1)
+    prompt = torch.arange(10).repeat(3, 1)
     logits = feed(once, prompt)
     for token in prompt.split(1, dim=1):
         last = feed(singly, token)
@@ -179,7 +193,7 @@ def test_a_prompt_is_read_at_once_as_it_is_token_by_token(precision: native.Prec
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("lengths", [(20, 1, 13), (1, 1, 24), (7, 3, 1), (9, 9, 9)], ids=str)
+@pytest.mark.parametrize("lengths", [(10, 1, 9), (1, 1, 12), (7, 3, 1), (9, 9, 9)], ids=str)
 def test_prompts_of_any_lengths_are_read_in_several_calls(
     monkeypatch: pytest.MonkeyPatch, precision: native.Precision, lengths: tuple[int, ...]
 ) -> None:
@@ -201,7 +215,7 @@ def test_prompts_of_any_lengths_are_read_in_several_calls(
 
 @pytest.mark.parametrize("change", ["in place", "as data"])
 def test_weights_that_have_changed_are_read_again(change: str) -> None:
-    model = model_of("gpt2")
+    model = deepcopy(model_of("gpt2"))
     tokens = torch.arange(5)[None]
     feed(NativeDecoder(model, slots=1), tokens)
     weight = model.blocks[1].attention.qkv.weight
@@ -218,7 +232,7 @@ def test_weights_that_have_changed_are_read_again(change: str) -> None:
 @pytest.mark.parametrize("eps", [1e-6, 0.5, 100.0])
 def test_queries_and_keys_are_normed_alike(eps: float) -> None:
     """ε stood in Python and in C."""
-    model, tokens = model_of("modern"), torch.arange(7)[None]
+    model, tokens = deepcopy(model_of("modern")), torch.arange(7)[None]
     usual = feed(FullDecoder(model, slots=1), tokens)
     for block in model.blocks:
         block.attention.qk_norm_eps = eps
@@ -235,7 +249,7 @@ def test_a_token_beyond_the_vocabulary(token: int) -> None:
 
 def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
     model = model_of("gpt2")
-    tokens = torch.arange(60)[None]
+    tokens = torch.arange(30)[None]
     torch.testing.assert_close(
         feed(NativeDecoder(model, slots=1), tokens),
         feed(FullDecoder(model, slots=1), tokens),
@@ -279,6 +293,6 @@ def test_torchs_own_products_between_are_the_same() -> None:
 
 
 def test_says_what_it_cannot_take() -> None:
-    model = model_of("gpt2")
+    model = deepcopy(model_of("gpt2"))
     assert NativeDecoder.fits(model)
     assert not NativeDecoder.fits(model.to(torch.bfloat16))

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from octavo.generation import Decoder, Precision, native
@@ -108,6 +108,7 @@ def test_what_a_text_has_said_is_mixed_in_by_all_alike(kind: type[Decoder]) -> N
     assert again > alone
 
 
+@settings(max_examples=30)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @given(
@@ -130,17 +131,17 @@ def test_a_stream_is_the_same_to_the_bit_among_others_that_come_and_go(
     holds_for(kind, schedule, shape=shape, precision=precision, window=window)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture]
-)  # the processor is the same for all examples
+@settings(max_examples=20)
+@pytest.mark.parametrize("processor", ["AVX2", "SSE2, one thread"], indirect=True)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @given(shape=st.sampled_from(list(SHAPES)), schedule=st.lists(deeds, max_size=20))
 def test_so_it_is_by_the_kernel_of_other_processors(
-    processor: None, precision: Precision, shape: str, schedule: list[tuple[str, Any]]
+    processor: str, precision: Precision, shape: str, schedule: list[tuple[str, Any]]
 ) -> None:
     holds_for(NativeDecoder, schedule, shape=shape, precision=precision)
 
 
+@settings(max_examples=30)
 @given(shape=st.sampled_from(list(SHAPES)), schedule=st.lists(deeds, max_size=20))
 def test_slots_that_are_computed_together_round_otherwise_and_no_more(
     shape: str, schedule: list[tuple[str, Any]]

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -63,6 +63,7 @@ requests = st.builds(
 )
 
 
+@settings(max_examples=25)
 @pytest.mark.parametrize("kind", [NativeDecoder, CachedDecoder, FullDecoder])
 @given(
     asked=st.lists(requests, min_size=1, max_size=8),

@@ -261,12 +261,12 @@ def test_a_text_of_thousands_of_equal_tokens_adds_up_to_1() -> None:
 def test_after_a_text_that_says_one_thing_for_long_all_tokens_keep_a_chance(
     kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not kernel:
-        monkeypatch.setattr(recent, "compiled", lambda: None)
     random = np.random.default_rng(0).integers(0, 26, 36_000)
     tokens = np.concatenate((random, np.zeros(9000, np.int64)))
     gate = Recent(most=2000, vocab_size=27)
     fit_recent(gate, tokens, orders=4)
+    if not kernel:
+        monkeypatch.setattr(recent, "compiled", lambda: None)
     texts = Texts.at(tokens, np.array([len(tokens)]), most=2000, vocab_size=27)
     assert 0.999 < gate.shares(texts).item() < 1
     p = torch.full((1, 27), 1 / 27)

@@ -17,7 +17,7 @@ from octavo.training.device import LONG, compiled, compiles, device_check
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_equals_eager() -> None:
     config = GPTConfig.model_validate(
-        {"layers": 2, "width": 32, "heads": 2, "context": 16, "positions": "rotary"}
+        {"layers": 1, "width": 32, "heads": 2, "context": 16, "positions": "rotary"}
     )
     model = build_model(config, vocab_size=11, seed=0)
     window = torch.arange(2 * 17).remainder(11).view(2, 17)

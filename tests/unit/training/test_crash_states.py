@@ -64,9 +64,9 @@ def test_every_fsync_is_needed(recording: Recording, left: Any, place: Path, sit
 
 
 def test_runs_that_go_on_from_such_states_end_alike(recording: Recording, left: Any, place: Path) -> None:
-    """Weights, optimizer and rows to the bit, from the first state, the last, and some between."""
+    """Weights, optimizer and rows to the bit, from the first state, the last, and one between."""
     found = [tree for _, _, tree in left[0]]
-    for tree in [found[0], *random.Random(0).sample(found, 4), found[-1]]:
+    for tree in [found[0], *random.Random(0).sample(found, 1), found[-1]]:
         assert resumed(recording, tree, place) is None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle, product
+
 import pytest
 import torch
 from torch import Tensor
@@ -60,8 +62,14 @@ def tokens(config: GPTConfig) -> Tensor:
     return torch.randint(V, (B, config.context), generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("kind", parts("optimizer"))
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize(
+    ("config", "kind", "recompute"),
+    [
+        (shape, kind, recompute)
+        for (shape, recompute), kind in zip(product(SHAPES, (False, True)), cycle(parts("optimizer")))
+    ],
+    indirect=["config"],
+)
 def test_memory_is_that_of_a_real_step(config: GPTConfig, kind: str, recompute: bool) -> None:
     part = parts("optimizer")[kind]()
     model = build_model(config, vocab_size=V, seed=0).train()
@@ -128,6 +136,7 @@ def test_adapters_are_counted_and_what_they_leave_alone_is_not(kind: str, recomp
     assert memory.optimizer + memory.gradients < whole.optimizer + whole.gradients
 
 
+@pytest.mark.parametrize("config", ["default", "Llama", "attention alone", "dropout"], indirect=True)
 @pytest.mark.parametrize("recompute", [False, True])
 def test_the_mask_that_keeps_documents_apart_is_counted(config: GPTConfig, recompute: bool) -> None:
     model = build_model(config, vocab_size=V, seed=0).train()

@@ -11,11 +11,16 @@ import socket
 import subprocess
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
 
 from octavo.config import check
 from octavo.config.parts import parts
@@ -23,9 +28,9 @@ from octavo.data.batch import Batch
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.training import optimizers
-from octavo.training.checkpoint import learning_tensors, model_tensors
+from octavo.training.checkpoint import Checkpoint, learning_tensors, model_tensors
 from octavo.training.distributed.parallel import gradients_sent
-from octavo.training.distributed.sharding import whole
+from octavo.training.distributed.sharding import held, whole
 from octavo.training.distributed.world import World, launched
 from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
@@ -91,12 +96,22 @@ def gradients(case: dict[str, Any], world: World) -> dict[str, Any]:
     return found
 
 
-def found_by(world: World, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def rows(case: dict[str, Any], world: World) -> list[list[float] | None]:
+    """What each process loads of the squares of a table that two share."""
+    local = DTensor.from_local(torch.zeros(4, 3), init_device_mesh("cpu", (2,)), [Shard(0)])
+    optimizer = optimizers.RowAdagrad([table := nn.Parameter(local)], lr=0.1)
+    Checkpoint(Path(case["folder"])).load_optimizers([optimizer])
+    found: list[list[float] | None] = [None, None]
+    dist.all_gather_object(found, held(optimizer.state[table]["squares"])[:, 0].tolist())
+    return found
+
+
+def found_by(world: World, cases: list[dict[str, Any]]) -> list[Any]:
     torch.set_num_threads(1)
     return [globals()[case.get("do", "train")](case, world) for case in cases]
 
 
-def run(size: int, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def run(size: int, cases: list[dict[str, Any]]) -> list[Any]:
     """What `size` processes find."""
     done = subprocess.run(
         [sys.executable, __file__, str(size), json.dumps(cases)],

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+import json
+from functools import cache
 from typing import Any
 
 import pytest
+import torch
 
+from octavo.training.checkpoint import write_tensors
 from octavo.training.distributed.world import ALONE
 from unit.training import together
 
-ADAMW = {"optimizer": "adamw", "steps": 50, "accumulation": 2, "model": {"tied": True}}
+ADAMW = {"optimizer": "adamw", "steps": 12, "accumulation": 2, "model": {"tied": True}}
 NGRAMS = {"kind": "hashed", "longest": 3, "buckets": 41}
-MUON = {"optimizer": "muon", "steps": 50, "model": {"kv_heads": 1, "ngrams": NGRAMS}}
-SGD = {"optimizer": "sgd", "steps": 50, "accumulation": 3, "model": {"positions": "rotary"}}
-
+MUON = {"optimizer": "muon", "steps": 12, "model": {"kv_heads": 1, "ngrams": NGRAMS}}
+SGD = {"optimizer": "sgd", "steps": 12, "accumulation": 3, "model": {"positions": "rotary"}}
 ADAPTERS = {"steps": 8, "model": {"tied": True}, "adapters": {"rank": 4}}
+EVERY = [{**case, "kind": kind} for case in (ADAMW, MUON, SGD) for kind in ("ddp", "fsdp")]
+TUNED = [
+    {**ADAPTERS, "kind": kind, "optimizer": optimizer}
+    for kind, optimizer in [("fsdp", "adamw"), ("ddp", "adamw"), ("fsdp", "muon")]
+]
+FEW = [{**ADAMW, "kind": "ddp"}, {**MUON, "kind": "fsdp"}]
 
 
-def compare(size: int, cases: list[dict[str, Any]]) -> None:
-    """Each case by so many processes against the same one by this process alone."""
-    found = together.run(size, cases)
+@cache
+def alone(case: str) -> dict[str, Any]:
+    return together.found_by(ALONE, [json.loads(case)])[0]
+
+
+def compare(cases: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
+    """What several processes found for each case against the same one by this process alone."""
     for case, several in zip(cases, found, strict=True):
-        (one,) = together.found_by(ALONE, [{**case, "kind": "none"}])
+        one = alone(json.dumps({**case, "kind": "none"}))
         for ours, wanted in zip(several["infos"], one["infos"], strict=True):
             assert ours["tokens"] == wanted["tokens"]
             assert ours["loss"] == pytest.approx(wanted["loss"], abs=1e-6), (case, ours["step"])
@@ -32,25 +42,28 @@ def compare(size: int, cases: list[dict[str, Any]]) -> None:
         assert several["tensors"] == pytest.approx(one["tensors"], rel=1e-4, abs=1e-6), case
 
 
-def test_two_processes_train_as_one() -> None:
-    compare(2, [{**ADAMW, "kind": "ddp"}, {**MUON, "kind": "fsdp"}])
+@pytest.fixture(scope="module")
+def by_two(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """The few cases, what gradients are kept and sent, and rows that are loaded, by the same two processes."""
+    folder = tmp_path_factory.mktemp("rows")
+    write_tensors(folder / "state.safetensors", {"optimizer.0.0.squares": torch.arange(8.0).view(8, 1)})
+    gradients = [{"do": "gradients", "kind": kind} for kind in ("ddp", "fsdp")]
+    return together.run(2, [*FEW, *gradients, {"do": "rows", "folder": str(folder)}])
+
+
+def test_two_processes_train_as_one(by_two: list[Any]) -> None:
+    compare(FEW, by_two[: len(FEW)])
 
 
 @pytest.mark.slow
-def test_adapters_and_frozen_weights_in_parts() -> None:
-    pairs = [("fsdp", "adamw"), ("ddp", "adamw"), ("fsdp", "muon")]
-    compare(2, [{**ADAPTERS, "kind": kind, "optimizer": optimizer} for kind, optimizer in pairs])
+@pytest.mark.parametrize(("size", "cases"), [(2, TUNED), (4, EVERY)], ids=["adapters", "four"])
+def test_every_number_of_processes_trains_as_one(size: int, cases: list[dict[str, Any]]) -> None:
+    """With adapters and frozen weights too."""
+    compare(cases, together.run(size, cases))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_every_number_of_processes_trains_as_one(size: int, kind: str) -> None:
-    compare(size, [{**case, "kind": kind} for case in (ADAMW, MUON, SGD)])
-
-
-def test_gradients_are_sent_with_the_last_part_of_a_step_only() -> None:
-    ddp, fsdp = together.run(2, [{"do": "gradients", "kind": kind} for kind in ("ddp", "fsdp")])
+def test_gradients_are_sent_with_the_last_part_of_a_step_only(by_two: list[Any]) -> None:
+    ddp, fsdp = by_two[len(FEW) : -1]
     assert ddp == {"kept": [True, False], "sent": [True, True]}
     assert fsdp == {"kept": [False, True], "sent": [True, True]}, (
         "kept where the parameters' parts do not show it"
@@ -63,32 +76,6 @@ def test_one_process_needs_nothing_of_it() -> None:
         assert config().build(model, ALONE) is model, kind
 
 
-OF_TWO = """
-import sys
-from pathlib import Path
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Shard
-from torch.testing._internal.distributed.fake_pg import FakeStore
-from octavo.training.checkpoint import Checkpoint, write_tensors
-from octavo.training.optimizers import RowAdagrad
-from octavo.training.distributed.sharding import held
-
-dist.init_process_group("fake", store=FakeStore(), rank=1, world_size=2)
-mesh = init_device_mesh("cpu", (2,))
-table = nn.Parameter(DTensor.from_local(torch.zeros(4, 3), mesh, [Shard(0)]))
-optimizer, folder = RowAdagrad([table], lr=0.1), Path(sys.argv[1])
-write_tensors(folder / "state.safetensors", {"optimizer.0.0.squares": torch.arange(8.0).view(8, 1)})
-Checkpoint(folder).load_optimizers([optimizer])
-print(held(optimizer.state[table]["squares"])[:, 0].tolist())
-"""
-
-
-def test_each_process_gets_its_own_rows_of_what_an_optimizer_knows(tmp_path: Path) -> None:
-    """Also where that has fewer columns than its table. The second of two that share a table."""
-    done = subprocess.run(
-        [sys.executable, "-c", OF_TWO, str(tmp_path)], capture_output=True, encoding="utf-8", check=False
-    )
-    assert done.stdout.strip() == "[4.0, 5.0, 6.0, 7.0]", done.stderr
+def test_each_process_gets_its_own_rows_of_what_an_optimizer_knows(by_two: list[Any]) -> None:
+    """Also where that has fewer columns than its table."""
+    assert by_two[-1] == [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
