@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -187,7 +187,7 @@ def counting_alone(facts: Facts, how: Diagnostic | None, evidence: dict[str, Any
 
 
 def among_its_own(
-    facts: Facts, how: Diagnostic | None, loss: float, losses: Mapping[str, float], it: str = "It"
+    facts: Facts, how: Diagnostic | None, loss: float, losses: Mapping[str, float], it: str = ""
 ) -> Diagnostic:
     """Which of its objective's own baselines it beats, by a loss or by what else is better if it is smaller."""
     better = [name for name, reached in losses.items() if loss < reached]
@@ -198,13 +198,21 @@ def among_its_own(
         knows = f"it is not below {listed(others)}" if others else ""
         return beside_start(facts, how, losses["start"], evidence, knows)
     if not worse:
-        return Diagnostic("baselines", f"{it} is below {listed(better)}.", evidence, "good")
-    below = f"below {listed(better)}, but " if better else ""
-    said = f"{it} is {below}not below {listed(worse)}."
+        said = f"{it} is below {listed(better)}." if it else f"Better {_than(better)}."
+        return Diagnostic("baselines", said, evidence, "good")
+    if it:
+        said = f"{it} is {f'below {listed(better)}, but ' if better else ''}not below {listed(worse)}."
+    else:
+        said = f"Better {_than(better)}, but not {_than(worse)}." if better else f"Not better {_than(worse)}."
     severity: Severity = "note" if better else "bad"
     if facts.elsewhere:
         return Diagnostic("baselines", said, evidence, severity)
     return Diagnostic("baselines", said, evidence, severity, "train longer", facts.longer)
+
+
+def _than(names: Sequence[str]) -> str:
+    plain = {"uniform": "guessing", "start": "before tuning"}
+    return listed([f"than {plain.get(name, name)}" for name in names])
 
 
 def _cause(facts: Facts, how: Diagnostic | None, above: str) -> tuple[str, str, tuple[str, ...]]:

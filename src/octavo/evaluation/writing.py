@@ -108,8 +108,8 @@ def drift(facts: Facts) -> Diagnostic | None:
     if control < 0.02 or own > control / 2 or control - own <= 3 * error:
         return None
     said = (
-        f"It loses the thread: the halves of a sample have hardly more in common than halves of different samples "
-        f"({own:+.3f}); those of held-out text do ({control:+.3f})."
+        f"It loses its thread within a page: two halves of a sample share {own:+.3f} more of their words than halves of "
+        f"different samples do; of held-out text {control:+.3f}."
     )
     remedy = "longer training and a longer context"
     settings = (facts.setting("model.context", 2),)
