@@ -54,8 +54,8 @@ class RepeatedConfig(NGramsConfig):
 
 
 def walk_through() -> str:
-    """CONTRIBUTING's part, without the imports, which are in the file that it is written into."""
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """docs/extending.md's part, without the imports, which are in the file that it is written into."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = next(block.text for block in blocks(page) if block.language == "python")
     return "\n\n" + code[code.index("class GEGLU") :]
 

@@ -108,8 +108,8 @@ def drift(facts: Facts) -> Diagnostic | None:
     if control < 0.02 or own > control / 2 or control - own <= 3 * error:
         return None
     said = (
-        f"It loses its thread within a page: two halves of a sample share {own:+.3f} more of their words than halves of "
-        f"different samples do; of held-out text {control:+.3f}."
+        f"It loses its thread within a page: two halves of a sample have {own:+.3f} more in common than halves "
+        f"of different samples; in held-out text it is {control:+.3f}."
     )
     remedy = "longer training and a longer context"
     settings = (facts.setting("model.context", 2),)
