@@ -152,9 +152,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(target), f"{name_of(page)}: no heading for {link}"
 
 
-def test_the_house_stays_readable() -> None:
+def test_the_documentation_stays_readable() -> None:
     """What is written by hand; the reference and the results are generated."""
     made = {"reference.md", "results.md", "ship-recipes.md"}
     words = {name_of(page): len(page.read_text("utf-8").split()) for page in PAGES if page.name not in made}
     assert words["README.md"] <= 800
-    assert sum(count for name, count in words.items() if name.startswith("docs/")) <= 22_000, words
+    assert sum(words.values()) - words["CONTRIBUTING.md"] <= 22_000, words

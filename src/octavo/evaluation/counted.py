@@ -100,8 +100,8 @@ def said(found: Mapping[str, Any]) -> str:
     made = "Counting made every prediction" if share > 0.995 else f"Counting has {share:.0%} of the weight"
     return (
         f"{made}, and gave {found['counting_better']:.0%} of the tokens more probability than the network did. "
-        f"Alone the network has {found['network_loss']:.3f} nats per token and counting {found['counting_loss']:.3f}; together "
-        f"they have {found['loss']:.3f}."
+        f"Alone the network has {found['network_loss']:.3f} nats per token and counting {found['counting_loss']:.3f}; "
+        f"together they have {found['loss']:.3f}."
     )
 
 
