@@ -19,8 +19,10 @@ help:
 demo: $(VENV)/installed
 	$(BIN)/octavo demo $(ARGS)
 
+# Files in the order of their folders: the long ones of tests/e2e come early, so that no core waits for them at the end.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

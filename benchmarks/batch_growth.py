@@ -26,15 +26,15 @@ import torch
 from common import above, keep_row, parser_of, run_missing
 from octavo.auto.family import SIZES, recipe_of
 from octavo.config import check
-from octavo.dataset import Dataset
-from octavo.dataset.batch import Batch
-from octavo.ground.console import Console
-from octavo.runs.data import build_batches, build_dataset
-from octavo.runs.metrics import evaluate_split
-from octavo.runs.train import fresh_model
+from octavo.data import Dataset
+from octavo.data.batch import Batch
+from octavo.run.data import build_batches, build_dataset
+from octavo.run.evaluate import evaluate_split
+from octavo.run.train import fresh_model
+from octavo.training.device import Runtime, keep_memory
 from octavo.training.loop import training_steps
-from octavo.training.runtime import Runtime, keep_memory
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
+from octavo.util.console import Console
 
 SIZE, UNIT = SIZES[1], 4
 """The smallest batch has so many rows; others are made of several."""

@@ -42,24 +42,24 @@ import octavo
 from common import above, keep_row, parser_of, run_missing
 from octavo.auto.family import SIZES, dropout_for, parameters_of, recipe_of
 from octavo.config import Recipe, check, load_recipe, to_yaml
-from octavo.dataset import Dataset
-from octavo.dataset.batch import Batch
-from octavo.dataset.store import TOKENIZER
-from octavo.ground.console import Console
-from octavo.model.build import build_model
-from octavo.model.counts import tables_of
-from octavo.model.kneser_ney import KneserNey, best_order
-from octavo.runs.data import build_dataset
-from octavo.runs.folder import RunFolder
-from octavo.runs.metrics import evaluate_split
-from octavo.runs.train import train
+from octavo.data import Dataset
+from octavo.data.batch import Batch
+from octavo.data.store import TOKENIZER
+from octavo.model.base import build_model
+from octavo.ngram.kneser_ney import KneserNey, best_order
+from octavo.ngram.mixture import tables_of
+from octavo.run.data import build_dataset
+from octavo.run.evaluate import evaluate_split
+from octavo.run.folder import RunFolder
+from octavo.run.train import train
 from octavo.training.checkpoint import Checkpoint, learning_tensors, model_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import newest_whole, prune
+from octavo.training.device import Runtime, keep_memory
 from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.optimizers import RestConfig, with_base_rates
-from octavo.training.runtime import Runtime, keep_memory
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
+from octavo.util.console import Console
 
 BUDGETS = ("5 seconds", "1 minute", "10 minutes", "60 minutes")
 WAYS = ("alone", "features", "prior", "gate")

@@ -20,8 +20,8 @@ NEIGHBOUR = "import torch\nx = torch.randn(200_000)\nwhile True:\n    x.mul_(1.0
 STEP = """
 import json, sys
 from octavo.config import load_recipe
-from octavo.ground.console import Console
-from octavo.runs.plan import timed
+from octavo.util.console import Console
+from octavo.planning.plan import timed
 recipe = load_recipe(sys.argv[1], sys.argv[2:])
 found = timed(recipe, vocab_size=65, console=Console(quiet=True), repeats=9)
 print(json.dumps({key: found[key] for key in ("step_seconds", "threads")}))

@@ -18,8 +18,8 @@ from typing import Any
 
 from common import finish, load, print_table
 from fake_endpoint import FakeEndpoint
-from octavo.synthesis.writing.session import WritingJob
-from octavo.synthesis.writing.spec import load_spec
+from octavo.llm_corpus.session import WritingJob
+from octavo.llm_corpus.spec import load_spec
 
 
 def serve(seconds: float, port: Any) -> None:

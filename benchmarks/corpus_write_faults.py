@@ -23,7 +23,7 @@ from typing import Any
 
 from common import finish, load, print_table
 from fake_endpoint import FakeEndpoint
-from octavo.synthesis.writing.money import PICO
+from octavo.llm_corpus.money import PICO
 
 CANARY = "sk-canary-4f1c9d27b6"
 KEYS = 8

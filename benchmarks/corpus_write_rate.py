@@ -22,10 +22,10 @@ from typing import Any
 
 from common import finish, load, print_table
 from fake_endpoint import FakeEndpoint
-from octavo.synthesis.writing.money import PICO
-from octavo.synthesis.writing.progress import Progress
-from octavo.synthesis.writing.session import WritingJob
-from octavo.synthesis.writing.spec import load_spec
+from octavo.llm_corpus.money import PICO
+from octavo.llm_corpus.progress import Progress
+from octavo.llm_corpus.session import WritingJob
+from octavo.llm_corpus.spec import load_spec
 
 FAULTS = {"429_past": 0.03, "503": 0.02, "timeout": 0.02, "cut": 0.02}
 USAGE = (

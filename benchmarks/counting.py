@@ -3,7 +3,7 @@
     time python benchmarks/counting.py input.txt [--said]
 
 The first nine tenths of the characters are counted (Kneser–Ney), the rest is scored; of the orders 1 to 8 the one that
-does best there. With `--said` also mixed with counts of the 2,000 characters before each, as `octavo.model.recent` has
+does best there. With `--said` also mixed with counts of the 2,000 characters before each, as `octavo.ngram.recent` has
 them, by the fixed share that does best there. One JSON document. Other scripts start it as the process whose time is
 that of counting.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from octavo.model.kneser_ney import KneserNey
+from octavo.ngram.kneser_ney import KneserNey
 
 
 def counted(text: Path, *, said: bool) -> dict[str, float]:

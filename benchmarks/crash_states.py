@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from common import finish, print_table
-from octavo.runs import session
+from octavo.run import trainer
 from octavo.training import checkpoint_folder
 from unit.training.crash import ContentChanged, Named, Reached, Synced, Tree
 from unit.training.crashed import fsyncs, problem, record, resumed, states
@@ -69,7 +69,7 @@ def main() -> int:
             planted.append({"fsync": site, "line": line(site), "a state without it": shown(wrong, work)})
         print_table(planted)
     counts = Counter(SAID[type(event)] for event in events)
-    needed = set(fsyncs(Path(checkpoint_folder.__file__), Path(session.__file__)))
+    needed = set(fsyncs(Path(checkpoint_folder.__file__), Path(trainer.__file__)))
     caught = {row["fsync"] for row in planted if row["a state without it"] != "–"}
     page = {
         "operations": dict(counts),

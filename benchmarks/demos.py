@@ -21,11 +21,10 @@ import numpy as np
 
 from common import finish, machine, mean, print_table
 from octavo import Run
-from octavo.evaluation.alignment import error_rate
-from octavo.evaluation.attended import Attended
-from octavo.ground.console import Console
-from octavo.runs.data import build_dataset
-from octavo.runs.translated import JUDGED, sides, truth_of
+from octavo.run.data import build_dataset
+from octavo.tasks.translation.alignment import Attended, error_rate
+from octavo.tasks.translation.evaluate import JUDGED, sides, truth_of
+from octavo.util.console import Console
 from symbols import evaluated
 
 MODEL = "this model"

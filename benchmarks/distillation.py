@@ -19,14 +19,13 @@ from torch import Tensor, nn
 
 import octavo
 from common import finish, load, print_table
-from octavo.ground.console import Console
-from octavo.runs.data import build_dataset
-from octavo.runs.evaluate import whole_split
-from octavo.runs.folder import RunFolder
-from octavo.runs.info import run_info
-from octavo.runs.metrics import evaluate_split
-from octavo.runs.run import Run
-from octavo.training.runtime import Runtime, set_threads
+from octavo.run.data import build_dataset
+from octavo.run.evaluate import evaluate_split, whole_split
+from octavo.run.folder import RunFolder
+from octavo.run.list import run_info
+from octavo.run.run import Run
+from octavo.training.device import Runtime, set_threads
+from octavo.util.console import Console
 
 STUDENT = (
     "training.steps=2700",

@@ -45,11 +45,11 @@ from octavo.auto.facts import (
     spaced,
     unlike,
 )
-from octavo.auto.promise import LIKELY
-from octavo.dataset import Dataset
+from octavo.auto.train import LIKELY
+from octavo.data import Dataset
 from octavo.errors import OctavoError
-from octavo.ground.console import Console
-from octavo.model.kneser_ney import KneserNey
+from octavo.ngram.kneser_ney import KneserNey
+from octavo.util.console import Console
 
 FREEDOM = 4
 NARROW = stats.t.ppf(0.9, FREEDOM) / LIKELY

@@ -31,7 +31,7 @@ from typing import Any
 
 from fake_batches import FakeBatches
 from fake_http import answer, send, stream, whole
-from octavo.synthesis.storyteller import Storyteller
+from octavo.synthetic.storyteller import Storyteller
 
 Story = Callable[[int, str], str]
 """The answer to call `n` with a prompt."""

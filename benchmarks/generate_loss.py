@@ -20,7 +20,7 @@ from common import finish, load, print_table
 from octavo.generation import Precision
 from octavo.generation.native import NativeDecoder
 from octavo.model.gpt import GPT
-from octavo.runs.run import Run
+from octavo.run.run import Run
 
 
 @torch.no_grad()

@@ -29,9 +29,9 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
     import torch
 
     from octavo.generation import Engine
-    from octavo.model.build import build_model
-    from octavo.model.gpt_config import GPTConfig
-    from octavo.runs.run import Run
+    from octavo.model.base import build_model
+    from octavo.model.config import GPTConfig
+    from octavo.run.run import Run
 
     torch.set_num_threads(spec["threads"])
 

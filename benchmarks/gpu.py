@@ -21,20 +21,19 @@ import torch
 from common import finish, load, machine, print_table, settle
 from octavo.auto.family import BYTES, SIZES, Size, recipe_of
 from octavo.config import check
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.generation import Sample, Sampling
 from octavo.generation.engine import fastest_decoder
 from octavo.generation.streams import Stream, Streams
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.kind import LanguageModel
-from octavo.runs.plan import subject
+from octavo.model.base import LanguageModel, build_model
+from octavo.model.config import GPTConfig
+from octavo.planning.plan import subject
 from octavo.tokenizers.char import CharTokenizer
-from octavo.training.compiling import compiled
+from octavo.training.device import compiled
 from octavo.training.loop import training_steps
 from octavo.training.optimizers import AdamWConfig
 from octavo.training.precision import autocast
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
 
 SHAPES: dict[str, tuple[dict[str, int], int, int]] = {  # a model, its vocabulary, sequences of a batch
     "11M": ({"layers": 6, "heads": 6, "width": 384, "context": 256}, 65, 64),

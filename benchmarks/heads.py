@@ -25,13 +25,13 @@ from torch import Tensor
 import octavo
 from common import finish, is_override, machine, mean, print_table
 from octavo.config.parts import parts
-from octavo.ground.console import Console
 from octavo.model.heads import VectorOutputConfig
-from octavo.runs.data import build_dataset, evaluated_on
-from octavo.runs.run import Run
-from octavo.synthesis.dynamics import Switching, normal_log_density
-from octavo.training.forecasting import head_of
+from octavo.run.data import build_dataset, evaluated_on
+from octavo.run.run import Run
+from octavo.tasks.forecast.dynamics import Switching, normal_log_density
+from octavo.tasks.forecast.objective import head_of
 from octavo.training.objective import logits_of
+from octavo.util.console import Console
 
 WORLDS = ("linear", "switching")
 OURS = (

@@ -28,9 +28,9 @@ from typing import Any
 from common import finish, load, machine, print_table
 from distillation import trained
 from octavo.errors import Interrupted
-from octavo.ground.files import replace_text
-from octavo.runs.evaluate import evaluate_run
-from octavo.runs.run import Run
+from octavo.run.evaluate import evaluate_run
+from octavo.run.run import Run
+from octavo.util.files import replace_text
 
 TEACHERS = 3
 ONCE = ("evaluation.every=1000000", "training.checkpoint_every=300")

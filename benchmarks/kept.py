@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from octavo.config import parse_yaml
-from octavo.ground.files import written_aside
+from octavo.util.files import written_aside
 
 WHOLE = ("ladder.yaml", "study.yaml", "where.json")
 OF_RUN = ("config.yaml", "evaluation.json", "manifest.json", "metrics.jsonl", "outcome.json", "units.json")

@@ -31,14 +31,14 @@ from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameter
 from octavo.auto.pilot import LEAST, MOST, SIZE, Pilot
 from octavo.config import check
 from octavo.evaluation.baselines import HIGHEST
-from octavo.ground.console import Console
-from octavo.model.kneser_ney import KneserNey, best_order
-from octavo.runs.data import build_batches, build_dataset, held_out_of, with_rows_held_out
-from octavo.runs.metrics import evaluate_split
-from octavo.runs.train import fresh_model
+from octavo.ngram.kneser_ney import KneserNey, best_order
+from octavo.run.data import build_batches, build_dataset, held_out_of, with_rows_held_out
+from octavo.run.evaluate import evaluate_split
+from octavo.run.train import fresh_model
+from octavo.training.device import Runtime, keep_memory
 from octavo.training.loop import training_steps
-from octavo.training.runtime import Runtime, keep_memory
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
+from octavo.util.console import Console
 
 LENGTHS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 JUDGED = 100_000

@@ -23,15 +23,14 @@ import numpy as np
 
 from common import finish, print_table
 from distillation import trained
-from octavo.evaluation.diagnostic import Facts
+from octavo.evaluation.canaries import Continued, Memory, Passage, Planting, memory
+from octavo.evaluation.diagnostics import Facts, memorization
 from octavo.evaluation.memorization import copying
-from octavo.evaluation.planted import Continued, Memory, Passage, Planting, memory
-from octavo.evaluation.writing import memorization
-from octavo.ground.console import Console
-from octavo.runs.data import build_dataset
-from octavo.runs.planted import PlantedFiles, continued, plant, readable
-from octavo.runs.run import Run
-from octavo.runs.written import difference_error
+from octavo.run.canaries import PlantedFiles, continued, plant, readable
+from octavo.run.data import build_dataset
+from octavo.run.run import Run
+from octavo.run.samples import difference_error
+from octavo.util.console import Console
 
 MODELS = {
     "quick": "quick",

@@ -51,11 +51,11 @@ def training(recipe: Recipe, vocab_size: int, steps: int) -> None:
     import numpy as np
     import torch
 
-    from octavo.dataset.batch import Batch
-    from octavo.model.build import build_model
+    from octavo.data.batch import Batch
+    from octavo.model.base import build_model
     from octavo.training.loop import training_steps
     from octavo.training.recompute import recompute_blocks
-    from octavo.training.work import StepOptions
+    from octavo.training.step import StepOptions
 
     settings, context = recipe.training, recipe.model.context
     window = np.random.default_rng(0).integers(0, vocab_size, (settings.batch, context + 1))
@@ -108,8 +108,8 @@ def measure(case: str, steps: int) -> None:
 
 def main() -> None:
     """Each case measured and estimated."""
-    from octavo.runs.plan import counted
-    from octavo.training.fitting import Fit
+    from octavo.planning.plan import counted
+    from octavo.training.memory import Fit
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=3)

@@ -38,7 +38,7 @@ import numpy as np
 
 from common import finish, keep_row, machine, print_table, rows_in
 from nanogpt_run import RECIPE, STEP, call, prepare, train
-from octavo.model.kneser_ney import KneserNey
+from octavo.ngram.kneser_ney import KneserNey
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 """Of the cache, that are compared."""

@@ -25,16 +25,16 @@ import octavo
 from common import finish, is_override, machine, mean, print_table
 from octavo import Run
 from octavo.corpus.files import Spool, find_files
-from octavo.corpus.pairs import FIELDS, one_line, read_pairs
 from octavo.errors import InputError
-from octavo.evaluation.judging import bootstrap, judged
-from octavo.generation.beam import Search
-from octavo.ground.console import Console
-from octavo.ground.files import replace_text
+from octavo.tasks.translation.average import average
+from octavo.tasks.translation.beam import Search
+from octavo.tasks.translation.bleu import bootstrap, judged
+from octavo.tasks.translation.source import FIELDS, one_line, read_pairs
+from octavo.tasks.translation.systems import learned_pairs, texts, word_for_word
 from octavo.training.checkpoint_folder import list_checkpoints
-from octavo.training.runtime import accelerator
-from octavo.translation.average import average
-from octavo.translation.systems import learned_pairs, texts, word_for_word
+from octavo.training.device import accelerator
+from octavo.util.console import Console
+from octavo.util.files import replace_text
 
 AVERAGED = (1, 2, 4, 8)
 GREEDY, BEAM = "greedy", "beam 5"

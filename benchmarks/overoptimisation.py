@@ -31,14 +31,14 @@ import numpy as np
 import octavo
 from common import finish, load
 from octavo.generation import Sample
-from octavo.runs.asked import wished
-from octavo.runs.run import Run
-from octavo.runs.session import Session
+from octavo.run.run import Run
+from octavo.run.trainer import Session
 from octavo.studies.chance import student
-from octavo.synthesis.wishes import WishesSource
+from octavo.synthetic.wishes import WishesSource
+from octavo.tasks.chat.prompts import wished
 from octavo.training.loop import StepInfo
-from octavo.tuning.measured import judged_by_prompt, written
-from octavo.tuning.questions import Question, question
+from octavo.tuning.ceiling import judged_by_prompt, written
+from octavo.tuning.prompts import Question, question
 from octavo.tuning.rewards.base import RewardConfig, RewardHolder
 from octavo.tuning.rollouts import as_batch, compared, room_for
 

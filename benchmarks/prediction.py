@@ -17,11 +17,11 @@ import torch
 
 from common import finish, load, print_table
 from octavo.config import Recipe, load_recipe
-from octavo.ground.console import Console
-from octavo.runs.machines import Machine, here
-from octavo.runs.plan import timed
-from octavo.runs.prediction import predict
-from octavo.training.fitting import Fit, estimated
+from octavo.planning.machines import Machine, here
+from octavo.planning.plan import timed
+from octavo.planning.predict import predict
+from octavo.training.memory import Fit, estimated
+from octavo.util.console import Console
 
 CASES: dict[str, tuple[str, list[str]]] = {
     "nanoGPT's CPU shape": ("shakespeare-char-cpu", []),

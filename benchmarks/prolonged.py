@@ -26,10 +26,10 @@ from typing import Any
 
 from common import above, keep_row, parser_of, run_missing
 from octavo.auto.family import SIZES, recipe_of
-from octavo.ground.console import Console
-from octavo.runs.run import Run
-from octavo.runs.tested import look
-from octavo.runs.train import train
+from octavo.run.run import Run
+from octavo.run.test_split import look
+from octavo.run.train import train
+from octavo.util.console import Console
 
 SIZE = SIZES[1]
 QUIET = Console(quiet=True)

@@ -42,10 +42,10 @@ from octavo.auto.law import shipped_law
 from octavo.auto.pilot import LEAST, MOST, SIZE
 from octavo.auto.train import PILOTING
 from octavo.config import check, load_recipe
-from octavo.ground.console import Console
-from octavo.runs.plan import step_tokens, timed
-from octavo.runs.tested import look
-from octavo.runs.train import train
+from octavo.planning.plan import step_tokens, timed
+from octavo.run.test_split import look
+from octavo.run.train import train
+from octavo.util.console import Console
 
 AROUND = 0.1
 """Share of the time that is neither training nor judging on the way: reading, n-grams, the page. Of a long text and a

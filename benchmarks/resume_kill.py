@@ -33,9 +33,9 @@ import torch._dynamo  # noqa: F401 - what building an optimizer imports
 from common import finish, load, print_table
 from octavo.cli import main as octavo_main
 from octavo.errors import CheckpointError
-from octavo.ground.files import file_hash
-from octavo.runs.folder import RunFolder
+from octavo.run.folder import RunFolder
 from octavo.training.checkpoint_folder import follow, list_checkpoints
+from octavo.util.files import file_hash
 
 RECIPE = """\
 tokenizer: char

@@ -35,12 +35,12 @@ PROMPT, CHARACTERS = 32, 200_000
 def export_timed(run: str, folder: str) -> dict[str, float]:
     """Seconds of the steps of an export; those that `octavo export` takes, one after the other."""
     begin = time.perf_counter()
-    from octavo.runs.run import Run
-    from octavo.ship import export as steps
-    from octavo.ship.prove import measured as opened
-    from octavo.ship.targets import targets
-    from octavo.ship.targets.base import Parcel
-    from octavo.ship.weights import weights_of
+    from octavo.export import export as steps
+    from octavo.export.prove import measured as opened
+    from octavo.export.targets import targets
+    from octavo.export.targets.base import Parcel
+    from octavo.export.weights import weights_of
+    from octavo.run.run import Run
 
     found = Run.open(run)
     weights = weights_of(found.model, found.config.model).to(torch.float64)

@@ -29,15 +29,15 @@ from common import finish, machine
 from kept import END, keep, restore, sources, text_names
 from octavo.config import override_words
 from octavo.errors import ConfigError, Interrupted, MissingExtra
-from octavo.ground.console import Console
 from octavo.studies.ladder import is_ladder, run_ladder
 from octavo.studies.ladder_report import section
+from octavo.studies.provenance import code_sha256, marked, same_figures, stale
 from octavo.studies.resolve import load_study
 from octavo.studies.results import StudyResults, collect
 from octavo.studies.run import run_study
-from octavo.studies.shipped import study_names
-from octavo.studies.sources import code_sha256, marked, same_figures, stale
+from octavo.studies.spec import study_names
 from octavo.studies.table import summary
+from octavo.util.console import Console
 
 HEAD = """\
 # Results of the shipped studies

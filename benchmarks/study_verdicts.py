@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 
 from common import finish, print_table
-from octavo.ground.console import Console
 from octavo.studies.results import EvaluationCurve, RunResult, StudyResults
 from octavo.studies.run import run_study
 from octavo.studies.spec import Change, Study
 from octavo.studies.statistics import default_noise
 from octavo.studies.verdict import Analysis, analyse_study
+from octavo.util.console import Console
 
 NOISE, UNITS, LEVEL = 0.005, 100, 2.3
 """Bits per byte between seeds; documents of the validation text; the baseline's bits per byte."""

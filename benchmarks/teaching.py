@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from common import above, keep_row, parser_of, run_missing
+from octavo.auto.choose import ALONE, TAUGHT, Teaching
 from octavo.auto.family import SIZES, Size, dropout_for, parameters_of, recipe_of
-from octavo.auto.teaching import ALONE, TAUGHT, Teaching
 from octavo.config import check
-from octavo.ground.console import Console
 from octavo.report.about import split_of
-from octavo.runs.data import build_dataset
-from octavo.runs.tested import look
-from octavo.runs.train import train
+from octavo.run.data import build_dataset
+from octavo.run.test_split import look
+from octavo.run.train import train
+from octavo.util.console import Console
 
 QUIET = Console(quiet=True)
 Row = dict[str, Any]

@@ -16,15 +16,7 @@ from pathlib import Path
 
 import torch
 
-from octavo.model.tensors_only import (
-    Parameters,
-    by_prefix,
-    by_window,
-    cross_entropy,
-    encode,
-    fresh,
-    logits,
-)
+from octavo.model.tensors_only import Parameters, by_prefix, by_window, cross_entropy, encode, fresh, logits
 
 SHAPE = {"context": 10, "heads": 5}
 WIDTH, RATE = 60, 0.001

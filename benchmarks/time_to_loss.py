@@ -33,13 +33,11 @@ import torch
 from common import finish, load, print_table
 from nanogpt_run import PeerResult, nanogpt_curve, run_nanogpt
 from octavo.config import check, recipe_tree
-from octavo.ground.console import Console
-from octavo.runs.baselines import cached_baselines
-from octavo.runs.data import build_dataset
-from octavo.runs.evaluate import whole_split
-from octavo.runs.metrics import evaluate_split
-from octavo.runs.run import Run
-from octavo.training.runtime import Runtime
+from octavo.run.data import build_dataset
+from octavo.run.evaluate import cached_baselines, evaluate_split, whole_split
+from octavo.run.run import Run
+from octavo.training.device import Runtime
+from octavo.util.console import Console
 
 TARGETS = {"cpu": 1.92, "cuda": 1.47}
 COUNTING = "counting"

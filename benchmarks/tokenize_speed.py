@@ -24,8 +24,8 @@ from typing import Any
 from common import finish, load, print_table, spread
 from octavo.config.parts import parts
 from octavo.corpus.sources import FilesSource
-from octavo.dataset import prepare_text
-from octavo.dataset.workers import cores
+from octavo.data import prepare_text
+from octavo.data.encode_workers import cores
 from octavo.tokenizers import Tokenizer, TokenizerConfig
 
 KINDS = ["char", "byte", "word", "bpe:512", "bpe:4096", "gpt2"]

@@ -41,12 +41,12 @@ def octavo(spec: dict[str, Any]) -> tuple[list[float], str]:
     """Seconds of each step of its training loop."""
     from octavo import __version__
     from octavo.config import load_recipe
-    from octavo.dataset.batch import Batch
-    from octavo.model.build import build_model
+    from octavo.data.batch import Batch
+    from octavo.model.base import build_model
+    from octavo.training.device import keep_memory
     from octavo.training.loop import training_steps
     from octavo.training.precision import autocast
-    from octavo.training.runtime import keep_memory
-    from octavo.training.work import StepOptions
+    from octavo.training.step import StepOptions
 
     names = ("layers", "heads", "width", "context")
     recipe = load_recipe("shakespeare-char-cpu", [f"model.{name}={spec[name]}" for name in names])

@@ -27,21 +27,20 @@ from torch.utils.data import SequentialSampler
 from common import finish, print_table
 from octavo.config import load_recipe
 from octavo.corpus.records.turns import Message, Turns
-from octavo.dataset.batch import Batch
-from octavo.dataset.conversations import ConversationsConfig
-from octavo.dataset.preferences import PreferencesConfig
-from octavo.dataset.turns import ByTemplate
-from octavo.model.build import build_model
-from octavo.model.kind import LanguageModel
-from octavo.ship.targets.base import Parcel
-from octavo.ship.targets.hf import HuggingFace
-from octavo.ship.weights import weights_of
+from octavo.data.batch import Batch
+from octavo.export.targets.base import Parcel
+from octavo.export.targets.hf import HuggingFace
+from octavo.export.weights import weights_of
+from octavo.model.base import LanguageModel, build_model
+from octavo.tasks.chat.batches import ConversationsConfig
+from octavo.tasks.chat.preference_batches import PreferencesConfig
+from octavo.tasks.chat.turns import ByTemplate
 from octavo.tokenizers import build_tokenizer
 from octavo.tokenizers.base import Tokenizer
 from octavo.tokenizers.chat import CHAT_TOKENS
 from octavo.training.loop import training_steps
 from octavo.training.objective import Answers, Objective
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
 from octavo.tuning.preference import DirectPreference, DirectPreferenceConfig
 
 STEPS, ROWS, CONTEXT, RATE = 20, 4, 64, 1e-3

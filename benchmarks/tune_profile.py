@@ -19,9 +19,9 @@ import torch
 from common import finish, print_table, spread
 from octavo.generation import Engine, Sampling, TextRequest, in_order
 from octavo.generation.native import NativeDecoder
-from octavo.runs.run import Run
+from octavo.run.run import Run
 from octavo.tuning.policy import PolicyGradient, PolicyGradientConfig
-from octavo.tuning.questions import START
+from octavo.tuning.prompts import START
 from octavo.tuning.rewards.base import judge
 from octavo.tuning.rollouts import Rollouts, Way, as_batch, compared
 

@@ -24,19 +24,18 @@ import torch
 
 from common import finish, load
 from octavo.generation import Engine, Sampling, TextRequest, in_order
-from octavo.generation.sampling import keep_min_p
-from octavo.model.kind import LanguageModel
-from octavo.runs.asked import wished
-from octavo.runs.run import Run
-from octavo.runs.sampling import sampling_of
+from octavo.generation.sampling import keep_min_p, sampling_of
+from octavo.model.base import LanguageModel
+from octavo.run.run import Run
 from octavo.studies.chance import student
-from octavo.synthesis.checker import check
-from octavo.synthesis.wishes import Wish
-from octavo.tuning.page import write_page
-from octavo.tuning.questions import Question
+from octavo.synthetic.checker import check
+from octavo.synthetic.wishes import Wish
+from octavo.tasks.chat.prompts import wished
+from octavo.tuning.judge import measure
+from octavo.tuning.prompts import Question
+from octavo.tuning.report import write_page
 from octavo.tuning.rewards.named import named_reward
 from octavo.tuning.rollouts import ROWS, as_batch, room_for
-from octavo.tuning.yardstick import measure
 
 STEPS = ("demo", "sft", "rl")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 if "OMP_NUM_THREADS" not in os.environ:
@@ -13,10 +15,23 @@ if "OMP_NUM_THREADS" not in os.environ:
 import pytest
 from hypothesis import HealthCheck, settings
 
+from e2e.forked import Octavo
+
 settings.register_profile(
     "octavo", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("octavo")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """What is collected stays: no collection of garbage walks it, neither now nor in every test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +41,33 @@ def test_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no test data at {folder} (set OCTAVO_TEST_DATA)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Octavo]:
+    """Runs commands and programs in processes that start at once, in a folder and with a cache of the session."""
+    octavo = Octavo(tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("cache"))
+    yield octavo
+    octavo.close()
+
+
+@pytest.fixture(scope="module")
+def plain_reports() -> Iterator[None]:
+    """Runs end soon: figures are made and not drawn, templates compiled once, judged samples short, the code
+    hashed once.
+
+    For tests that look at neither: of a tiny run they are half of the time.
+    """
+    from functools import cache
+
+    from octavo.report import page
+    from octavo.report.figure import Plot
+    from octavo.run import manifest, samples
+
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Plot, "svg", lambda figure: blank)
+        patch.setattr(page, "templates", cache(page.templates))
+        patch.setattr(samples, "LENGTH", 24)
+        patch.setattr(manifest, "code_identity", cache(manifest.code_identity))
+        yield

@@ -16,10 +16,10 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "train": "octavo.auto.train",
-    "replay": "octavo.runs.replay",
-    "Run": "octavo.runs.run",
-    "Hook": "octavo.runs.hooks",
-    "plan": "octavo.runs.plan",
+    "replay": "octavo.run.replay",
+    "Run": "octavo.run.run",
+    "Hook": "octavo.run.trainer",
+    "plan": "octavo.planning.plan",
     "study": "octavo.studies.run:run_study",
     "load_parts": "octavo.config",
     "load_recipe": "octavo.config",
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from octavo.auto.train import train
     from octavo.config import load_parts, load_recipe
     from octavo.errors import OctavoError
-    from octavo.runs.hooks import Hook
-    from octavo.runs.plan import plan
-    from octavo.runs.replay import replay
-    from octavo.runs.run import Run
+    from octavo.planning.plan import plan
+    from octavo.run.replay import replay
+    from octavo.run.run import Run
+    from octavo.run.trainer import Hook
     from octavo.studies.run import run_study as study
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.config.parts import parts
-from octavo.dataset.batches import Batches, BatchesConfig
-from octavo.dataset.packing import TooLongError
+from octavo.data.batches import Batches, BatchesConfig
+from octavo.data.packing import TooLongError
 from octavo.errors import CorpusError
 
 # Those of pairs, of numbers and of conversations have tests of their own.

@@ -13,10 +13,9 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from octavo.config.parts import PartOf, parts
-from octavo.model.build import build_model
-from octavo.model.encoder_decoder import EncoderDecoder
-from octavo.model.encoder_decoder_config import EncoderDecoderConfig
-from octavo.tokenizers.vocabulary import Vocabulary
+from octavo.model.base import build_model
+from octavo.tasks.translation.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from octavo.tokenizers.base import Vocabulary
 
 V, T, B = 11, 8, 2
 OWN = Vocabulary(V + 5, source=5)

@@ -19,13 +19,13 @@ from torch.nn import functional as F
 from octavo.config.parts import parts
 from octavo.generation import Decoder
 from octavo.generation.cached import CachedDecoder
+from octavo.generation.decoder import FullDecoder
 from octavo.generation.engine import fastest_decoder
-from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder, compiled
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.model.capture import capture
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 from octavo.training.checkpoint import Checkpoint, model_tensors
 from unit.model import preferences
 

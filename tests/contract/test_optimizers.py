@@ -15,10 +15,10 @@ from torch.optim import Optimizer
 
 from octavo.config import PartConfig
 from octavo.config.parts import parts
-from octavo.dataset.batch import Batch
-from octavo.model.build import build_model
+from octavo.data.batch import Batch
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 from octavo.training import optimizers
 from octavo.training.checkpoint import model_tensors, optimizer_tensors, save_checkpoint
 from octavo.training.loop import StepInfo, training_steps

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.config.parts import parts
-from octavo.dataset.batch import Batch
-from octavo.dataset.batches import BatchesConfig, Stream
-from octavo.dataset.pairs import _edges
+from octavo.data.batch import Batch
+from octavo.data.batches import BatchesConfig, Stream
 from octavo.errors import CorpusError
+from octavo.tasks.translation.batches import _edges
 from octavo.tokenizers.base import Tokenizer
 from octavo.tokenizers.bpe import BPE
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from octavo.config import Recipe, load_recipe, recipe_names
-from octavo.runs.data import period
+from octavo.run.data import period
 
 JUDGED = 8
 """Times; fewer tell little about whether a loss still falls."""

@@ -14,17 +14,16 @@ import torch
 
 from graphs import Graph, play_graphs
 from octavo.config.parts import parts
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.errors import DivergedError
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel, build_model
+from octavo.model.config import GPTConfig
 from octavo.training.checkpoint import learning_tensors, model_tensors, save_checkpoint
-from octavo.training.compiling import compiled
+from octavo.training.device import compiled
 from octavo.training.loop import StepInfo, training_steps
 from octavo.training.objective import NEXT_TOKEN, NextToken, Objective
 from octavo.training.precision import autocast
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
 
 pytestmark = pytest.mark.gpu
 V, T, B, STEPS = 61, 16, 6, 7

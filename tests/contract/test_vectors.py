@@ -14,16 +14,16 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from octavo.config.parts import parts
-from octavo.dataset.batch import Batch
-from octavo.dataset.series_batches import SeriesBatchesConfig
-from octavo.model.build import build_model
+from octavo.data.batch import Batch
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 from octavo.model.heads import VectorOutputConfig
 from octavo.model.vectors import calibrate
+from octavo.tasks.forecast.batches import SeriesBatchesConfig
+from octavo.tasks.forecast.objective import Forecast, ForecastConfig, Pinball, head_of
 from octavo.training.checkpoint import Checkpoint, model_tensors
 from octavo.training.estimate import estimate_step
-from octavo.training.forecasting import Forecast, ForecastConfig, Pinball, head_of
 from octavo.training.optimizers import AdamWConfig
 
 D, T, B = 3, 8, 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,15 +26,12 @@ SENTENCES = (
 
 
 @pytest.fixture(scope="session")
-def octavo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Octavo]:
+def octavo(server: Octavo) -> Octavo:
     """The command line, in a folder with recipe.yaml and text.txt."""
-    folder = tmp_path_factory.mktemp("work")
-    (folder / "recipe.yaml").write_text(RECIPE)
+    (server.folder / "recipe.yaml").write_text(RECIPE)
     order = (7 * n * n + 3 * n for n in range(120))
-    (folder / "text.txt").write_text("".join(SENTENCES[n % 11 % 4] for n in order))
-    server = Octavo(folder, tmp_path_factory.mktemp("cache"))
-    yield server
-    server.close()
+    (server.folder / "text.txt").write_text("".join(SENTENCES[n % 11 % 4] for n in order))
+    return server
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config.parts import register
-from octavo.dataset.batch import Batch
-from octavo.dataset.batches import Batches, BatchesConfig, Stream
-from octavo.generation.slots import Decoder, Span
+from octavo.data.batch import Batch
+from octavo.data.batches import Batches, BatchesConfig, Stream
+from octavo.generation.decoder import Decoder, Span
 from octavo.model.attention import (
     Attention,
     CrossAttention,
@@ -28,9 +28,9 @@ from octavo.model.attention import (
     MemoryCache,
     padding_mask,
 )
+from octavo.model.base import LanguageModel, ModelConfig
 from octavo.model.feedforward import GELUConfig
 from octavo.model.gpt import Block
-from octavo.model.kind import LanguageModel, ModelConfig
 from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import LearnedPositions
 from octavo.training.objective import NextToken, ObjectiveConfig, Unit

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import gc
 import json
 import os
+import pkgutil
 import pty
 import signal
 import struct
@@ -21,8 +23,11 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import octavo
 
 # What `die_at` counts: every file operation of Python below the folder that is watched.
 OPERATIONS = {"open", "os.mkdir", "os.rename", "os.symlink", "os.remove", "os.rmdir", "shutil.rmtree"}
@@ -47,9 +52,9 @@ class Octavo:
 
     def __init__(self, folder: Path, cache: Path) -> None:
         self.folder, self.cache, self.number = folder, cache, 0
-        environment = {**os.environ, "OCTAVO_CACHE": str(cache), "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
         self.server = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, __file__, str(cache)],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -69,22 +74,26 @@ class Octavo:
         patch: str = "",
         cache: str = "",
         unread: Sequence[int] = (),
+        program: str = "",
+        folder: Path | None = None,
     ) -> Command:
         """Begin a command. With `watch`, it is killed before its `die_at`-th file operation below that folder.
         `patch` names a function of this file that is called first; `cache` takes the place of the server's. `unread`:
-        which of its streams (1, 2) are pipes whose reader is gone."""
+        which of its streams (1, 2) are pipes whose reader is gone. `program`: Python that runs in place of a command,
+        with all of Octavo imported. `folder` takes the place of the server's."""
         self.number += 1
         files = [self.folder / f".{self.number}.{name}" for name in ("in", "out", "err")]
         files[0].write_bytes(stdin)
         pid = self.ask(
             arguments=[str(argument) for argument in arguments],
-            folder=str(self.folder),
+            folder=str(folder or self.folder),
             files=[str(file) for file in files],
             watch=watch and str(watch),
             die_at=die_at,
             patch=patch,
             cache=cache,
             unread=list(unread),
+            program=program,
         )
         return Command(self, pid, files)
 
@@ -169,18 +178,10 @@ class Command:
         return Result(code, out, err)
 
 
-def serve() -> None:
+def serve(cache: str) -> None:
     """Fork a child for each request, tell its number; or wait for one, and tell its exit code."""
-    import jinja2  # noqa: F401 - imported once here, not in every child
-    import matplotlib.backends.backend_svg  # noqa: F401
-    import matplotlib.figure  # noqa: F401
-    import torch  # noqa: F401
-
-    from octavo.config import parts
-    from octavo.config.parts import ROOMS
-
-    for room in ROOMS:
-        parts(room)
+    warm()
+    os.environ["OCTAVO_CACHE"] = cache
     requests, answers = os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w")
     for line in requests:
         request = json.loads(line)
@@ -193,6 +194,29 @@ def serve() -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
 
+def warm() -> None:
+    """Do once what every child would do again: import all of it, build the recipes' schema, load the kernels (from
+    the user's own cache, so that no server compiles them), draw a figure."""
+
+    for module in pkgutil.walk_packages(octavo.__path__, "octavo."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+
+    from octavo.config import load_recipe, recipe_names
+    from octavo.report.figure import Plot
+    from octavo.util.kernels import library
+
+    for name in recipe_names():
+        load_recipe(name)
+    for source in Path(octavo.__file__).parent.rglob("*.c"):
+        library(f"octavo.{source.parent.name}", source.stem)
+    figure = Plot(4, 3, paper="white")
+    figure.add_subplot().plot([1, 2], [3, 4])
+    figure.svg()
+    gc.collect()
+    gc.freeze()  # no child's collector walks what is imported, and so copies it
+
+
 def become(
     arguments: list[str],
     folder: str,
@@ -203,6 +227,7 @@ def become(
     cache: str,
     terminal: bool = False,
     unread: Sequence[int] = (),
+    program: str = "",
 ) -> None:
     """Be the command, in the child; never returns."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -227,7 +252,11 @@ def become(
     try:
         from octavo.cli import main
 
-        main(arguments)
+        if program:
+            exec(compile(program, "program", "exec", dont_inherit=True), {"__name__": "__main__"})
+            code = 0
+        else:
+            main(arguments)
     except SystemExit as end:
         code = int(end.code or 0)
     except BaseException:
@@ -266,24 +295,32 @@ def slow_steps() -> None:
     """Let a step take ten seconds, after the first."""
     import time
 
-    from octavo.runs import session
+    from octavo.run import trainer
 
-    train = session.training_steps
+    train = trainer.training_steps
 
     def slowly(*arguments: Any, **options: Any) -> Iterable[Any]:
         for info in train(*arguments, **options):
             yield info
             time.sleep(10)
 
-    session.training_steps = slowly
+    trainer.training_steps = slowly
+
+
+def proven_here() -> None:
+    """An export is opened again in the command's own process, which has its library already."""
+    from octavo.export import export
+    from octavo.export.prove import measure
+
+    export.measured = measure
 
 
 def few_prompts() -> None:
     """A tuned run is asked little when it is judged."""
-    from octavo.runs import written
-    from octavo.tuning import yardstick
+    from octavo.run import samples
+    from octavo.tuning import judge
 
-    written.STORIES, yardstick.MOST_PROMPTS = 16, 4
+    samples.STORIES, judge.MOST_PROMPTS = 16, 4
 
 
 def limited() -> None:
@@ -299,9 +336,9 @@ def limited() -> None:
 
 def poison() -> None:
     """Let the batch of step 13 have no targets, whose loss is not a number."""
-    from octavo.runs import session
+    from octavo.run import trainer
 
-    train = session.training_steps
+    train = trainer.training_steps
 
     def poisoned(model: Any, optimizers: Any, batch: Any, **options: Any) -> Iterable[Any]:
         def drawn(step: int, micro: int) -> Any:
@@ -310,8 +347,8 @@ def poison() -> None:
 
         return train(model, optimizers, drawn, **options)
 
-    session.training_steps = poisoned
+    trainer.training_steps = poisoned
 
 
 if __name__ == "__main__":
-    serve()
+    serve(sys.argv[1])

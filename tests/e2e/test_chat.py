@@ -19,7 +19,19 @@ def chatty(octavo: Octavo, finished: Path) -> Path:
         octavo.folder / "few.jsonl", [{"prompt": "who" + n * "o", "completion": "it"} for n in range(9)]
     )
     out = octavo.folder / "chatty"
-    done = octavo("tune", "sft", finished, "--text", text, "--out", out, *QUICK, "validation=0.4", "--quiet")
+    done = octavo(
+        "tune",
+        "sft",
+        finished,
+        "--text",
+        text,
+        "--out",
+        out,
+        *QUICK,
+        "validation=0.4",
+        "--quiet",
+        patch="few_prompts",
+    )
     assert done.code == 0, done.err
     return out
 

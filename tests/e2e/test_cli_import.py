@@ -12,11 +12,11 @@ import pytest
 from e2e.asking import refused
 from e2e.forked import Octavo
 from e2e.test_tune import chats
-from octavo.runs.run import Run
+from octavo.run.run import Run
 
 pytest.importorskip("transformers")
 
-from unit.ship import folders
+from unit.export import folders
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,8 @@ def test_another_training_starts_from_it(octavo: Octavo, either: Path, tmp_path:
     assert {name: tuned[name] for name in same} == {name: judged[name] for name in same}
     written = octavo("generate", tmp_path / "tuned", "--prompt", "the fox", "--tokens", "4")
     assert written.code == 0 and written.out.startswith("the fox")
-    out = octavo("export", tmp_path / "tuned", "--to", "torch", "--out", tmp_path / "t", "--text", "text.txt")
+    words = ("--to", "torch", "--out", tmp_path / "t", "--text", "text.txt")
+    out = octavo("export", tmp_path / "tuned", *words, patch="proven_here")
     assert out.code == 0, out
 
 

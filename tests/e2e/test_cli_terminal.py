@@ -12,7 +12,7 @@ import pytest
 
 from e2e.conftest import SENTENCES
 from e2e.forked import Octavo
-from octavo.ground.shown import shown
+from octavo.util.terminal import shown
 
 TITLE = "\x1b]0;mine\x07"  # names the terminal's window
 HOSTILE = f"red \x9b31m{TITLE} \x7f\u202eback\u202c over\rwritten"

@@ -12,7 +12,7 @@ import pytest
 
 from e2e.conftest import SENTENCES
 from e2e.forked import Octavo, Result
-from octavo.runs.run import Run
+from octavo.run.run import Run
 
 STUDY = """\
 baseline: recipe.yaml
@@ -31,15 +31,16 @@ def test_a_training_that_nobody_reads_goes_on_to_its_end(
     octavo: Octavo, tmp_path: Path, unread: tuple[int, ...]
 ) -> None:
     out = tmp_path / "run"
-    ended = octavo("train", "recipe.yaml", "--text", "text.txt", "--out", out, unread=unread)
+    words = ("train", "recipe.yaml", "--text", "text.txt", "--out", out, "training.steps=4")
+    ended = octavo(*words, "evaluation.every=2", unread=unread)
     assert ended.code == 0
-    assert Run.open(out).step == 40 and (out / "report" / "index.html").is_file()
+    assert Run.open(out).step == 4 and (out / "report" / "index.html").is_file()
     assert "validation" in (out / "log.txt").read_text()  # the log has it all the same
 
 
 def test_a_training_behind_head_goes_on_to_its_end(octavo: Octavo, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    words = ["train", "recipe.yaml", "--text", "text.txt", "--out", str(out)]
+    words = ["train", "recipe.yaml", "--text", "text.txt", "--out", str(out), "training.steps=4"]
     with subprocess.Popen(
         [sys.executable, "-m", "octavo", *words],
         cwd=octavo.folder,
@@ -52,7 +53,7 @@ def test_a_training_behind_head_goes_on_to_its_end(octavo: Octavo, tmp_path: Pat
         assert running.stdout.readline()
         running.stdout.close()
         assert running.wait() == 0
-    assert Run.open(out).step == 40
+    assert Run.open(out).step == 4
 
 
 def test_an_error_that_nobody_reads_keeps_its_code(octavo: Octavo) -> None:
@@ -63,13 +64,12 @@ def test_an_error_that_nobody_reads_keeps_its_code(octavo: Octavo) -> None:
 def test_whatever_writes_files_writes_them_unread(octavo: Octavo, tmp_path: Path) -> None:
     (octavo.folder / "prompts.txt").write_text("the fox\na dog\n")
     (octavo.folder / "long.txt").write_text("".join(SENTENCES) * 60)
-    (octavo.folder / "unread.yaml").write_text(STUDY)
 
     def unread(*words: object) -> None:
-        assert octavo(*words, unread=(1, 2)) == Result(0, "", "")
+        assert octavo(*words, unread=(1, 2), patch="proven_here") == Result(0, "", "")
 
     run = tmp_path / "run"
-    octavo("train", "recipe.yaml", "--text", "text.txt", "--out", run, "test=0.1")
+    octavo("train", "recipe.yaml", "--text", "text.txt", "--out", run, "test=0.1", "training.steps=4")
     unread("generate", run, "--prompts", "prompts.txt", "--tokens", "4")
     assert [*run.rglob("prompts*")]
     unread("eval", run, "--test")
@@ -77,8 +77,14 @@ def test_whatever_writes_files_writes_them_unread(octavo: Octavo, tmp_path: Path
     unread("export", run, "--to", "torch", "--text", "long.txt", "--out", tmp_path / "shipped")
     assert (tmp_path / "shipped").is_dir()
     unread("train", "--replay", run, "--out", tmp_path / "again")
-    assert Run.open(tmp_path / "again").step == 40
-    unread("study", "run", "unread.yaml", "--text", "text.txt", "--out", tmp_path / "study", "--jobs", "1")
+    assert Run.open(tmp_path / "again").step == 4
+
+
+@pytest.mark.slow
+def test_a_study_is_run_unread(octavo: Octavo, tmp_path: Path) -> None:
+    (octavo.folder / "unread.yaml").write_text(STUDY)
+    words = ("study", "run", "unread.yaml", "--text", "text.txt", "--out", tmp_path / "study", "--jobs", "1")
+    assert octavo(*words, unread=(1, 2)) == Result(0, "", "")
     assert (tmp_path / "study" / "report" / "index.html").is_file()
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from e2e.asking import refused, train
 from e2e.forked import Octavo
-from octavo.runs.folder import RunFolder
+from octavo.run.folder import RunFolder
 from octavo.training.checkpoint_folder import list_checkpoints, seal
 
 # --- wrong turns -------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 
 from e2e.forked import Octavo
 from guards.snippets import blocks, commands
-from octavo.synthesis.grammar import TOKEN
-from octavo.synthesis.vocabulary import vocabulary
+from octavo.synthetic.grammar import TOKEN
+from octavo.synthetic.vocabulary import vocabulary
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "tune.md"
 SHORTER = {

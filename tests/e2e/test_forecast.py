@@ -11,7 +11,7 @@ import pytest
 from e2e.asking import refused
 from e2e.forked import Octavo
 from octavo.errors import InputError
-from octavo.runs.run import Run
+from octavo.run.run import Run
 
 SMALL = [
     "training.steps=12",

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from e2e.forked import Octavo, until
-from octavo.runs.folder import RunFolder
-from octavo.runs.progress import seconds_of
+from octavo.run.deadline import Pace
+from octavo.run.folder import RunFolder
+from octavo.run.progress import seconds_of
 from octavo.training.checkpoint_folder import follow
-from octavo.training.pace import Pace
 from octavo.training.schedules import cosine
 
 SETTINGS = ("model.layers=1", "model.width=16", "sampling.every=100000", "evaluation.every=0.5")

@@ -12,7 +12,7 @@ import pytest
 from e2e.forked import Octavo, Result
 from guards.common import ROOT
 from guards.snippets import blocks
-from octavo.ground.files import file_hash
+from octavo.util.files import file_hash
 
 TIMES = ("seconds", "tokens_per_second")
 SETTINGS = {

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from e2e.forked import Octavo
-from octavo.runs.folder import RunFolder
+from octavo.run.folder import RunFolder
 from octavo.training.checkpoint_folder import list_checkpoints
 
 SETTINGS = (
@@ -32,7 +32,7 @@ TIMEOUT = 8  # seconds; a machine that is busy must not look like a hang
 FAULTY = """\
 import os, signal, sys, time
 from octavo.cli import main
-from octavo.runs.session import Session
+from octavo.run.trainer import Session
 
 after = Session.after_step
 

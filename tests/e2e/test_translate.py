@@ -15,9 +15,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from e2e.forked import Octavo, Result
-from octavo.runs.run import Run
+from octavo.run.run import Run
+from octavo.tasks.translation.average import average
 from octavo.training.checkpoint_folder import list_checkpoints
-from octavo.translation.average import average
 
 COMMON = (
     "corpus={kind: pairs}",

@@ -11,7 +11,7 @@ import pytest
 from e2e.asking import refused
 from e2e.forked import Octavo, Result
 from e2e.test_resume import results
-from octavo.ground.files import file_hash
+from octavo.util.files import file_hash
 
 RECIPE = """\
 objective: {kind: policy-gradient, group: 4, tokens: 12, beta: 0.1, reward: {kind: length, least: 4, most: 6, slack: 3}}

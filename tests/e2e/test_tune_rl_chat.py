@@ -11,7 +11,7 @@ from e2e.asking import refused
 from e2e.forked import Octavo, Result
 from e2e.test_resume import results
 from e2e.test_tune import chats, sft
-from octavo.ground.files import file_hash
+from octavo.util.files import file_hash
 
 RECIPE = """\
 objective: {kind: policy-gradient, group: 4, beta: 0.1, reward: {kind: length, least: 1, most: 2, slack: 2}}

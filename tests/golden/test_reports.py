@@ -19,12 +19,12 @@ from octavo.config.parts import parts
 from octavo.correction import LanguageTool
 from octavo.correction.diff import plain_diff
 from octavo.model.attention import ExplicitAttend, causal_mask
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.model.capture import capture
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.config import GPTConfig
 from octavo.model.norms import PlainNormConfig
 from octavo.model.positions import SinusoidalPositions
-from octavo.studies.shipped import study_names
+from octavo.studies.spec import study_names
 from unit.correction.test_languagetool import body, match, server
 
 ROOT = Path(__file__).resolve().parents[2]

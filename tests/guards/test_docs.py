@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from guards.common import PACKAGE, ROOT, name_of
+from e2e.forked import Octavo
+from guards.common import ROOT, name_of
 from guards.snippets import SHELLS, Block, blocks, commands
 
 SHOWN = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md")))
@@ -43,8 +41,7 @@ def python_blocks(page: Path) -> list[Block]:
 
 
 @pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_python_snippets_run(slow: bool, tmp_path: Path) -> None:
-    """All pages in one process, which imports torch once; the long ones in another."""
+def test_python_snippets_run(slow: bool, tmp_path: Path, server: Octavo) -> None:
     pages = [page for page in PAGES if python_blocks(page) and (name_of(page) in LONG) == slow]
     given = [
         (
@@ -53,18 +50,8 @@ def test_python_snippets_run(slow: bool, tmp_path: Path) -> None:
         )
         for number, page in enumerate(pages)
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER],
-        input=json.dumps(given),
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=300,
-        check=False,
-    )
-    assert pages and done.returncode == 0, done.stderr
+    done = server(program=RUNNER, stdin=json.dumps(given).encode(), folder=tmp_path)
+    assert pages and done.code == 0, done.err
 
 
 @pytest.mark.parametrize("command", [line for line in LINES if line.values[0][0] == "octavo"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
+from e2e.forked import Octavo
 from guards.common import PACKAGE, ROOT
 from guards.snippets import blocks
 
@@ -31,19 +29,11 @@ print("works")
 """
 
 
-def test_the_walk_through_adds_a_part() -> None:
+def test_the_walk_through_adds_a_part(server: Octavo) -> None:
     page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = next(block.text for block in blocks(page) if block.language == "python")
-    done = subprocess.run(
-        [sys.executable, "-c", USE],
-        input=code,
-        cwd=PACKAGE.parent,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "works\n"), done.stderr
+    done = server(program=USE, stdin=code.encode())
+    assert (done.code, done.out) == (0, "works\n"), done.err
 
 
 def test_the_imports_of_the_walk_through_are_in_the_file_that_it_names() -> None:

@@ -88,26 +88,26 @@ def test_every_room_of_code_lies_in_the_package() -> None:
 
 SPOKEN = {
     "errors.py": "words of a command as Python has them",
-    "config/own.py": "a variable of a process of our own",
+    "config/plugins.py": "a variable of a process of our own",
     "config/overrides.py": "words of a recipe",
     "config/reference.py": "words of a page",
     "corpus/sandbox.py": "messages to a process of our own",
     "corpus/sandbox_child.py": "messages from it",
-    "dataset/preparation.py": "what is hashed",
-    "dataset/series.py": "what is hashed",
-    "dataset/turns.py": "words of a sentence",
-    "dataset/worker_child.py": "messages from a process of our own",
-    "dataset/workers.py": "messages to it",
-    "ground/records.py": "the writer itself",
+    "data/prepare.py": "what is hashed",
+    "tasks/forecast/dataset.py": "what is hashed",
+    "tasks/chat/turns.py": "words of a sentence",
+    "data/encode_worker_child.py": "messages from a process of our own",
+    "data/encode_workers.py": "messages to it",
+    "util/records.py": "the writer itself",
     "report/promised.py": "what is held against a shape",
-    "runs/audit.py": "what is held against a shape",
+    "run/audit.py": "what is held against a shape",
     "studies/plan.py": "what is compared",
     "studies/report.py": "words of a recipe",
     "studies/resolve.py": "words of a recipe",
     "studies/runner.py": "messages to a process of our own",
     "studies/worker.py": "messages from it",
-    "training/watch.py": "messages between processes of our own",
-    "training/world.py": "messages between processes of our own",
+    "training/distributed/heartbeat.py": "messages between processes of our own",
+    "training/distributed/world.py": "messages between processes of our own",
     "tuning/comparisons.py": "what is hashed",
 }
 """Files with JSON that no file, terminal or other program sees; all other goes through `json_text`."""
@@ -139,7 +139,7 @@ def test_json_is_written_by_one_writer() -> None:
 
 
 def test_every_verb_with_json_prints_it_by_one_function() -> None:
-    through = {"generate.py": "written.py", "verify.py": "export.py"}  # which print for them
+    through = {"generate.py": "generate_output.py", "verify.py": "export.py"}  # which print for them
     verbs = [path for path in python_files("src/octavo/cli") if "json: Json" in path.read_text("utf-8")]
     assert len(verbs) > 15
     printers = [path.with_name(through.get(path.name, path.name)) for path in verbs]

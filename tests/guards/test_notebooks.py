@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guards.common import PACKAGE, ROOT, name_of
+from e2e.forked import Octavo
+from guards.common import ROOT, name_of
 
 NOTEBOOKS = sorted((ROOT / "docs").glob("*.ipynb"))
 
@@ -33,21 +31,8 @@ def test_a_notebook_is_kept_clean(notebook: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=name_of)
-def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join("".join(cell["source"]) for cell in code_cells(notebook))],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(PACKAGE.parent),
-            "PYTHONUTF8": "1",
-            "OCTAVO_CACHE": str(tmp_path / "cache"),
-        },
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("one day,") and "bits per byte" in done.stdout
+def test_a_notebook_runs(notebook: Path, tmp_path: Path, server: Octavo) -> None:
+    code = "\n".join("".join(cell["source"]) for cell in code_cells(notebook))
+    done = server(program=code, folder=tmp_path, cache=str(tmp_path / "cache"))
+    assert done.code == 0, done.err
+    assert done.out.startswith("one day,") and "bits per byte" in done.out

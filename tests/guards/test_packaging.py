@@ -30,7 +30,7 @@ def test_every_dependency_is_pinned() -> None:
 
 
 def test_doctor_knows_every_extra_and_its_packages() -> None:
-    from octavo.runs.doctor import EXTRAS as KNOWN
+    from octavo.run.doctor import EXTRAS as KNOWN
 
     offered = {
         name: {plain(line) for line in lines} for name, lines in EXTRAS.items() if name not in ("all", "dev")

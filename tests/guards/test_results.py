@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 
 from guards.common import ROOT
-from octavo.studies.shipped import study_names
-from octavo.studies.sources import marked, stale
+from octavo.studies.provenance import marked, stale
+from octavo.studies.spec import study_names
 
 PAGE = (ROOT / "docs" / "results.md").read_text("utf-8")
 

@@ -26,7 +26,7 @@ FORBIDDEN_CALLS = {
     "os.popen",
     "subprocess.getoutput",
     "subprocess.getstatusoutput",
-    "shutil.rmtree",  # ground/made.py removes what is ours, file by file
+    "shutil.rmtree",  # util/files.py removes what is ours, file by file
 }
 # These open something else than a text.
 NO_TEXT = {"os.open", "webbrowser.open", "tarfile.open", "Image.open", "wave.open"}

@@ -1,6 +1,6 @@
 """What runs and studies write is there whole or not at all: no file is written under the name that it is read by.
 
-`octavo.ground.files` writes aside, syncs, and renames in one step. Lines are appended, to files whose last line may be
+`octavo.util.files` writes aside, syncs, and renames in one step. Lines are appended, to files whose last line may be
 missing. Nothing else is written but what is named here, for a reason.
 """
 
@@ -13,11 +13,13 @@ import pytest
 
 from guards.common import name_of, python_files, tree
 
-ROOMS = ("src/octavo/runs", "src/octavo/studies")
+ROOMS = ("src/octavo/run", "src/octavo/planning", "src/octavo/tasks", "src/octavo/studies")
 WRITERS = {"write_text", "write_bytes"}
 IN_PLACE = {
-    "src/octavo/runs/pictures.py::save_records": "in a new folder, of which nothing stays if anything fails",
-    "src/octavo/runs/saved.py::_write": "in a folder aside, which takes its name when it is whole",
+    "src/octavo/tasks/records/files.py::save_records": "in a new folder, of which nothing stays if anything fails",
+    "src/octavo/run/saved.py::_write": "in a folder aside, which takes its name when it is whole",
+    "src/octavo/tasks/forecast/dataset.py::_dataset": "in a folder aside, which takes its name when it is whole",
+    "src/octavo/tasks/forecast/report.py::save_plot": "where the user says, by matplotlib",
     "src/octavo/studies/cluster.py::performed_there": "in a temporary folder",
     "src/octavo/studies/cluster.py::write_files": "in a temporary folder",
     "src/octavo/studies/cluster.py::_unpack": "in a folder aside, which takes its name when it is whole",

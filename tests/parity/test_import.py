@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from octavo.runs.run import Run
-from octavo.ship.imported import import_model
-from octavo.ship.targets import targets
-from octavo.ship.targets.base import Parcel
-from octavo.ship.weights import weights_of
-from unit.ship import folders
+from octavo.export.imported import import_model
+from octavo.export.targets import targets
+from octavo.export.targets.base import Parcel
+from octavo.export.weights import weights_of
+from octavo.run.run import Run
+from unit.export import folders
 
 
 @torch.no_grad()

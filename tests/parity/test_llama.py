@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from octavo.generation.cached import CachedDecoder
-from octavo.model.build import build_model
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 
 transformers = pytest.importorskip("transformers")
 

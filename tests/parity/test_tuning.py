@@ -15,17 +15,17 @@ import torch
 
 from octavo.config import load_recipe
 from octavo.corpus.records.turns import Message
-from octavo.dataset.batch import Batch
-from octavo.dataset.conversations import ConversationsConfig
-from octavo.model.build import build_model
-from octavo.ship.targets.base import Parcel
-from octavo.ship.targets.hf import HuggingFace
-from octavo.ship.weights import weights_of
+from octavo.data.batch import Batch
+from octavo.export.targets.base import Parcel
+from octavo.export.targets.hf import HuggingFace
+from octavo.export.weights import weights_of
+from octavo.model.base import build_model
+from octavo.tasks.chat.batches import ConversationsConfig
 from octavo.tokenizers import build_tokenizer
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate
 from octavo.training.loop import training_steps
 from octavo.training.objective import Answers
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
 
 transformers = pytest.importorskip("transformers")
 STEPS, ROWS, CONTEXT = 20, 4, 48

@@ -9,7 +9,8 @@ from importlib import resources
 import pytest
 
 from octavo.generation import native as decoding
-from octavo.model import attend, native
+from octavo.model import attend
+from octavo.util import kernels
 
 PROCESSORS = {
     "this one": None,
@@ -25,11 +26,11 @@ def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     if flags is None:
         yield
         return
-    monkeypatch.setattr(native, "MACHINES", (flags,))
-    caches = (native._library, attend._kernel, decoding.compiled)
+    monkeypatch.setattr(kernels, "MACHINES", (flags,))
+    caches = (kernels._library, attend._kernel, decoding.compiled)
     for cached in caches:
         cached.cache_clear()
-    if native.library("octavo.model", "attend") is None:
+    if kernels.library("octavo.model", "attend") is None:
         pytest.skip(f"this compiler does not know {flags[0]}")
     yield
     for cached in caches:

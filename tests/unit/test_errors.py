@@ -14,7 +14,7 @@ import octavo
 from guards.common import PACKAGE, tree
 from octavo.config import check
 from octavo.errors import ConfigError, DivergedError, InputError, in_python
-from octavo.ground.console import Console
+from octavo.util.console import Console
 
 
 @pytest.mark.parametrize(

@@ -15,17 +15,17 @@ from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, recipe_of
 from octavo.auto.pilot import LEAST, SLOWER, Pilot
 from octavo.config import Recipe, override_key, override_words
 from octavo.corpus.languages import spoken
-from octavo.dataset import Dataset
+from octavo.data import Dataset
 from octavo.errors import InputError, MissingExtra
 from octavo.evaluation.baselines import HIGHEST, LIMIT
-from octavo.ground.console import Console
-from octavo.ground.meanwhile import Meanwhile
-from octavo.model.first_gate import best_weights
-from octavo.model.kneser_ney import KneserNey, best_order
-from octavo.model.recent import Texts
-from octavo.runs.baselines import cached_baselines, count_ahead
-from octavo.runs.data import Paths, build_dataset
-from octavo.runs.settings import resolve
+from octavo.ngram.gate import best_weights
+from octavo.ngram.kneser_ney import KneserNey, best_order
+from octavo.ngram.recent import Texts
+from octavo.run.data import Paths, build_dataset
+from octavo.run.evaluate import cached_baselines, count_ahead
+from octavo.run.settings import resolve
+from octavo.util.console import Console
+from octavo.util.threads import Meanwhile
 
 QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal distribution."""

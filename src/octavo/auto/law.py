@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from octavo.ground.records import parse_json
+from octavo.util.records import parse_json
 
 POINT = ("parameters", "bytes", "train_bytes")
 """What the law is told: N, D and U."""

@@ -11,18 +11,17 @@ import torch
 
 from octavo.auto.family import SIZES, dropout_for, parameters_of, recipe_of
 from octavo.config import check
-from octavo.dataset import Dataset
+from octavo.data import Dataset
 from octavo.errors import CorpusError
-from octavo.ground.console import Console
-from octavo.model.build import build_model
-from octavo.model.counts import Counts
-from octavo.model.first_gate import one_thread
-from octavo.runs.data import build_batches, held_out_of, with_rows_held_out
-from octavo.runs.evaluate import evaluated_by
-from octavo.runs.metrics import evaluate_split
+from octavo.model.base import build_model
+from octavo.ngram.gate import one_thread
+from octavo.ngram.mixture import Counts
+from octavo.run.data import build_batches, held_out_of, with_rows_held_out
+from octavo.run.evaluate import evaluate_split, evaluated_by
+from octavo.training.device import Runtime, keep_memory
 from octavo.training.loop import training_steps
-from octavo.training.runtime import Runtime, keep_memory
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
+from octavo.util.console import Console
 
 LEAST, MOST = 300, 1200
 """Steps of a pilot: as the shortest runs that the law was fitted on, and as many as tell what can be learned of a text

@@ -6,11 +6,13 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from octavo.auto.choose import (
@@ -24,31 +26,90 @@ from octavo.auto.choose import (
 )
 from octavo.auto.facts import TextFacts, piloted_in, survey, with_pilot
 from octavo.auto.family import SIZES, Size, recipe_of
-from octavo.auto.law import Law, shipped_law
-from octavo.auto.promise import Promise, promise
+from octavo.auto.law import LIKELY, Law, shipped_law
 from octavo.config import apply_overrides, check, override_words
 from octavo.corpus.files import kept_pipes
 from octavo.errors import InputError
-from octavo.ground.console import Console, ReadingTooLong
-from octavo.ground.shown import duration, in_minutes
-from octavo.model.counts import Counts
-from octavo.runs.audit import own_settings
-from octavo.runs.clock import baselines_of, ending, with_more_minutes
-from octavo.runs.crew import OURS
-from octavo.runs.data import Paths, in_memory
-from octavo.runs.folder import RunFolder, refuse_without_folder
-from octavo.runs.hooks import Hook
-from octavo.runs.machines import Machine, find_machine
-from octavo.runs.plan import timed
-from octavo.runs.prediction import predictions
-from octavo.runs.promises import earlier_promises
-from octavo.runs.run import Run
-from octavo.runs.session import Session
-from octavo.runs.start import named_by
-from octavo.runs.train import train as train_by_recipe
+from octavo.ngram.mixture import Counts
+from octavo.planning.machines import Machine, find_machine
+from octavo.planning.plan import timed
+from octavo.planning.predict import predictions
+from octavo.report.promised import interval
+from octavo.run.audit import earlier_promises, own_settings
+from octavo.run.data import Paths, in_memory
+from octavo.run.deadline import baselines_of, ending, with_more_minutes
+from octavo.run.finetune import named_by
+from octavo.run.folder import RunFolder, refuse_without_folder
+from octavo.run.run import Run
+from octavo.run.train import train as train_by_recipe
+from octavo.run.trainer import Hook, Session
+from octavo.training.device import accelerator
 from octavo.training.precision import fast_bfloat16
-from octavo.training.runtime import accelerator
-from octavo.training.threads import CLEARLY
+from octavo.training.threads import CLEARLY, OURS
+from octavo.util.console import Console, ReadingTooLong
+from octavo.util.terminal import duration, in_minutes
+
+# What is said before a training of what will come out of it, calibrated by what came of such promises before.
+
+PRIOR = [sign * NormalDist().inv_cdf(0.55 + each / 10) for each in range(5) for sign in (-1, 1)]
+"""How far ten promises are off for which the law is right, in standard deviations: what it is worth beside a user's own
+when these calibrate the next."""
+NARROWEST = 0.5
+"""Of what the law says."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Bits per byte on held-out text: the middle, and how far to both sides 80 of 100 promises hold.
+
+    Attributes:
+        law_bits, law_error: what the law says alone, before earlier promises, and the standard deviation of that.
+    """
+
+    minutes: float
+    bits: float
+    within: float
+    parameters: int
+    steps: int
+    law_bits: float
+    law_error: float
+
+    def holds(self, bits: float) -> bool:
+        """Whether what came out is in the interval."""
+        return abs(bits - self.bits) <= self.within
+
+    def __str__(self) -> str:
+        return f"{interval(self.bits, self.within)} bits per byte (80 %)"
+
+    def as_plain(self) -> dict[str, float]:
+        """For the manifest, and for --json."""
+        return asdict(self)
+
+
+def promise(minutes: float, choice: Choice, earlier: Sequence[float] = ()) -> Promise:
+    """The promise of a choice, calibrated by how far `earlier` ones were off."""
+    shift, scale = calibration(earlier)
+    return Promise(
+        minutes=minutes,
+        bits=max(0.0, choice.bits + shift * choice.error),
+        within=LIKELY * scale * choice.error,
+        parameters=choice.parameters,
+        steps=choice.steps,
+        law_bits=choice.bits,
+        law_error=choice.error,
+    )
+
+
+def calibration(earlier: Sequence[float]) -> tuple[float, float]:
+    """(shift, factor) in standard deviations, from how far earlier promises were off; (0, 1) without any.
+
+    The median, and where 80 % lie around it: a text like no other does not spoil the promises that follow.
+    """
+    known = np.array([*PRIOR, *earlier])
+    shift = float(np.median(known))
+    usual, found = (float(np.quantile(np.abs(each), 0.8)) for each in (np.array(PRIOR), known - shift))
+    return shift, max(NARROWEST, found / usual)
+
 
 LEAST, MOST = 20 / 60, 12 * 60
 """Minutes that can be asked for."""

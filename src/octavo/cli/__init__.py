@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from octavo.errors import EndedElsewhere, InputError, Interrupted, OctavoError
-from octavo.ground.shown import ERRORS, heedless, put
+from octavo.util.terminal import ERRORS, heedless, put
 
 COLLECTED = (50_000, 20, 20)
 """Objects between two searches for garbage in circles. Importing torch makes a million objects that stay, and Python's
@@ -32,10 +32,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         signal.signal(signal.SIGINT, _leave)
     from cyclopts import CycloptsError
 
-    from octavo.cli.app import app, hyphens_bound
+    from octavo.cli.app import app, hyphens_bound, mended
     from octavo.cli.common import Unread, complain
-    from octavo.cli.mistakes import mended
-    from octavo.ground.memory import fault_of_the_machine
+    from octavo.util.memory import fault_of_the_machine
 
     if listens:
         signal.signal(signal.SIGINT, signal.default_int_handler)

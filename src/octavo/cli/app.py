@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import inspect
+import shlex
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
 import octavo
-from octavo.cli.completion import completion_of
+from octavo.cli.common import show_text
+from octavo.errors import InputError
+from octavo.util.files import exists
+
+if TYPE_CHECKING:
+    from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
+
+# octavo completion: verbs and options by the Tab key.
+
+
+def completion_of(app: App) -> App:
+    """The verb that prints a shell's script for all verbs of `app`."""
+    verb = App(name="completion", help_format="plaintext")
+
+    @verb.default
+    def completion_command(
+        shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")],
+    ) -> int:
+        """Print a script with which a shell completes verbs and options.
+
+        For example:
+
+        octavo completion bash > ~/.local/share/bash-completion/completions/octavo
+
+        octavo completion zsh > ~/.zfunc/_octavo    (with fpath+=~/.zfunc before compinit in ~/.zshrc)
+
+        octavo completion fish > ~/.config/fish/completions/octavo.fish
+        """
+        show_text(app.generate_completion(shell=shell), end="")
+        return 0
+
+    return verb
+
 
 app = App(
     name="octavo",
@@ -80,3 +114,94 @@ def hyphens_bound(words: list[str]) -> list[str]:
         else:
             bound.append(word)
     return bound
+
+
+# What is said where the words of a command do not fit its verb: one sentence, and the command that was meant.
+
+RUNS = ("run", "base")
+"""What verbs call a run that they begin with."""
+
+
+def mended(error: CycloptsError) -> InputError | None:
+    """The sentence for a word that is missing, too much, or a setting that is written like an option; None for another
+    error, which says it itself."""
+    from cyclopts import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
+
+    if isinstance(error, MissingArgumentError):
+        return _missing(error)
+    if isinstance(error, UnknownOptionError):
+        return _setting(error)
+    return _too_much(error) if isinstance(error, UnusedCliTokensError) else None
+
+
+def _command(error: CycloptsError) -> str:
+    return " ".join(("octavo", *(error.command_chain or ())))
+
+
+def _missing(error: CycloptsError) -> InputError | None:
+    """A word without an option's name is missing, such as the run that a verb is about; said as the help calls it."""
+    argument, command = error.argument, _command(error)
+    if getattr(error, "keyword", None) or argument is None or argument.index is None:  # an option
+        return None
+    if argument.field_info.name in RUNS:
+        return InputError(
+            f"{command} needs a run.", remedy=f"name a run: {command} runs/book (octavo runs lists them)"
+        )
+    name = argument.name.lstrip("-").upper()
+    return InputError(f"{command} needs {name}.", remedy=f"{command} --help says what that is")
+
+
+def _setting(error: UnknownOptionError) -> InputError | None:
+    """`--layers 2`: an option that is not there, and a setting that is, of a verb that takes settings."""
+    if not any(argument.field_info.name == "overrides" for argument in error.argument_collection):
+        return None
+    written, _, value = (error.token.keyword or error.token.value).partition("=")
+    keys = _keys_like(written.lstrip("-").replace("-", "_"))
+    words = error.root_input_tokens or []
+    if not value and written in words[:-1]:
+        behind = words[words.index(written) + 1]
+        value = "" if behind.startswith("--") else behind
+    if not keys:
+        return None
+    meant = " or ".join(f"{key}={shlex.quote(value or 'VALUE')}" for key in keys)
+    return InputError(
+        f"{written} is no option of {_command(error)}, but a setting of its recipe, which is written key=value.",
+        remedy=f"in place of {f'{written} {value}'.strip()}: {meant}",
+    )
+
+
+def _keys_like(name: str) -> list[str]:
+    """The settings that a name means: as it is, by its last part, or by the first letters of that (lr)."""
+    from octavo.config import all_keys
+
+    keys = [key for key in all_keys() if ".0." not in key]
+    if name in keys:
+        return [name]
+    last = {key: key.rpartition(".")[2] for key in keys}
+    found = [key for key in keys if last[key] == name]
+    found = found or [key for key in keys if "".join(word[0] for word in last[key].split("_")) == name]
+    depth = min((key.count(".") for key in found), default=0)
+    return [key for key in found if key.count(".") == depth]
+
+
+def _too_much(error: UnusedCliTokensError) -> InputError:
+    """Words that have no place: a prompt, or a text, without its option."""
+    words, command = list(error.unused_tokens or ()), _command(error)
+    takes = inspect.signature(error.target).parameters if error.target else {}
+    option, meant = "", words
+    if "text" in takes and all(exists(word) for word in words):
+        option = "--text"
+    elif "prompt" in takes:
+        option, meant = "--prompt", [" ".join(words)]
+    quoted = ", ".join(f"'{word}'" for word in words)
+    if not option:
+        return InputError(f"{command} does not take {quoted}.", remedy=f"{command} --help")
+    before = list(error.root_input_tokens or ())
+    for word in words:
+        before.reverse()
+        before.remove(word)
+        before.reverse()
+    return InputError(
+        f"{command} does not take {quoted} without an option.",
+        remedy=shlex.join(["octavo", *before, option, *meant]),
+    )

@@ -12,7 +12,7 @@ from octavo.cli.generate import PLAIN, Drawing
 from octavo.errors import InputError, StorageError
 
 if TYPE_CHECKING:
-    from octavo.tuning.talk import Talk
+    from octavo.tuning.chat_session import Talk
 
 COMMANDS = "/reset begins anew, /save FILE keeps the conversation, /quit ends (so does Ctrl-D)"
 
@@ -37,8 +37,8 @@ def chat_command(
 
     echo "tell of snail. in forest. end happy." | octavo chat runs/wishes
     """
-    from octavo.runs.run import Run
-    from octavo.tuning.talk import Talk
+    from octavo.run.run import Run
+    from octavo.tuning.chat_session import Talk
 
     how = drawing.as_options()
     run = the_run(run)

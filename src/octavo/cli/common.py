@@ -15,9 +15,9 @@ from cyclopts import Parameter, validators
 
 from octavo.config.parts import MOST
 from octavo.errors import InputError, OctavoError, StorageError
-from octavo.ground.files import exists, is_file
-from octavo.ground.records import json_text
-from octavo.ground.shown import columns_of, put, shown, shown_in_json
+from octavo.util.files import exists, is_file
+from octavo.util.records import json_text
+from octavo.util.terminal import columns_of, put, shown, shown_in_json
 
 if TYPE_CHECKING:
     from cyclopts import Token
@@ -87,7 +87,7 @@ def the_run(run: Path | None, *, writes: str | None = None, prompt: bool = False
     `writes` names an option by which the verb writes into the run, which must then be named. `prompt` and `text`:
     whether the verb has these options, for a word that is one of them and stands in the run's place. Raises InputError.
     """
-    from octavo.runs.folder import RUNS, found
+    from octavo.run.folder import RUNS, found
 
     if run is not None:
         where = found(run)
@@ -98,7 +98,7 @@ def the_run(run: Path | None, *, writes: str | None = None, prompt: bool = False
                 f"There is no run '{run}'.", remedy=f"a prompt: --prompt {shlex.quote(str(run))}"
             )
         return where
-    from octavo.runs.listing import newest_run
+    from octavo.run.list import newest_run
 
     if writes is not None:
         raise InputError(f"{writes} writes into a run: name it.", remedy="octavo runs lists the runs here")
@@ -248,7 +248,7 @@ def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:
 
 def starting_from(base: str | Path) -> str:
     """The override by which a training starts from a run, whatever its name looks like."""
-    from octavo.runs.folder import found
+    from octavo.run.folder import found
 
     return f"training.start_from={json_text(str(found(Path(base))), ensure_ascii=False)}"
 

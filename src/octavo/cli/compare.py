@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter, validators
 
 from octavo.cli.common import Force, Json, Whole, print_json, print_table, show, show_text, the_run
-from octavo.ground.shown import columns_of, shown
+from octavo.util.terminal import columns_of, shown
 
 if TYPE_CHECKING:
-    from octavo.evaluation.where import Where
-    from octavo.ground.output import Output
-    from octavo.runs.comparison import Comparison
+    from octavo.evaluation.compare_tokens import Where
+    from octavo.run.compare import Comparison
+    from octavo.util.output import Output
 
 LEAST = 24  # columns of a sample that stands next to another
 
@@ -52,10 +52,10 @@ def compare_command(
 
     octavo compare runs/bard runs/bard-wide --where
     """
-    from octavo.ground.console import Console
-    from octavo.ground.output import Output
-    from octavo.runs.comparison import compare
-    from octavo.runs.where import where as token_by_token
+    from octavo.run.compare import compare
+    from octavo.run.compare import where as token_by_token
+    from octavo.util.console import Console
+    from octavo.util.output import Output
 
     runs = tuple(the_run(run) for run in runs)
     output = Output(page, inputs=runs, force=force) if page else None
@@ -103,7 +103,7 @@ def print_samples(found: Comparison) -> None:
 
 def print_places(places: Where) -> None:
     """Where one is better, as tables."""
-    from octavo.evaluation.where import HEAD, cells
+    from octavo.evaluation.compare_tokens import HEAD, cells
 
     show("\nwhere: nats per token; the difference is second less first, ± two standard errors")
     for title, parts in places.tables():
@@ -114,7 +114,7 @@ def print_places(places: Where) -> None:
 
 def write_page(output: Output, found: Comparison, places: Where | None) -> None:
     """The page into a file."""
-    from octavo.runs.comparison_page import render
+    from octavo.run.compare import render
 
     page = render(found, places)
     with output.writing() as file:

@@ -9,6 +9,8 @@ from cyclopts import Parameter
 
 from octavo.cli.common import Overrides, show_text
 
+RECIPE = "pidgin-demo"
+
 
 def demo_command(
     *overrides: Overrides,
@@ -26,9 +28,9 @@ def demo_command(
 
     octavo demo --out runs/first training.steps=200
     """
-    from octavo.ground.console import Console
-    from octavo.runs.demo import demo
+    from octavo.run.folder import free_name
+    from octavo.run.train import train
 
-    run = demo(out, overrides=overrides, resume=resume, console=Console(quiet=quiet))
+    run = train(RECIPE, out=out or free_name(RECIPE), overrides=overrides, resume=resume, quiet=quiet)
     show_text(f"report: {run.report}")
     return 0

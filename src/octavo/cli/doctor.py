@@ -14,7 +14,7 @@ def doctor_command(*, json: Json = False) -> int:
 
     octavo doctor --json
     """
-    from octavo.runs.doctor import examine
+    from octavo.run.doctor import examine
 
     examined = examine()
     if json:

@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from octavo.cli.common import (
-    Json,
-    RunPath,
-    Text,
-    Which,
-    print_json,
-    print_table,
-    show,
-    show_skipped,
-    the_run,
-)
+from octavo.cli.common import Json, RunPath, Text, Which, print_json, print_table, show, show_skipped, the_run
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
-    from octavo.evaluation.planted import Times
-    from octavo.runs.run import Run
+    from octavo.evaluation.canaries import Times
+    from octavo.run.run import Run
 
 
 def eval_command(
@@ -62,7 +52,7 @@ def eval_command(
 
     octavo eval runs/planted --planted planted.json
     """
-    from octavo.runs.run import Run
+    from octavo.run.run import Run
 
     writes = "--test" if test else "--planted" if planted is not None else None
     loaded = Run.open(the_run(run, writes=writes, text=True), checkpoint=checkpoint)
@@ -80,12 +70,12 @@ def eval_command(
 
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
-    from octavo.dataset.batches import Known
-    from octavo.evaluation.counted import said as said_of_counts
-    from octavo.evaluation.stored_forecasts import said as said_of_forecasts
+    from octavo.data.batches import Known
+    from octavo.evaluation.attribution import said as said_of_counts
     from octavo.report.about import search_in_words
-    from octavo.report.looks import looked_at
-    from octavo.runs.next_step import next_lines
+    from octavo.report.test_looks import looked_at
+    from octavo.run.next_step import next_lines
+    from octavo.tasks.forecast.stored import said as said_of_forecasts
 
     objective, text_units = run.config.objective.build(), "bits_per_byte" in result
     own = {"loss": result["loss" if test else "val_loss"], "bits_per_byte": result.get("bits_per_byte")}
@@ -134,8 +124,8 @@ def written(number: float | None, digits: int) -> str:
 
 def show_memory(run: Run, plan: Path, *, json: bool) -> int:
     """Measure and print what a run remembers of planted passages."""
-    from octavo.ground.console import Console
-    from octavo.runs.planted import remembered
+    from octavo.run.canaries import remembered
+    from octavo.util.console import Console
 
     found = remembered(run, plan, Console(quiet=json))
     if json:

@@ -47,7 +47,7 @@ def export_command(
 
     octavo export runs/bard --to hf gguf --out shipped --dtype bfloat16 --network-only
     """
-    from octavo.ship.export import export
+    from octavo.export.export import export
 
     found = export(
         the_run(run),

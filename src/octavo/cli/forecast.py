@@ -66,11 +66,11 @@ def forecast_command(
     octavo forecast runs/forces --text runner.txt --steps 60 --samples 500 --out paths.csv --plot fan.svg
     """
     from octavo.errors import InputError
-    from octavo.ground.console import Console
-    from octavo.ground.output import all_or_none
-    from octavo.runs.forecast_files import plot_forecast, target, write_forecast
-    from octavo.runs.forecasts import summary
-    from octavo.runs.run import Run
+    from octavo.run.run import Run
+    from octavo.tasks.forecast.evaluate import summary
+    from octavo.tasks.forecast.files import plot_forecast, target, write_forecast
+    from octavo.util.console import Console
+    from octavo.util.output import all_or_none
 
     run = the_run(run, text=True)
     inputs = (run, *(text or ()))

@@ -13,7 +13,7 @@ from octavo.cli.common import Json, RunPath, Text, Which, Whole, complain, show,
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
-    from octavo.runs.run import Run
+    from octavo.run.run import Run
 
 Positive = validators.Number(gte=1)
 NotNegative = validators.Number(gte=0)
@@ -115,7 +115,7 @@ class Drawing:
 
     def as_options(self) -> dict[str, Any]:
         """For `Run.samples`."""
-        from octavo.runs.draft import seed_of
+        from octavo.run.draft import seed_of
 
         given = asdict(self) | {"stop": self.stop or (), "seed": seed_of(self.seed)}
         return {name: value for name, value in given.items() if (name, value) != ("only_valid", False)}
@@ -155,10 +155,9 @@ def generate_command(
 
     echo "O Romeo" | octavo generate runs/bard --prompt - --json
     """
-    from octavo.cli.written import show_prompts, show_samples, show_speakers, stream
-    from octavo.ground.console import Console
-    from octavo.runs.corrector import corrector_for
-    from octavo.runs.run import Run
+    from octavo.cli.generate_output import corrector_for, show_prompts, show_samples, show_speakers, stream
+    from octavo.run.run import Run
+    from octavo.util.console import Console
 
     check_choices(prompt, prompts, speakers, correct, language, text)
     check_out(out, prompts, speakers, correct, json)
@@ -188,7 +187,7 @@ def generate_command(
 
 def keep(run: Run, prompt: str, count: int, folder: Path, how: dict[str, Any]) -> None:
     """Samples as files, and how many of them were cut off."""
-    from octavo.runs.pictures import save_records
+    from octavo.tasks.records.files import save_records
 
     cut = save_records(run, prompt, count, folder, how)
     show(f"kept in {folder}")

@@ -31,9 +31,9 @@ def import_command(
 
     octavo eval runs/gpt2 --text my-book.txt
     """
-    from octavo.config.own import command
-    from octavo.runs.info import run_info
-    from octavo.ship.imported import import_model
+    from octavo.config.plugins import command
+    from octavo.export.imported import import_model
+    from octavo.run.list import run_info
 
     folder = import_model(path, out, tokenizer=tokenizer)
     facts = run_info(folder.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from octavo.cli.common import Json, RunPath, print_json, print_table, show, the_run
-from octavo.ground.shown import exact_duration
+from octavo.util.terminal import exact_duration
 
 
 def info_command(run: RunPath = None, *, json: Json = False) -> int:
@@ -17,7 +17,7 @@ def info_command(run: RunPath = None, *, json: Json = False) -> int:
 
     octavo info runs/bard --json
     """
-    from octavo.runs.info import run_info
+    from octavo.run.list import run_info
 
     facts = run_info(the_run(run))
     if json:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from octavo.cli.common import print_json, show, show_text
 from octavo.config import may_be_text
-from octavo.config.own import command
+from octavo.config.plugins import command
 from octavo.errors import InputError
-from octavo.ground.console import Console
-from octavo.ground.files import exists, is_folder
-from octavo.ground.made import kind_of
+from octavo.util.console import Console
+from octavo.util.files import exists, is_folder, kind_of
 
 if TYPE_CHECKING:
     from cyclopts import Token
@@ -46,7 +45,7 @@ def train_for_minutes(
         raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
     if dry_run:
         from octavo.config import to_yaml
-        from octavo.runs.settings import resolve
+        from octavo.run.settings import resolve
 
         with kept_pipes():
             (found,) = foretell(text, [minutes], overrides=settings, console=console)

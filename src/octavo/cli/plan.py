@@ -83,8 +83,8 @@ def plan_command(
 
     octavo plan --text book.txt --minutes 1,5,30
     """
-    from octavo.runs.plan import plan
-    from octavo.runs.settings import default_recipe
+    from octavo.planning.plan import plan
+    from octavo.run.settings import default_recipe
 
     names = [name for word in on or () for name in word.split(",") if name]
     if "list" in names:
@@ -115,8 +115,8 @@ def plan_command(
 
 def show_targets(recipe: str | dict[str, Any], settings: list[str], *, json: bool) -> int:
     """What each target can say of a recipe."""
-    from octavo.runs.settings import resolve
-    from octavo.ship.table import as_rows, lines, said
+    from octavo.export.table import as_rows, lines, said
+    from octavo.run.settings import resolve
 
     found = said(resolve(recipe, overrides=settings, needs_text=False))
     if json:
@@ -197,7 +197,7 @@ PREDICTED = (
 
 def prediction_row(found: dict[str, Any]) -> tuple[str, ...]:
     """A machine's prediction, in words."""
-    from octavo.ground.shown import duration
+    from octavo.util.terminal import duration
 
     return (
         found["machine"],
@@ -216,7 +216,7 @@ def show_machines(*, json: bool) -> int:
     """The catalogue."""
     from dataclasses import asdict
 
-    from octavo.runs.machines import EXAMPLES, catalogue
+    from octavo.planning.machines import EXAMPLES, catalogue
 
     machines = catalogue()
     if json:

@@ -87,7 +87,7 @@ def recipes_command(
         raise InputError("--schema is of all recipes, and a name of one.", remedy="leave one of them out")
     if schema:
         from octavo.config import Recipe
-        from octavo.config.described import SchemaWithSentences
+        from octavo.config.docs import SchemaWithSentences
 
         print_json(Recipe.model_json_schema(schema_generator=SchemaWithSentences))
     elif name is not None and json:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from octavo.cli.common import Json, print_json, print_table, show
 
 if TYPE_CHECKING:
-    from octavo.runs.listing import Seen
+    from octavo.run.list import Seen
 
 
 def runs_command(
@@ -31,7 +31,7 @@ def runs_command(
 
     octavo runs studies/heads --json
     """
-    from octavo.runs.listing import list_runs
+    from octavo.run.list import list_runs
 
     found = list_runs(folder)
     if json:
@@ -49,7 +49,7 @@ def runs_command(
 
 
 def _row(run: Seen, top: Path) -> tuple[str, ...]:
-    from octavo.runs.listing import last_written, size
+    from octavo.run.list import last_written, size
 
     return (
         str(run.path if run.path == top else run.path.relative_to(top)),

@@ -49,8 +49,8 @@ def run_command(
 
     octavo study run mine.yaml --text shakespeare.txt --out studies/mine seeds=5 budget.steps=200
     """
-    from octavo.ground.console import Console
     from octavo.studies.run import price_study, run_study
+    from octavo.util.console import Console
 
     text, overrides = split_overrides(text, settings)
     if dry_run:
@@ -88,8 +88,8 @@ def ladder_command(
 
     octavo study ladder heads-ladder --text shakespeare.txt --out studies/heads-ladder
     """
-    from octavo.ground.console import Console
     from octavo.studies.ladder import price_ladder, run_ladder
+    from octavo.util.console import Console
 
     text, overrides = split_overrides(text, settings)
     if dry_run:
@@ -124,7 +124,7 @@ def list_command(
     octavo study list heads-cpu > mine.yaml
     """
     from octavo.config import parse_yaml
-    from octavo.studies.shipped import study_names, study_text
+    from octavo.studies.spec import study_names, study_text
 
     if name is not None:
         text = study_text(name)
@@ -180,7 +180,7 @@ def _report_ladder(folder: Path, json: bool) -> int:
 
 
 def _print_ladder_price(facts: dict[str, Any]) -> None:
-    from octavo.ground.shown import duration
+    from octavo.util.terminal import duration
 
     rows = [
         (
@@ -200,7 +200,7 @@ def _print_ladder_price(facts: dict[str, Any]) -> None:
 
 
 def _print_price(facts: dict[str, Any]) -> None:
-    from octavo.ground.shown import duration
+    from octavo.util.terminal import duration
 
     rows = [
         (

@@ -47,9 +47,9 @@ def compare_command(
 
     octavo tokenizer compare --text book.txt word:5000 word:lowercase=true,lines=keep --json
     """
-    from octavo.ground.console import Console
-    from octavo.runs.trained_on import text_pieces
+    from octavo.run.training_text import text_pieces
     from octavo.tokenizers.comparison import DEFAULT, compare, tokenizers_of
+    from octavo.util.console import Console
 
     console = Console()
     tokenizers_of(tokenizers)  # a slip in a name is said before a long text is read
@@ -126,7 +126,7 @@ def show_command(
         for name, config in tokenizers_of(tokenizers).items()
     }
     if run is not None:
-        from octavo.runs.run import Run
+        from octavo.run.run import Run
 
         found[str(run)] = Run.open(the_run(run)).tokenizer
     ids = {name: tokenizer.encode(text).tolist() for name, tokenizer in found.items()}

@@ -19,7 +19,7 @@ from octavo.cli.common import (
 )
 from octavo.cli.minutes import a_number_of_minutes, train_for_minutes
 from octavo.errors import InputError
-from octavo.ground.console import Console
+from octavo.util.console import Console
 
 
 def train_command(
@@ -69,11 +69,11 @@ def train_command(
         how = {"dry_run": dry_run, "overwrite": overwrite}
         return train_for_minutes(minutes, recipe, text, settings, out, console, **how)
     if minutes is not None:
-        from octavo.runs.clock import with_more_minutes
+        from octavo.run.deadline import with_more_minutes
 
         settings = [*with_more_minutes(out, minutes), *settings]
     if dry_run:
-        from octavo.runs.folder import refuse_without_folder
+        from octavo.run.folder import refuse_without_folder
 
         refuse_without_folder(out, resume=resume, overwrite=False)
         return _settings(recipe, text, settings, out if resume else None, console)
@@ -90,8 +90,8 @@ def _train(
     resume: bool,
     overwrite: bool,
 ) -> int:
-    from octavo.runs.train import train
-    from octavo.training.world import is_first
+    from octavo.run.train import train
+    from octavo.training.distributed.world import is_first
 
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, console=console)
     if is_first():
@@ -104,8 +104,8 @@ def _settings(
 ) -> int:
     """Of a new run, or of one that goes on."""
     from octavo.config import stored_recipe, to_yaml
-    from octavo.runs.folder import RunFolder
-    from octavo.runs.settings import continued, default_recipe, resolve
+    from octavo.run.folder import RunFolder
+    from octavo.run.settings import continued, default_recipe, resolve
 
     if goes_on is None:
         found = resolve(default_recipe(settings)[0] if recipe is None else recipe, text, settings)
@@ -119,7 +119,7 @@ def _settings(
 
 
 def _replay(run: Path, out: Path | None, console: Console) -> int:
-    from octavo.runs.replay import replay
+    from octavo.run.replay import replay
 
     second, differences = replay(the_run(run), out, console=console)
     for difference in differences:

@@ -22,13 +22,13 @@ from octavo.cli.common import (
     the_run,
 )
 from octavo.errors import InputError
-from octavo.ground.records import json_text
+from octavo.util.records import json_text
 
 if TYPE_CHECKING:
-    from octavo.corpus.pairs import Pair
-    from octavo.generation.beam import Search
-    from octavo.generation.translator import Translator
-    from octavo.runs.run import Run
+    from octavo.run.run import Run
+    from octavo.tasks.translation.beam import Search
+    from octavo.tasks.translation.source import Pair
+    from octavo.tasks.translation.translator import Translator
 
 BEAMS, PENALTY = 5, 0.6
 Positive = validators.Number(gte=1)
@@ -113,7 +113,7 @@ def translate_command(
 
     cat new.en | octavo translate runs/de --beams 1
     """
-    from octavo.generation.beam import Search
+    from octavo.tasks.translation.beam import Search
 
     if best > beams:
         raise InputError(f"{best} translations of {beams} beams cannot be given.", remedy=f"--beams {best}")
@@ -143,8 +143,8 @@ def translate_command(
 
 def open_translator(run: Path, checkpoint: str, average: int) -> Run:
     """A translator, with the mean of its last checkpoints' weights where several are asked for."""
-    from octavo.runs.run import Run
-    from octavo.translation.average import average as averaged
+    from octavo.run.run import Run
+    from octavo.tasks.translation.average import average as averaged
 
     found = Run.open(run, checkpoint=checkpoint)
     found.translator()  # may raise: now, not after the mean
@@ -159,8 +159,8 @@ def show_lines(
 ) -> int:
     """Translations as they come: one a line, or for the best N the score before each, or JSON. A line that cannot be
     translated is an empty one, or null in JSON; then the exit code is 1."""
-    from octavo.generation.translator import LISTED, Skipped
-    from octavo.translation.lines import Arriving, lines_of, translated
+    from octavo.tasks.translation.lines import Arriving, lines_of, translated
+    from octavo.tasks.translation.translator import LISTED, Skipped
 
     try:
         if text is not None:
@@ -193,7 +193,7 @@ def show_lines(
 def show_scores(translator: Translator, pairs: list[Pair], json: bool) -> int:
     """log p(target | source) of each pair, and of all. One that cannot be scored is an empty line, or null in JSON;
     then the exit code is 1."""
-    from octavo.generation.translator import LISTED, Skipped
+    from octavo.tasks.translation.translator import LISTED, Skipped
 
     scores = translator.scores([(one.source, one.target) for one in pairs], [one.place for one in pairs])
     for pair, one in zip(pairs, scores, strict=True):
@@ -216,7 +216,7 @@ def given_pairs(paths: list[Path], run: Run) -> list[Pair]:
     """The pairs in files, from the fields that the run learned from where it names some. Raises InputError where there
     are none."""
     from octavo.corpus.files import Spool, find_files
-    from octavo.corpus.pairs import FIELDS, read_pairs
+    from octavo.tasks.translation.source import FIELDS, read_pairs
 
     files = find_files([str(path) for path in paths], lambda _: True, Spool(), complain)
     fields = getattr(run.config.corpus, "fields", FIELDS)
@@ -229,8 +229,8 @@ def given_pairs(paths: list[Path], run: Run) -> list[Pair]:
 def show_judged(run: Run, pairs: list[Pair], search: Search, other: Run | None, json: bool) -> int:
     """BLEU and chrF of the run and of the baselines, and how two runs differ."""
     from octavo.cli.common import print_json, print_table, show
-    from octavo.dataset.batches import Known
-    from octavo.translation.systems import compared
+    from octavo.data.batches import Known
+    from octavo.tasks.translation.systems import compared
 
     found = compared(run, other, pairs, search, report=complain)
     code = show_skipped(found)

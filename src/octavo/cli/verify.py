@@ -22,7 +22,7 @@ def verify_command(
 
     octavo verify bard-hf
     """
-    from octavo.ship.export import verify
+    from octavo.export.export import verify
 
     found = verify(folder)
     show_exported([(found.target, str(found.folder), found.certificate)], json=json)

@@ -12,7 +12,7 @@ from octavo.cli.generate import Seed
 from octavo.errors import InputError, OctavoError
 
 if TYPE_CHECKING:
-    from octavo.runs.draft import Draft
+    from octavo.run.draft import Draft
 
 HELP = """\
 Type the beginning or the next piece of the text; the model continues it. \\n is a new line, // begins a line with /.
@@ -40,8 +40,8 @@ def write_command(run: RunPath = None, *, seed: Seed = "0", checkpoint: Which = 
 
     printf 'ROMEO:\\n/temperature 0.5\\n/again\\n' | octavo write runs/bard
     """
-    from octavo.runs.draft import Draft, seed_of
-    from octavo.runs.run import Run
+    from octavo.run.draft import Draft, seed_of
+    from octavo.run.run import Run
 
     run = the_run(run)
     draft = Draft(Run.open(run, checkpoint=checkpoint), seed=seed_of(seed))
@@ -74,7 +74,7 @@ def converse(draft: Draft) -> None:
 
 def perform(draft: Draft, line: str) -> None:
     """One turn: a command, or text to continue. Raises InputError if it cannot be done."""
-    from octavo.generation.prompts import unescaped
+    from octavo.generation.batch_prompts import unescaped
 
     if not line.startswith("/") or line.startswith("//"):
         typed = unescaped(line.removeprefix("/") if line.startswith("//") else line)
@@ -110,7 +110,7 @@ def stream(typed: str, pieces: Iterator[str]) -> None:
 
 def save(text: str, name: str) -> None:
     """The text into a new file."""
-    from octavo.ground.output import Output
+    from octavo.util.output import Output
 
     if not name:
         raise InputError("/save needs the name of a file.")

@@ -22,9 +22,9 @@ from octavo.config.overrides import (
     override_key,
     override_words,
 )
-from octavo.config.own import load_parts
 from octavo.config.parts import PartConfig, PartOf, Strict, parts, register
 from octavo.config.plain import file_text, parse_yaml
+from octavo.config.plugins import load_parts
 from octavo.config.schema import Recipe, SamplingConfig
 from octavo.config.shipped import cleaning_names, cleaning_steps, recipe_names, recipe_text
 

@@ -14,15 +14,14 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from octavo.config.overrides import apply_overrides, part_at
-from octavo.config.own import command, how_to_load
 from octavo.config.parts import PartOf, parts
 from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain, truths_as_numbers
+from octavo.config.plugins import command, how_to_load
 from octavo.config.schema import Recipe
 from octavo.config.shipped import cleaning_steps, recipe_names, recipe_text
 from octavo.errors import CheckpointError, ConfigError
-from octavo.ground.files import is_file, is_folder
-from octavo.ground.made import kind_of
-from octavo.ground.records import read_record
+from octavo.util.files import is_file, is_folder, kind_of
+from octavo.util.records import read_record
 
 ANY_TEXT = {"quick": "seconds", "minute": "a minute or two", "ten-minutes": "ten minutes"}
 """The recipes that are made for any text, and how long each takes on a laptop."""

@@ -5,7 +5,7 @@ files the config class under its room and its `kind`; `PartOf(room)` marks a fie
 takes any part of that room. In YAML a part is `{kind: rotary, base: 500}`, or just `rotary`.
 
 Rooms are imported when a config is first validated, not before, so importing `octavo.config` stays light. A part that
-is registered later, in a notebook or by `octavo.config.own`, is known from then on.
+is registered later, in a notebook or by `octavo.config.plugins`, is known from then on.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from octavo.errors import ConfigError
-from octavo.ground.files import from_home
+from octavo.util.files import from_home
 
 # Where the parts of each kind are written down: modules, or packages whose every module is looked at.
 ROOMS: dict[str, str | tuple[str, ...]] = {
     "source": (
         "octavo.corpus.sources",
-        "octavo.corpus.pairs",
-        "octavo.corpus.series",
-        "octavo.corpus.images",
-        "octavo.synthesis.source",
-        "octavo.synthesis.wishes",
-        "octavo.synthesis.sums",
-        "octavo.synthesis.ball",
-        "octavo.synthesis.dynamics",
+        "octavo.tasks.translation.source",
+        "octavo.tasks.forecast.source",
+        "octavo.tasks.records.images",
+        "octavo.synthetic.source",
+        "octavo.synthetic.wishes",
+        "octavo.synthetic.sums",
+        "octavo.synthetic.ball",
+        "octavo.tasks.forecast.dynamics",
         "octavo.tuning.comparisons",
     ),
     "reader": "octavo.corpus.readers",
     "record": "octavo.corpus.records",
     "cleaning": "octavo.corpus.cleaning",
-    "validator": ("octavo.corpus.validators", "octavo.synthesis.ball_rules"),
-    "writer": ("octavo.synthesis.writing.backends", "octavo.runs.model_writer"),
+    "validator": ("octavo.corpus.validators", "octavo.synthetic.ball_rules"),
+    "writer": ("octavo.llm_corpus.backends", "octavo.llm_corpus.backends.run"),
     "tokenizer": "octavo.tokenizers",
     "batches": (
-        "octavo.dataset.batches",
-        "octavo.dataset.pairs",
-        "octavo.dataset.series_batches",
-        "octavo.dataset.conversations",
-        "octavo.dataset.preferences",
+        "octavo.data.batches",
+        "octavo.tasks.translation.batches",
+        "octavo.tasks.forecast.batches",
+        "octavo.tasks.chat.batches",
+        "octavo.tasks.chat.preference_batches",
     ),
-    "model": ("octavo.model.gpt_config", "octavo.model.encoder_decoder_config"),
+    "model": ("octavo.model.config", "octavo.tasks.translation.encoder_decoder"),
     "input": "octavo.model.inputs",
     "output": "octavo.model.heads",
-    "ngrams": "octavo.model.ngrams",
-    "counts": "octavo.model.counts",
+    "ngrams": "octavo.model.ngram_vectors",
+    "counts": "octavo.ngram.mixture",
     "positions": ("octavo.model.positions", "octavo.model.grid"),
     "norm": "octavo.model.norms",
     "feed_forward": "octavo.model.feedforward",
-    "initialization": "octavo.model.initialization",
+    "initialization": "octavo.model.init",
     "objective": (
         "octavo.training.objective",
-        "octavo.training.forecasting",
+        "octavo.tasks.forecast.objective",
         "octavo.training.penalty",
         "octavo.tuning.policy",
         "octavo.tuning.preference",
@@ -72,7 +72,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "optimizer": "octavo.training.optimizers",
     "schedule": "octavo.training.schedules",
     "adapters": "octavo.model.adapters",
-    "parallel": "octavo.training.parallel",
+    "parallel": "octavo.training.distributed.parallel",
     "reward": "octavo.tuning.rewards",
 }
 

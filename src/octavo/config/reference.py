@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from octavo.config.described import sentences
+from octavo.config.docs import sentences
 from octavo.config.parts import PartConfig, PartOf, parts
 from octavo.config.schema import Recipe
 

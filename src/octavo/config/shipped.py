@@ -9,7 +9,7 @@ from typing import Any
 
 from octavo.config.plain import file_text, parse_yaml
 from octavo.errors import ConfigError
-from octavo.ground.files import is_file
+from octavo.util.files import is_file
 
 RECIPES, CLEANING = "octavo.recipes", "octavo.recipes.cleaning"  # packages
 

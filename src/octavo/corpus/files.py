@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.config.shipped import recipe_names
-from octavo.corpus.catalogue import NAMED, named_path
 from octavo.corpus.documents import Report
+from octavo.corpus.fetch.catalogue import NAMED, named_path
 from octavo.errors import CorpusError
-from octavo.ground.cache import default_cache
-from octavo.ground.files import from_home, replace_text, storage_errors
-from octavo.ground.made import kind_of
-from octavo.ground.records import json_text
+from octavo.util.cache import default_cache
+from octavo.util.files import from_home, kind_of, replace_text, storage_errors
+from octavo.util.records import json_text
 
 STDIN = "-"
 

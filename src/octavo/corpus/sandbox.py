@@ -28,7 +28,7 @@ from typing import IO, Any, BinaryIO
 from octavo.corpus.documents import Report
 from octavo.corpus.limits import AVAILABLE, allowed, in_all
 from octavo.errors import CorpusError
-from octavo.ground.processes import plain_environment
+from octavo.util.processes import plain_environment
 
 FRAME = struct.Struct("<cI")  # what follows: its kind and its bytes
 DOCUMENT, TEXT, SAID, FAILED, DONE = b"D", b"T", b"S", b"F", b"."

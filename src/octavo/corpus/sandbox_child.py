@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from octavo.config.own import load_told_parts
 from octavo.config.parts import parts
+from octavo.config.plugins import load_told_parts
 from octavo.corpus.limits import got_on, hold
 from octavo.corpus.readers.base import DocumentConfig
 from octavo.corpus.sandbox import DOCUMENT, DONE, FAILED, FRAME, SAID, TEXT, NeedsPassword

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from octavo.correction.edits import Correction
-from octavo.ground.shown import shown
 from octavo.tokenizers.base import printable
+from octavo.util.terminal import shown
 
 if TYPE_CHECKING:
     from rich.text import Text

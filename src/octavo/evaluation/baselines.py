@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from octavo.errors import CorpusError
-from octavo.model.kneser_ney import CHUNK, KneserNey, best_order
+from octavo.ngram.kneser_ney import CHUNK, KneserNey, best_order
 
 LIMIT = 5_000_000
 """Training tokens that are counted; the last ones, which stand next to the validation split."""

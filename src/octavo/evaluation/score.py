@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from octavo.dataset.batch import Batch
-from octavo.evaluation.places import Places
+from octavo.data.batch import Batch
+from octavo.evaluation.by_position import Places
 from octavo.training.objective import NEXT_TOKEN, TEXT, Objective, Unit
 
 MOST_NATS = 230.0
@@ -95,3 +96,33 @@ def score(
             sums[name] += found.metrics[name].sum().item()
     model.train(was_training)
     return Score(total, weight, tokens, sums, objective.unit)
+
+
+# The loss of every single token of a split, and how many tokens a model had before it.
+
+
+class TokenLosses(NamedTuple):
+    """By place in the split, (N,) each."""
+
+    nats: np.ndarray
+    """NaN where nothing is predicted."""
+    before: np.ndarray
+    """Tokens that stood before it in its window."""
+
+
+@torch.no_grad()
+def token_losses(
+    model: nn.Module, batches: Iterable[Batch[np.ndarray]], count: int, *, objective: Objective = NEXT_TOKEN
+) -> TokenLosses:
+    """Score a model on batches that say where in a split of `count` tokens each target stands."""
+    nats, before = np.full(count, np.nan), np.zeros(count, np.int64)
+    device, was_training = next(model.parameters()).device, model.training
+    model.eval()
+    for arrays in batches:
+        assert arrays.places is not None, "batches that score say where"
+        losses = objective.evaluate(model, arrays.to(device)).losses.double().cpu().numpy()
+        there = arrays.places >= 0
+        nats[arrays.places[there]] = losses[there]
+        before[arrays.places[there]] = np.broadcast_to(np.arange(there.shape[1]) + 1, there.shape)[there]
+    model.train(was_training)
+    return TokenLosses(nats, before)

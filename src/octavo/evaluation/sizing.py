@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.kind import ModelConfig
+from octavo.model.base import ModelConfig
+from octavo.model.config import GPTConfig
 
 # Report E: 14 parameters a token trained well (with dropout), 130 over-fitted, 18 cured it.
 TOO_MANY_PARAMETERS_PER_TOKEN = 20

@@ -6,10 +6,35 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from octavo.evaluation.stored_counted import Counted
-from octavo.evaluation.stored_forecasts import Forecast
-from octavo.evaluation.stored_translations import Known, Scores, Translations
-from octavo.ground.records import Count, Number, Record, Shape
+from octavo.tasks.forecast.stored import Forecast
+from octavo.tasks.translation.stored import Known, Scores, Translations
+from octavo.util.records import Count, Number, Record, Shape
+
+# Who predicted which token, as evaluation.json has it; see `octavo.evaluation.counted`.
+
+Portion = Annotated[float, Field(ge=0, le=1)]
+
+
+class Side(Record):
+    """The network (order 0), an order of the n-grams, or what the text has said so far (no order)."""
+
+    order: Count | None
+    trust: Portion
+    loss: Number
+    best: Portion
+
+
+class Counted(Record):
+    """Counting beside learning."""
+
+    tokens: Annotated[Count, Field(ge=1)]
+    counting_better: Portion
+    trust_in_counting: Portion
+    loss: Number
+    network_loss: Number
+    counting_loss: Number
+    sides: Annotated[list[Side], Field(min_length=2)]
+    sample: list[tuple[str, Number]]
 
 
 class Row(Record):
@@ -393,3 +418,50 @@ def validation_text(manifest: Any) -> str | None:
     for key in ("data", "files", "validation.txt", "sha256"):
         manifest = manifest.get(key) if isinstance(manifest, dict) else None
     return manifest if isinstance(manifest, str) else None
+
+
+# Planted passages and what a run remembers of them, as shapes of their files; see
+# `octavo.evaluation.planted`.
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class PlantedPassage(Record):
+    """One passage."""
+
+    beginning: Text
+    rest: Text
+    times: Count
+
+
+class Planted(Record):
+    """The plan beside a planted text."""
+
+    passages: Annotated[list[PlantedPassage], Field(min_length=1)]
+
+
+class RememberedTimes(Record):
+    """The passages that were planted so many times."""
+
+    times: Count
+    passages: Annotated[Count, Field(ge=1)]
+    recited: Count
+    interval: tuple[Number, Number]
+    matched: Number
+    nats: Number
+    p_recited: Number | None
+    p_known: Number | None
+
+
+class Remembered(Record):
+    """memory.json of a run."""
+
+    rows: Annotated[list[RememberedTimes], Field(min_length=2)]
+    verdict: list[str]
+    step: Count
+
+    @model_validator(mode="after")
+    def _controls_first(self) -> Remembered:
+        if self.rows[0].times:
+            raise ValueError("the controls do not stand first")
+        return self

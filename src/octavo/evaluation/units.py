@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from octavo.dataset import Split
-from octavo.dataset.batch import Batch
+from octavo.data import Split
+from octavo.data.batch import Batch
 from octavo.evaluation.score import Score
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import NEXT_TOKEN, TEXT, Objective, Unit

@@ -10,17 +10,16 @@ from typing import get_args
 
 from octavo.errors import InputError
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.full import FullDecoder
+from octavo.generation.constrain import Referee
+from octavo.generation.cuda_graph import RecordedDecoder
+from octavo.generation.decoder import Decoder, FullDecoder, Precision
 from octavo.generation.native import NativeDecoder
-from octavo.generation.recorded import RecordedDecoder
-from octavo.generation.referee import Referee
 from octavo.generation.sampling import Sampling
-from octavo.generation.slots import Decoder, Precision
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
-from octavo.ground.memory import available_memory, refuse_beyond_memory, room
 from octavo.model.adapters import merged
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
+from octavo.util.memory import available_memory, refuse_beyond_memory, room
 
 DRAWN = 28  # bytes for each entry of the vocabulary: logits, and in double what they are turned into
 WRITTEN = 1000  # bytes that a finished text takes at least

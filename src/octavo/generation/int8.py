@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel
 
 
 def in_bytes(weight: Tensor) -> tuple[Tensor, Tensor]:

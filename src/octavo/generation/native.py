@@ -10,6 +10,7 @@ import ctypes
 import functools
 import math
 import mmap
+import re
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from functools import cache
@@ -20,25 +21,218 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from octavo.generation.described import (
-    KINDS,
-    NORMS,
-    LayerStruct,
-    LinearStruct,
-    ModelStruct,
-    NormStruct,
-    checked,
-    kind_of,
-    knows,
-)
+from octavo.generation.decoder import Decoder, Precision, Span
 from octavo.generation.int8 import in_bytes
-from octavo.generation.mixture import Mixture
 from octavo.generation.sampling import Window
-from octavo.generation.slots import Decoder, Precision, Span
-from octavo.model.attention import Attention
-from octavo.model.gpt import GPT, PostNormBlock
-from octavo.model.kind import LanguageModel
-from octavo.model.native import Floats, address, library
+from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
+from octavo.model.base import LanguageModel
+from octavo.model.dropout import Dropout
+from octavo.model.feedforward import ACTIVATIONS, FeedForward, SwiGLU
+from octavo.model.gpt import GPT, Block, PostNormBlock
+from octavo.model.grid import GridPositions, GridRotary
+from octavo.model.ngram_vectors import HashedNGrams, NGrams
+from octavo.model.norms import RootMeanSquareNorm
+from octavo.model.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions
+from octavo.ngram.kernel import GateStruct, Tables
+from octavo.ngram.mixture import Counts, KneserNeyCounts
+from octavo.ngram.recent import Recent
+from octavo.util.kernels import Floats, address, library
+
+# A GPT as decode.c reads it: the structs that cross to C, and which modules and options the kernel knows.
+
+NORMS: dict[type[nn.Module], int] = {nn.Identity: 0, nn.LayerNorm: 1, RootMeanSquareNorm: 2}
+KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")  # as decode.c numbers them
+MOST = 2**31 - 1  # of C's int
+
+
+class LinearStruct(ctypes.Structure):
+    """A matrix."""
+
+    _fields_ = (
+        *((name, Floats) for name in ("panels", "bias", "scales")),
+        *((name, ctypes.c_int) for name in ("rows", "columns")),
+    )
+
+
+class NormStruct(ctypes.Structure):
+    """A norm."""
+
+    _fields_ = (("weight", Floats), ("bias", Floats), ("kind", ctypes.c_int), ("eps", ctypes.c_float))
+
+
+class LayerStruct(ctypes.Structure):
+    """A block."""
+
+    _fields_ = (
+        *((name, NormStruct) for name in ("attention_norm", "feed_forward_norm")),
+        *((name, LinearStruct) for name in ("qkv", "project", "into", "out")),
+        *((name, Floats) for name in ("q_scale", "k_scale", "keys", "values")),
+    )
+
+
+_COUNTS = ("layers", "width", "heads", "groups", "head_width", "context", "vocabulary")
+_SWITCHES = ("post_norm", "residual", "qk_norm", "turned", "activation")
+_WORDS = ("short_words", "bytes", "before", "buckets")
+
+
+class ModelStruct(ctypes.Structure):
+    """A model, with the room that the kernel works in."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in (*_COUNTS, *_SWITCHES, *_WORDS)),
+        *((name, ctypes.c_float) for name in ("scale", "softcap", "qk_eps")),
+        *((name, Floats) for name in ("embedding", "ngrams", "positions", "cosines", "sines")),
+        *((name, NormStruct) for name in ("embedding_norm", "norm")),
+        ("head", LinearStruct),
+        ("layer", ctypes.POINTER(LayerStruct)),
+        *((name, Floats) for name in ("x", "normed", "wide", "heads_out", "scores", "rounded")),
+        ("room", ctypes.c_ssize_t),
+        ("text", ctypes.c_void_p),
+        ("text_width", ctypes.c_ssize_t),
+    )
+
+
+_NORM = tuple(NORMS)
+_DROPOUT = (Dropout, nn.Dropout)  # which do nothing when a model writes
+_PLACES: dict[str, tuple[type[nn.Module], ...]] = {
+    "": (GPT,),
+    "embedding": (nn.Embedding,),
+    "ngrams": (NGrams, HashedNGrams),
+    "positions": (
+        Positions,
+        LearnedPositions,
+        SinusoidalPositions,
+        RotaryPositions,
+        GridPositions,
+        GridRotary,
+    ),
+    "embedding_norm": _NORM,
+    "dropout": _DROPOUT,
+    "blocks": (nn.ModuleList,),
+    "blocks.N": (Block, PostNormBlock),
+    "blocks.N.attention_norm": _NORM,
+    "blocks.N.attention": (Attention,),
+    "blocks.N.attention.qkv": (nn.Linear,),
+    "blocks.N.attention.attend": (FusedAttend, ExplicitAttend),
+    "blocks.N.attention.attend.weights": (nn.Identity,),
+    "blocks.N.attention.attend.drop": _DROPOUT,
+    "blocks.N.attention.project": (nn.Linear, nn.Identity),
+    "blocks.N.attention.dropout": _DROPOUT,
+    "blocks.N.feed_forward_norm": _NORM,
+    "blocks.N.feed_forward": (FeedForward, SwiGLU),
+    "blocks.N.feed_forward.up_proj": (nn.Linear,),
+    "blocks.N.feed_forward.gate_up_proj": (nn.Linear,),
+    "blocks.N.feed_forward.down_proj": (nn.Linear,),
+    "blocks.N.feed_forward.dropout": _DROPOUT,
+    "norm": _NORM,
+    "lm_head": (nn.Linear,),
+    "counts": (Counts, KneserNeyCounts),
+    "counts.from_state": (nn.Linear,),
+    "counts.from_known": (nn.Linear,),
+    "counts.out": (nn.Linear,),
+    "counts.recent": (Recent,),
+}
+"""What may stand where; nothing else may stand anywhere."""
+
+
+def knows(model: nn.Module) -> bool:
+    """Whether the kernel computes what every module of this model does, with the options that it has."""
+    return (
+        type(model) is GPT
+        and all(_known(name, module) for name, module in model.named_modules(remove_duplicate=False))
+        and len({_alike(block) for block in model.blocks}) == 1
+        and model.blocks[0].attention.causal
+        and kind_of(model.blocks[0].feed_forward) is not None
+        and model.embedding.max_norm is None
+        and getattr(model.ngrams, "buckets", 0) <= MOST
+    )
+
+
+def _known(name: str, module: nn.Module) -> bool:
+    listened = module._forward_hooks or module._forward_pre_hooks  # to them the kernel tells nothing
+    return type(module) in _PLACES.get(re.sub(r"\d+", "N", name), ()) and not listened
+
+
+def _alike(block: Block) -> tuple[object, ...]:
+    """What the kernel knows only once, for all blocks."""
+    attention, inner = block.attention, block.feed_forward
+    heads = (attention.heads, attention.kv_heads, attention.head_width, attention.qk_norm)
+    heads += (attention.qk_norm_eps, attention.causal)
+    matrices = (attention.qkv, attention.project, *(() if inner is None else inner.children()))
+    shapes = tuple(layer.weight.shape for layer in matrices if isinstance(layer, nn.Linear))
+    return type(block), block.residual, heads, attention.attend.scale, kind_of(inner), shapes
+
+
+def kind_of(layer: nn.Module | None) -> str | None:
+    """What the kernel calls a feed-forward layer; None for one that it does not know."""
+    if layer is None:
+        return "none"
+    if isinstance(layer, SwiGLU):
+        return "swiglu"
+    function = getattr(layer, "activation", None)
+    return next((name for name in KINDS if function is not None and ACTIVATIONS.get(name) is function), None)
+
+
+def checked(native: ctypes.CDLL) -> None:
+    """Be sure that both sides mean the same memory."""
+    structs = {"linear": LinearStruct, "norm": NormStruct, "layer": LayerStruct, "model": ModelStruct}
+    for name, struct in structs.items():
+        there = ctypes.c_size_t.in_dll(native, f"{name}_size").value
+        assert there == ctypes.sizeof(struct), f"{name}: {there} bytes in C, {ctypes.sizeof(struct)} here"
+
+
+# Counts beside a network that the kernel decodes: what the gate takes from the network's last state comes out
+# of the same product as the logits; the rest is a call of counting.c. The twin is
+# `model.counts.KneserNeyCounts`.
+
+
+class Mixture:
+    """A gate and its tables, as the kernel reads them."""
+
+    def __init__(self, counts: KneserNeyCounts, tables: Tables, precision: Precision) -> None:
+        self.tables, self._counts = tables, counts
+        self._held = [
+            _rounded(counts.from_known.weight, precision),
+            counts.from_known.bias.detach().float().contiguous(),
+            _rounded(counts.out.weight, precision),
+            counts.out.bias.detach().float().contiguous(),
+        ]
+        self._gate = GateStruct(counts.from_state.out_features, *(each.data_ptr() for each in self._held))
+
+    @classmethod
+    def of(cls, model: GPT, precision: Precision) -> Mixture | None:
+        """That of a model, if it has one."""
+        counts = model.counts
+        if not isinstance(counts, KneserNeyCounts) or (tables := counts.tables) is None:
+            return None
+        return cls(counts, tables, precision)
+
+    def head(self, model: GPT) -> nn.Linear:
+        """The model's head, and below it what the state gives the gate."""
+        own, more = model.lm_head, self._counts.from_state
+        with torch.device("meta"):  # drawing weights would move the run's random numbers on
+            head = nn.Linear(own.in_features, own.out_features + more.out_features, bias=own.bias is not None)
+        head.weight = nn.Parameter(torch.cat((own.weight, more.weight)).detach(), requires_grad=False)
+        if own.bias is not None:
+            bias = torch.cat((own.bias, own.bias.new_zeros(more.out_features)))
+            head.bias = nn.Parameter(bias.detach(), requires_grad=False)
+        return head
+
+    def __call__(self, logits: Tensor, text: np.ndarray, spans: Sequence[Span]) -> Tensor:
+        """(n, V) from the logits (n, V + H) after each of the spans of a text (slots, T)."""
+        found = torch.empty(len(logits), self.tables.vocab_size)
+        where = np.array(spans, dtype=np.int32)
+        self.tables.predict(self._gate, text, where, logits.numpy(), found.numpy())
+        return found
+
+
+def _rounded(weight: Tensor, precision: Precision) -> Tensor:
+    weight = weight.detach().float().contiguous()
+    if precision != "int8":
+        return weight
+    whole, scales = in_bytes(weight)
+    return whole * scales[:, None]
+
 
 ITEMS = 64
 """Tokens that are decoded together where so many are known: of a prompt, or of all streams."""

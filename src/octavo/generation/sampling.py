@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
+
+from octavo.config import SamplingConfig
+from octavo.errors import InputError
 
 Window = Literal["slide", "crop"]
 
@@ -77,3 +81,17 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
     target = uniform.double()[:, None] * total[:, -1:]
     # searchsorted(right) never lands on a token of probability 0, whose sum equals that of the one before it.
     return torch.searchsorted(total, target, right=True)[:, 0].clamp_max(logits.size(-1) - 1)
+
+
+# How a run's model chooses tokens.
+
+
+def sampling_of(settings: SamplingConfig, **changes: Any) -> Sampling:
+    """The recipe's way of choosing tokens, with `changes`. Raises InputError for impossible ones."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    try:
+        checked = type(settings).model_validate(settings.model_dump() | given)
+    except ValidationError as error:
+        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise InputError(f"This is no way to choose tokens: {'; '.join(wrong)}.") from error
+    return Sampling(**{name: getattr(checked, name) for name in Sampling.__dataclass_fields__})

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from octavo.generation.referee import Referee
+from octavo.generation.constrain import Referee
+from octavo.generation.decoder import Decoder
 from octavo.generation.sampling import Sampling
-from octavo.generation.slots import Decoder
 from octavo.tokenizers import Tokenizer
 
 Prompt = str | Sequence[int]

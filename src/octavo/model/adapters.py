@@ -23,8 +23,8 @@ from torch.nn import functional as F
 
 from octavo.config.parts import LARGEST, PartConfig, register
 from octavo.errors import ConfigError
+from octavo.model.base import LanguageModel, blocks_of
 from octavo.model.grow import rows_of
-from octavo.model.kind import LanguageModel, blocks_of
 
 
 class Adapted(nn.Module):

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from octavo.model.native import Floats, address, library
 from octavo.model.positions import Rotation
+from octavo.util.kernels import Floats, address, library
 
 LONGEST = 512
 """Positions; a head's scores have to fit into the processor's cache."""

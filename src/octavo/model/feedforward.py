@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
+from octavo.model.base import OldNames
 from octavo.model.dropout import Dropout
-from octavo.model.kind import OldNames
 
 
 class _SquaredReLU(torch.autograd.Function):

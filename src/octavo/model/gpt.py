@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from octavo.model.attention import Attention, KeyValueCache, prefix_mask, segment_mask
-from octavo.model.counts import Counts
+from octavo.model.base import LanguageModel, OldNames
 from octavo.model.dropout import Dropout
 from octavo.model.inputs import VectorInput
-from octavo.model.kind import LanguageModel, OldNames
-from octavo.model.ngrams import NGrams
+from octavo.model.ngram_vectors import NGrams
 from octavo.model.positions import Positions, Rotation, in_segments, placed, rotations, turned_at
 from octavo.model.vectors import calibrate
+from octavo.ngram.mixture import Counts
 
 
 class Block(nn.Module):

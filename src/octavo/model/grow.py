@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.errors import InputError
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
-from octavo.model.ngrams import NGrams
+from octavo.model.ngram_vectors import NGrams
 from octavo.model.vectors import Calibrated, fill, spread_of, spread_of_steps
 
 LARGEST_INPUT = 20.0

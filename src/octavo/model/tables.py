@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from octavo.config import PartConfig
-from octavo.model.kind import ModelConfig
+from octavo.model.base import ModelConfig
 
 
 class TablesConfig(PartConfig):

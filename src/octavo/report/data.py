@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from octavo.config import Recipe, check, stored_tree
-from octavo.config.own import command
+from octavo.config.plugins import command
 from octavo.errors import RunFolderError
-from octavo.evaluation.stored import Evaluation, Row, in_todays_words
-from octavo.evaluation.stored_forecasts import OWN, ahead, main_horizon, scores_at
-from octavo.evaluation.stored_memory import Remembered
-from octavo.ground.records import AnyRecord, Shape, json_text, read_record, read_rows
-from octavo.ground.shown import exact_duration, finite, significant
+from octavo.evaluation.stored import Evaluation, Remembered, Row, in_todays_words
 from octavo.report.about import trained_on
-from octavo.report.looks import chosen_and_tested, of_result, tested
-from octavo.report.pictures import pictures
-from octavo.report.prompts import Answer, PromptTable, name_answers, prompt_tables
+from octavo.report.sections import Answer, PromptTable, name_answers, prompt_tables
+from octavo.report.test_looks import chosen_and_tested, of_result, tested
+from octavo.tasks.forecast.stored import OWN, ahead, main_horizon, scores_at
+from octavo.tasks.records.report import pictures
+from octavo.util.records import AnyRecord, Shape, json_text, read_record, read_rows
+from octavo.util.terminal import exact_duration, finite, significant
 
 if TYPE_CHECKING:
     from octavo.training.objective import Objective

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from octavo.ground.shown import shown
+from octavo.util.terminal import shown
 
 STYLE = {
     "svg.hashsalt": "octavo",

@@ -8,14 +8,15 @@ from typing import Any
 
 import yaml
 
-from octavo.ground.files import replace_text
-from octavo.ground.pages import templates
-from octavo.report import plots, translations, written
-from octavo.report.counted import of_counted
+from octavo.report import plots, sections
 from octavo.report.data import ReportData, Sample
-from octavo.report.forecasts import of_forecast
-from octavo.report.preferences import of_preferences
 from octavo.report.promised import of_promise
+from octavo.report.sections import of_counted
+from octavo.tasks.chat.report import of_preferences
+from octavo.tasks.forecast.report import of_forecast
+from octavo.tasks.translation import report
+from octavo.util.files import replace_text
+from octavo.util.html import templates
 
 WIDE, NARROW = 7.6, 4.6
 """Inches; the narrow plots are for phones, where the wide ones' letters would be too small to read."""
@@ -61,7 +62,7 @@ def render(data: ReportData, loss: str) -> str:
         scale=scale,
         samples=by_step(data.samples),
         **of_evaluation(data),
-        **translations.of_evaluation(data),
+        **report.of_evaluation(data),
         **of_counted(data.evaluation),
         **of_promise(data.manifest, data.evaluation, data.settings, data.metrics),
         **of_forecast(data.evaluation, WIDE, NARROW),
@@ -77,7 +78,7 @@ def render(data: ReportData, loss: str) -> str:
 def of_evaluation(data: ReportData) -> dict[str, Any]:
     """The diagnostics, and what of the evaluation is about the text that the model wrote."""
     evaluation = data.evaluation
-    diagnostics = [{**one, "figures": written.evidence(one)} for one in evaluation.get("diagnostics") or ()]
+    diagnostics = [{**one, "figures": sections.evidence(one)} for one in evaluation.get("diagnostics") or ()]
     sentences = {one["sentence"] for one in diagnostics}
     diversity = evaluation.get("diversity") or {}
     return {
@@ -85,11 +86,11 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
         "verdict": diagnostics[0] if diagnostics else None,
         "evidence": diagnostics[1:],
         "next": evaluation.get("next"),
-        "copied": written.copied(evaluation),
-        "longest": written.longest(evaluation),
+        "copied": sections.copied(evaluation),
+        "longest": sections.longest(evaluation),
         "searched": (evaluation.get("memorization") or {}).get("searched", 1.0),
-        "variety": written.variety(evaluation),
-        "valid": written.valid(evaluation),
+        "variety": sections.variety(evaluation),
+        "valid": sections.valid(evaluation),
         "first_wrong": ((evaluation.get("validity") or {}).get("generated") or {}).get("typical"),
         "unit": diversity.get("unit"),
         "amount": diversity.get("generated"),

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from octavo.ground.records import Number, Record, parse_json
-from octavo.ground.shown import finite, in_minutes
 from octavo.report.about import split_of
-from octavo.report.looks import looks_of, of_result
+from octavo.report.test_looks import looks_of, of_result
+from octavo.util.records import Number, Record, parse_json
+from octavo.util.terminal import finite, in_minutes
 
 GAIN = 0.02
 """The share of the bits per byte that a longer training must bring to be worth a word."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from octavo.evaluation.stored import Evaluation, validation_text
-from octavo.evaluation.stored_forecasts import crps_by_predictor
-from octavo.ground.records import read_record
 from octavo.studies.documents import resample
 from octavo.studies.measures import OF_PATHS
 from octavo.studies.spec import BASELINE
 from octavo.studies.statistics import Arm
+from octavo.tasks.forecast.stored import crps_by_predictor
+from octavo.util.records import read_record
 
 if TYPE_CHECKING:
     from octavo.studies.measures import Measure

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from octavo.ground.intervals import LEVEL  # all intervals of a study hold at once with this probability
+from octavo.util.stats import LEVEL  # all intervals of a study hold at once with this probability
 
 DRAWS = 20_000
 

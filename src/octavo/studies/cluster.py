@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import octavo
-from octavo.config.own import loaded_parts
+from octavo.config.plugins import loaded_parts
 from octavo.errors import InputError, Interrupted, MissingExtra
-from octavo.ground.console import Console
-from octavo.ground.files import ASIDE
-from octavo.ground.made import Made, put_away
-from octavo.runs.data import text_elsewhere
-from octavo.runs.signals import stop_requests
+from octavo.run.data import text_elsewhere
 from octavo.studies.job import OUTCOME, Job, perform, write_outcome
 from octavo.studies.runner import TRIES, Bench, Done, environment
+from octavo.training.signals import stop_requests
+from octavo.util.console import Console
+from octavo.util.files import ASIDE, Made, put_away
 
 Files = dict[str, bytes]
 CONNECT_SECONDS = 10.0

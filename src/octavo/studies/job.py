@@ -19,25 +19,24 @@ import torch
 
 from octavo.errors import CheckpointError, DivergedError, Interrupted, OctavoError, RunFolderError
 from octavo.evaluation.stored import Evaluation, Manifest
-from octavo.evaluation.stored_forecasts import OWN, crps_by_predictor
 from octavo.evaluation.units import UnitScores, unit_scores
-from octavo.ground.console import Console
-from octavo.ground.files import replace_text
-from octavo.ground.made import put_away
-from octavo.ground.memory import out_of_memory
-from octavo.ground.records import json_text, read_record
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.model.vectors import calibrate
-from octavo.runs.data import build_dataset, evaluated_on, rows_at_once
-from octavo.runs.folder import RunFolder
-from octavo.runs.hooks import Hook
-from octavo.runs.progress import Progress
-from octavo.runs.run import Run
-from octavo.runs.train import train
-from octavo.studies.hopeless import Hopeless, hopeless_hook
+from octavo.run.data import build_dataset, evaluated_on, rows_at_once
+from octavo.run.folder import RunFolder
+from octavo.run.progress import Progress
+from octavo.run.run import Run
+from octavo.run.train import train
+from octavo.run.trainer import Hook
+from octavo.studies.early_stop import Hopeless, hopeless_hook
 from octavo.studies.stored import Outcome
+from octavo.tasks.forecast.stored import OWN, crps_by_predictor
 from octavo.training.checkpoint_folder import follow, prune
-from octavo.training.runtime import Runtime, set_threads
+from octavo.training.device import Runtime, set_threads
+from octavo.util.console import Console
+from octavo.util.files import put_away, replace_text
+from octavo.util.memory import out_of_memory
+from octavo.util.records import json_text, read_record
 
 OUTCOME, UNITS = "outcome.json", "units.json"
 PATIENCE = 60.0  # seconds that a run waits for a process that is still leaving its folder

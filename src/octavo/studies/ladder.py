@@ -23,16 +23,16 @@ import yaml
 
 from octavo.config import apply_values, check, flatten, override_words
 from octavo.errors import ConfigError, InputError
-from octavo.ground.console import Console
-from octavo.ground.files import replace_text, storage_errors
-from octavo.runs.data import Paths
-from octavo.runs.folder import RunFolder
+from octavo.run.data import Paths
+from octavo.run.folder import RunFolder
 from octavo.studies.measures import measure
 from octavo.studies.resolve import beside_of, problems_of_variants, resolved, variant_recipe
 from octavo.studies.results import StudyResults, collect, is_study, study_tree
 from octavo.studies.run import check_jobs, price_resolved, refuse_changed, refuse_strangers, run_resolved
 from octavo.studies.spec import BASELINE, Change, Study, problems_error, read_study_file, slug_of
-from octavo.studies.where import write_where
+from octavo.studies.token_comparison import write_where
+from octavo.util.console import Console
+from octavo.util.files import replace_text, storage_errors
 
 LADDER = "ladder.yaml"
 SWEEP_SEED = 1_000_003

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from octavo.config import Recipe, apply_value, check
-from octavo.dataset import Dataset
+from octavo.data import Dataset
 from octavo.errors import InputError, OctavoError
 from octavo.generation import Engine
-from octavo.ground.console import Console
-from octavo.ground.memory import available_memory
-from octavo.model.build import build_model
-from octavo.runs.baselines import cached_baselines
-from octavo.runs.data import build_batches, build_dataset, period, total_steps
-from octavo.runs.plan import counted, step_tokens, timed
-from octavo.runs.samples import prompts_of
-from octavo.runs.start import ready_tokenizer
+from octavo.model.base import build_model
+from octavo.planning.plan import counted, step_tokens, timed
+from octavo.run.data import build_batches, build_dataset, period, total_steps
+from octavo.run.evaluate import cached_baselines
+from octavo.run.finetune import ready_tokenizer
+from octavo.run.samples import prompts_of
 from octavo.studies.job import Job
 from octavo.studies.resolve import variant_recipe, variant_tree
 from octavo.studies.spec import BASELINE, Change, Study, problems_error
+from octavo.util.console import Console
+from octavo.util.memory import available_memory
 
 CURVE_POINTS = 20  # evaluations of a run on its way
 LEAST_CURVE_TOKENS = 4096
@@ -87,8 +87,8 @@ def plan_study(
 
 def pinned(study: Study) -> Study:
     """The study with device, precision and threads fixed for all runs, so that they can be compared."""
+    from octavo.training.device import accelerator
     from octavo.training.precision import fast_bfloat16
-    from octavo.training.runtime import accelerator
 
     tree = variant_tree(study, Change(BASELINE, BASELINE))
     training = check(tree).training

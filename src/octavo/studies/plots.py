@@ -14,9 +14,8 @@ from octavo.studies.arms import finished
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from octavo.studies.measures import Measure
+    from octavo.studies.measures import Measure, Scale
     from octavo.studies.results import RunResult
-    from octavo.studies.scale import Scale
     from octavo.studies.table import Row
     from octavo.studies.verdict import Analysis
 

@@ -8,15 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo import report as run_report
-from octavo.config.own import command
-from octavo.ground.files import replace_text
-from octavo.ground.pages import templates
-from octavo.ground.records import read_record
-from octavo.ground.shown import exact_duration, fenced, in_markdown
+from octavo.config.plugins import command
 from octavo.report.data import Headline
 from octavo.report.page import NARROW, WIDE, flat
 from octavo.studies import plots
-from octavo.studies.answer import answer, question, terms
 from octavo.studies.measures import on_the_way, usual
 from octavo.studies.results import by_improvement
 from octavo.studies.spec import BASELINE
@@ -32,7 +27,11 @@ from octavo.studies.table import (
     variant_rows,
     verdict_table,
 )
-from octavo.studies.verdict import Analysis, analyse_study
+from octavo.studies.verdict import Analysis, analyse_study, answer, question, terms
+from octavo.util.files import replace_text
+from octavo.util.html import templates
+from octavo.util.records import read_record
+from octavo.util.terminal import exact_duration, fenced, in_markdown
 
 if TYPE_CHECKING:
     from octavo.studies.results import StudyResults

@@ -12,9 +12,9 @@ from typing import Any
 import octavo
 from octavo.config import Recipe, apply_values, check, flatten
 from octavo.errors import ConfigError, InputError
-from octavo.runs.data import Paths, absolute, corpus_of
-from octavo.studies.before import known_by_name, placed, read_before, started, tree_of
+from octavo.run.data import Paths, absolute, corpus_of
 from octavo.studies.measures import OF_PATHS, unfit, usual_metric
+from octavo.studies.prerequisites import known_by_name, placed, read_before, started, tree_of
 from octavo.studies.spec import (
     BASELINE,
     Before,

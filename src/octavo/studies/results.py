@@ -20,15 +20,15 @@ import yaml
 
 from octavo.config import file_text, parse_yaml
 from octavo.errors import InputError
-from octavo.ground.files import replace_text
-from octavo.ground.records import json_text, read_record
-from octavo.runs.folder import RunFolder
+from octavo.run.folder import RunFolder
 from octavo.studies.job import UNITS, outcome_of
 from octavo.studies.measures import OF_PATHS, EvaluationCurve
 from octavo.studies.plan import run_path
 from octavo.studies.resolve import load_study
 from octavo.studies.spec import Change, Study
 from octavo.studies.stored import Units
+from octavo.util.files import replace_text
+from octavo.util.records import json_text, read_record
 
 STUDY, RESULTS, TIMINGS = "study.yaml", "results.json", "timings.json"
 

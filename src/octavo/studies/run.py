@@ -9,22 +9,20 @@ from typing import Any
 
 from octavo.config import check, flatten, override_words, stored_recipe
 from octavo.errors import ConfigError, InputError, OctavoError
-from octavo.ground.console import Console
-from octavo.ground.files import storage_errors
-from octavo.ground.made import refuse_no_folder
-from octavo.runs.data import Paths, build_dataset
-from octavo.runs.folder import RunFolder
-from octavo.runs.start import ready_tokenizer
-from octavo.studies.before import first_jobs, standing
-from octavo.studies.careful import looks_at, note_look
+from octavo.run.data import Paths, build_dataset
+from octavo.run.finetune import ready_tokenizer
+from octavo.run.folder import RunFolder
+from octavo.studies.interim_looks import looks_at, note_look
 from octavo.studies.job import Job, outcome_of, settled
-from octavo.studies.origins import Origins
 from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
+from octavo.studies.prerequisites import first_jobs, standing
+from octavo.studies.provenance import Origins, code_sha256
 from octavo.studies.resolve import load_study
 from octavo.studies.results import StudyResults, collect, is_study, study_of, write_results, write_study
 from octavo.studies.runner import Pool, available_cores
-from octavo.studies.sources import code_sha256
 from octavo.studies.spec import Study, slug_of
+from octavo.util.console import Console
+from octavo.util.files import refuse_no_folder, storage_errors
 
 
 def run_study(

@@ -21,10 +21,10 @@ from typing import IO, Any
 
 import octavo
 from octavo.errors import Interrupted
-from octavo.ground.console import Console
-from octavo.ground.processes import TOLD
-from octavo.runs.signals import stop_requests
 from octavo.studies.job import Job, settled, write_outcome
+from octavo.training.signals import stop_requests
+from octavo.util.console import Console
+from octavo.util.processes import TOLD
 
 TRIES = 2
 LEAVING = 120.0  # seconds that a process has to save its run

@@ -18,11 +18,27 @@ from pydantic import Field, ValidationError, model_validator
 from octavo.config import Recipe, Strict, override_words, parse_yaml
 from octavo.config.overrides import override_value
 from octavo.config.parts import MOST
+from octavo.config.shipped import shipped_names, shipped_text
 from octavo.errors import ConfigError
 from octavo.studies.expectation import Expected
 from octavo.studies.measures import Metric
-from octavo.studies.shipped import study_text
 from octavo.training.objective import TEXT, Unit
+
+# The shipped studies, and study files found by name or path.
+
+
+def study_names() -> list[str]:
+    """The shipped studies, in alphabetical order."""
+    return shipped_names("octavo.studies")
+
+
+def study_text(study: str | Path) -> str:
+    """The YAML of a shipped study, or of a study file.
+
+    Raises ConfigError when there is neither.
+    """
+    return shipped_text("study", study, "octavo.studies", listed_by="octavo study list")
+
 
 BASELINE = "baseline"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]

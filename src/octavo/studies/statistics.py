@@ -27,16 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.studies.chance import (
-    NOISIER,
-    UNEQUAL,
-    Shape,
-    chance,
-    draws_of,
-    pooled_floor,
-    student,
-    worlds,
-)
+from octavo.studies.chance import NOISIER, UNEQUAL, Shape, chance, draws_of, pooled_floor, student, worlds
 from octavo.studies.documents import of_documents
 
 POWER = 0.95

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, model_validator
 
-from octavo.ground.records import Count, Number, Record
+from octavo.util.records import Count, Number, Record
 
 
 def _sane(value: float) -> float:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from octavo.ground.records import read_record
-from octavo.ground.shown import exact_duration
 from octavo.studies.controls import controls, other_measure
 from octavo.studies.measures import usual
-from octavo.studies.sources import code_words
+from octavo.studies.provenance import code_words
 from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import Analysis, ChangeVerdict, analyse_study
+from octavo.util.records import read_record
+from octavo.util.terminal import exact_duration
 
 if TYPE_CHECKING:
     from octavo.studies.results import RunResult, StudyResults

@@ -56,7 +56,7 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=listen, daemon=True).start()
-    from octavo.config.own import load_told_parts
+    from octavo.config.plugins import load_told_parts
     from octavo.errors import Interrupted
     from octavo.studies.job import Job, perform
 

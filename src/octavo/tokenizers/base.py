@@ -22,7 +22,7 @@ from pydantic import AfterValidator, Field
 
 from octavo.config.parts import PartConfig
 from octavo.errors import TokenizerError
-from octavo.ground.records import json_text
+from octavo.util.records import json_text
 
 END_OF_TEXT = "<|endoftext|>"
 """The special token between documents, start and end at once, of every tokenizer but `word`."""
@@ -363,3 +363,23 @@ def _name(text: str) -> str:
     if len(text) == 1 and not text.isprintable():
         return f"U+{ord(text):04X}"
     return f"'{printable(text if len(text) <= LONGEST_NAMED else text[:LONGEST_NAMED] + '…')}'"
+
+
+# How many ids there are, and of pairs whose sides have tokenizers of their own, how many are the source's.
+
+
+class Vocabulary(int):
+    """The number of ids. Those of the `source` are the last ones; 0: it has none of its own."""
+
+    source: int
+
+    def __new__(cls, ids: int, *, source: int = 0) -> Self:
+        found = super().__new__(cls, ids)
+        found.source = source
+        return found
+
+
+def of_sides(vocab_size: int) -> tuple[int, int]:
+    """Ids of the source and of the target; where they have one vocabulary, each has all of it."""
+    source = vocab_size.source if isinstance(vocab_size, Vocabulary) else 0
+    return (source, vocab_size - source) if source else (vocab_size, vocab_size)

@@ -15,10 +15,9 @@ from pydantic import Field, model_validator
 
 from octavo.config.parts import PartOf, register
 from octavo.errors import TokenizerError
-from octavo.tokenizers.base import StreamDecoder, Tokenizer, TokenizerConfig, UnknownTextError
+from octavo.tokenizers.base import StreamDecoder, Tokenizer, TokenizerConfig, UnknownTextError, Vocabulary
 from octavo.tokenizers.loading import restored
 from octavo.tokenizers.special import build_tokenizer
-from octavo.tokenizers.vocabulary import Vocabulary
 
 SIDES = ("source", "target")
 

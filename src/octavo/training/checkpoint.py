@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from octavo.errors import CheckpointError
-from octavo.ground.files import of_the_system, usual_rights
-from octavo.ground.shown import shown
 from octavo.model.adapters import adapted, apart, joined
 from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
-from octavo.training.sharding import part_of, whole
+from octavo.training.distributed.sharding import part_of, whole
+from octavo.util.files import of_the_system, usual_rights
+from octavo.util.terminal import shown
 
 OTHER = "other."
 """Begins the names in state.safetensors of what is no optimizer's."""

@@ -22,15 +22,17 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from octavo.errors import CheckpointError
-from octavo.ground.files import (
+from octavo.util.files import (
     file_hash,
     is_folder,
+    put_away,
+    remove,
     replace_text,
     storage_errors,
+    strange,
     sync,
 )
-from octavo.ground.made import put_away, remove, strange
-from octavo.ground.records import AnyRecord, Count, Record, Shape, json_text, read_record
+from octavo.util.records import AnyRecord, Count, Record, Shape, json_text, read_record
 
 FORMAT = 1
 MANIFEST = "MANIFEST.json"

@@ -21,10 +21,10 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from octavo.config import PartConfig
-from octavo.dataset.batch import Batch
-from octavo.dataset.batches import WindowsConfig
+from octavo.data.batch import Batch
+from octavo.data.batches import WindowsConfig
 from octavo.model.adapters import NoAdaptersConfig
-from octavo.model.kind import FLOAT_BYTES, LanguageModel, ModelConfig, trained
+from octavo.model.base import FLOAT_BYTES, LanguageModel, ModelConfig, trained
 from octavo.model.tables import table_parameters, table_parts, without_tables
 from octavo.training.objective import NextTokenConfig
 from octavo.training.precision import autocast

@@ -14,12 +14,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.errors import DivergedError
-from octavo.model.kind import trained
+from octavo.model.base import trained
+from octavo.training.cuda_graph import Recorded, records
 from octavo.training.objective import NEXT_TOKEN, Objective
-from octavo.training.recorded import Recorded, records
-from octavo.training.work import StepOptions, Work
+from octavo.training.step import StepOptions, Work
 
 DIVERGED_REMEDY = (
     "start a new run with a third of training.optimizer.learning_rate, or a longer training.schedule.warmup"

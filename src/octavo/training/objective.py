@@ -19,10 +19,10 @@ from torch.nn import functional as F
 
 from octavo.config import Recipe
 from octavo.config.parts import PartConfig, register
-from octavo.dataset import Dataset
-from octavo.dataset.batch import Batch
-from octavo.dataset.batches import Batches
-from octavo.model.kind import LanguageModel
+from octavo.data import Dataset
+from octavo.data.batch import Batch
+from octavo.data.batches import Batches
+from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
 
 TOLD = ("segments", "source", "prefix", "values", "earlier", "alone")

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from octavo.config import Recipe
 from octavo.config.parts import LARGEST, register
-from octavo.dataset import Dataset
-from octavo.dataset.batch import Batch
+from octavo.data import Dataset
+from octavo.data.batch import Batch
 from octavo.errors import ConfigError
-from octavo.model.kind import LanguageModel
-from octavo.synthesis.checker import wrong_neighbours
-from octavo.synthesis.vocabulary import MARKS, vocabulary
+from octavo.model.base import LanguageModel
+from octavo.synthetic.checker import wrong_neighbours
+from octavo.synthetic.vocabulary import MARKS, vocabulary
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import (
     Loss,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils.checkpoint import checkpoint
 
-from octavo.model.kind import LanguageModel, blocks_of
+from octavo.model.base import LanguageModel, blocks_of
 
 
 def recompute_blocks(model: LanguageModel) -> None:

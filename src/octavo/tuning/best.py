@@ -16,16 +16,16 @@ import numpy as np
 
 from octavo.errors import InputError, TokenizerError
 from octavo.generation import Sample
-from octavo.ground.console import Console
-from octavo.runs.asked import judges_only
-from octavo.runs.data import build_dataset
-from octavo.runs.run import Run
+from octavo.run.data import build_dataset
+from octavo.run.run import Run
+from octavo.tasks.chat.prompts import judges_only
 from octavo.tokenizers import with_special
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate, has_chat
-from octavo.tuning.measured import judged_by_prompt, written
-from octavo.tuning.questions import START, Question, fitting, questions_in_conversations, questions_in_file
+from octavo.tuning.ceiling import judged_by_prompt, written
+from octavo.tuning.prompts import START, Question, fitting, questions_in_conversations, questions_in_file
 from octavo.tuning.rewards.base import Reward, RewardConfig
 from octavo.tuning.rollouts import room_for
+from octavo.util.console import Console
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from octavo.corpus import Document, Report, Source
 from octavo.corpus.records.base import Form
 from octavo.corpus.records.turns import Turns, messages_of
 from octavo.errors import InputError
-from octavo.ground.seeds import derived
+from octavo.util.seeds import derived
 
 TRIES = 64
 """For each pair that is wanted, this many are written at most: those that tie teach nothing."""
@@ -35,8 +35,8 @@ class Comparisons(Source):
 
     def describe(self) -> dict[str, Any]:
         """See the base class: the weights, not the folder, say what is written."""
-        from octavo.ground.files import file_hash
-        from octavo.runs.start import find_start
+        from octavo.run.finetune import find_start
+        from octavo.util.files import file_hash
 
         weights = find_start(self._config.run).folder / "model.safetensors"
         return {**self._config.model_dump(mode="json", exclude={"run"}), "weights": file_hash(weights)}
@@ -45,7 +45,7 @@ class Comparisons(Source):
 @lru_cache(maxsize=4)
 def _compared(run: Path, told: str) -> tuple[Turns, ...]:
     """The pairs of the source that describes itself as `told`; a run reads its text several times."""
-    from octavo.runs.run import Run
+    from octavo.run.run import Run
     from octavo.tuning.best import asked_of, pairs_of
 
     plain = json.loads(told)

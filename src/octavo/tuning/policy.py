@@ -12,10 +12,10 @@ from torch import Tensor
 
 from octavo.config import Recipe
 from octavo.config.parts import LARGEST, MOST, FilePath, PartConfig, PartOf, register
-from octavo.dataset import Dataset, Split
-from octavo.dataset.batch import Batch
+from octavo.data import Dataset, Split
+from octavo.data.batch import Batch
 from octavo.errors import ConfigError
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.chat import has_chat
 from octavo.training.objective import (
@@ -31,7 +31,7 @@ from octavo.training.objective import (
     at_least_float32,
     logits_of,
 )
-from octavo.tuning.questions import (
+from octavo.tuning.prompts import (
     START,
     Question,
     fitting,

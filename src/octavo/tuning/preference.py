@@ -19,10 +19,10 @@ from torch.nn import functional as F
 
 from octavo.config import Recipe
 from octavo.config.parts import LARGEST, register
-from octavo.dataset import Dataset
-from octavo.dataset.batch import Batch
+from octavo.data import Dataset
+from octavo.data.batch import Batch
 from octavo.errors import ConfigError
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel
 from octavo.training.objective import (
     Loss,
     Metric,

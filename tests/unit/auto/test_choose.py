@@ -11,9 +11,13 @@ import pytest
 from octavo.auto import choose
 from octavo.auto.choose import (
     LEAST_STEPS,
+    LESS,
     MORE,
     OFTEN,
+    SEEN,
     STEPS_MEASURED,
+    SURE,
+    WORN,
     choices,
     least_seconds,
     operations,
@@ -35,7 +39,6 @@ from octavo.auto.family import (
     parameters_of,
 )
 from octavo.auto.law import shipped_law
-from octavo.auto.teaching import LESS, SEEN, SURE, WORN
 from octavo.config import check
 from octavo.config.teachers import ASKING
 from unit.auto.laws import FACTS, made_up

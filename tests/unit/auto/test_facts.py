@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,15 +16,15 @@ import pytest
 from octavo.auto import facts
 from octavo.auto.facts import TextFacts, counting, end_spread, piloted_in, unlike, with_pilot
 from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
-from octavo.auto.pilot import Pilot
+from octavo.auto.pilot import SLOWER, Pilot
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
-from octavo.ground.console import Console
-from octavo.model.kneser_ney import KneserNey
-from octavo.runs import baselines
-from octavo.runs.data import build_dataset
-from octavo.runs.settings import resolve
-from octavo.runs.train import train
+from octavo.ngram.kneser_ney import KneserNey
+from octavo.run import evaluate
+from octavo.run.data import build_dataset
+from octavo.run.settings import resolve
+from octavo.run.train import train
+from octavo.util.console import Console
 from unit.auto.laws import FACTS
 
 QUIET = Console(quiet=True)
@@ -79,18 +79,18 @@ def test_of_a_long_split_the_beginning_is_looked_at_before_learning(
     )
 
 
-def test_a_pilot_is_trained_where_there_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
-    found, pilot = facts.survey(path, (), QUIET)
-    without = with_pilot(found, pilot, 0.0, QUIET)
-    assert without.piloted is None and found.piloted is None and without.start == found.start
-    found, pilot = facts.survey(path, (), QUIET)
-    known = with_pilot(found, pilot, 1000.0, QUIET)
-    assert known.piloted is not None and 0 < known.piloted < 0.9, (
-        "sums are a rule, which counting does not know"
-    )
-    assert known.pilot_seconds > 0
+@pytest.mark.parametrize(("steps", "piloted"), [(0, None), (600, 0.8)])
+def test_a_pilot_is_trained_where_there_is_time(steps: int, piloted: float | None) -> None:
+    asked: list[float] = []
+
+    def share(given: int, console: Console, *, most_seconds: float) -> float:
+        asked.extend((given, most_seconds))
+        return 0.8
+
+    pilot = SimpleNamespace(steps_in=lambda seconds: steps, share=share, seconds=7.0)
+    known = with_pilot(FACTS, cast(Pilot, pilot), 10.0, QUIET)
+    assert asked == ([steps, SLOWER * 10.0] if steps else [])
+    assert known == replace(FACTS, piloted=piloted, pilot_steps=steps, pilot_seconds=7.0)
 
 
 @pytest.mark.parametrize(
@@ -202,11 +202,12 @@ def test_a_text_is_read_as_what_its_best_n_gram_predicts_better(
     random = np.random.default_rng(0)
     words = ["".join(random.choice(list("abcdefghijklmnop"), 9)) for _ in range(300)]
     text = " ".join(random.choice(words, 20_000))
-    pairs = survey(written(tmp_path, text), (), QUIET)
-    assert pairs.tokenizer["kind"] == "bpe" and pairs.others["byte"] > pairs.ngram
+    (pairs, _), (other, _) = facts.readings(written(tmp_path, text), (), QUIET)
+    assert pairs.tokenizer["kind"] == "bpe" and other.ngram > pairs.ngram
     assert pairs.bytes_per_token > 3 and pairs.vocabulary > 500
-    letters = survey(written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000))), (), QUIET)
-    assert letters.tokenizer["kind"] == "byte" and letters.others["bpe"] >= letters.ngram
+    letters = written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000)))
+    (first, _), (other, _) = facts.readings(letters, (), QUIET)
+    assert first.tokenizer["kind"] == "byte" and other.ngram >= first.ngram
 
 
 def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +222,8 @@ def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.Mo
             patched.setattr(
                 facts, "facts_of", lambda data, way: replace(read(data, way), ngram=found[way["kind"]])
             )
-            return survey(path, (), QUIET).tokenizer["kind"]
+            (first, _), *_ = facts.readings(path, (), QUIET)
+            return first.tokenizer["kind"]
 
     assert [with_bits(bits) for bits in (2.1, 1.99, 1.97, 1.94)] == ["byte", "byte", "byte", "bpe"]
 
@@ -265,13 +267,13 @@ def test_what_is_done_at_once_comes_out_as_one_after_another(
         def result(self) -> Any:
             return self.found
 
-    words = np.random.default_rng(7).choice(["the", "cat", "saw", "a", "dog", "and", "no", "hen"], 30_000)
+    words = np.random.default_rng(7).choice(["the", "cat", "saw", "a", "dog", "and", "no", "hen"], 6_000)
     path = written(tmp_path, " ".join(words))
     found = []
     for way in (facts.Meanwhile, OneAfterAnother):
         monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / way.__name__))
         monkeypatch.setattr(facts, "Meanwhile", way)
-        monkeypatch.setattr(baselines, "Meanwhile", way)
+        monkeypatch.setattr(evaluate, "Meanwhile", way)
         known, pilot = facts.survey([path], (), QUIET)
         kept = (pilot.dataset.folder / "baselines.json").read_text()
         found.append((known, pilot.before, kept))

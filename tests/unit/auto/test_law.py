@@ -188,6 +188,7 @@ def test_the_shipped_law_says_what_experience_says() -> None:
     assert 0.005 < law.error(1e6, 2e6, text) < 0.2
 
 
+@pytest.mark.slow
 def test_the_shipped_law_is_what_the_runs_give(tmp_path: Path) -> None:
     """The fit, once more: numbers may trade off against each other, what they say may not."""
     results, out = ROOT / "benchmarks" / "results", tmp_path / "law.json"

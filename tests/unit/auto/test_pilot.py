@@ -12,10 +12,10 @@ import torch
 from octavo.auto import pilot as pilots
 from octavo.auto.family import BYTES, dropout_for, parameters_of, recipe_of
 from octavo.auto.pilot import LEAST, MOST, SIZE, TRIED, Pilot
-from octavo.ground.console import Console
-from octavo.runs.data import build_dataset
-from octavo.runs.settings import resolve
-from octavo.runs.train import train
+from octavo.run.data import build_dataset
+from octavo.run.settings import resolve
+from octavo.run.train import train
+from octavo.util.console import Console
 
 QUIET = Console(quiet=True)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from octavo.auto.choose import choices
-from octavo.auto.promise import LIKELY, NARROWEST, calibration, promise
+from octavo.auto.train import LIKELY, NARROWEST, calibration, promise
 from unit.auto.laws import made_up
 from unit.auto.test_choose import FACTS, SPEEDS
 

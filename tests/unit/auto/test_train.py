@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,19 +16,38 @@ import octavo
 from octavo.auto import pilot as pilots
 from octavo.auto import train as by_minutes
 from octavo.auto.facts import TextFacts
-from octavo.auto.train import AGAIN, foretell, measured_times, reading_within
+from octavo.auto.family import SIZES
+from octavo.auto.train import AGAIN, foretell, measured_times, one_device, reading_within
 from octavo.config import Recipe
 from octavo.errors import CorpusError, InputError, RunFolderError
-from octavo.ground.console import Console
-from octavo.runs.clock import baselines_of, ending
+from octavo.run.audit import own_settings
+from octavo.run.deadline import baselines_of, ending
+from octavo.util.console import Console
 from unit.auto.laws import FACTS
 from unit.auto.test_choose import SPEEDS
 
 
-@pytest.fixture(autouse=True)
-def short_pilots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pilots, "LEAST", 30)
-    monkeypatch.setattr(pilots, "MOST", 30)
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(1200)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_and_short(text: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCTAVO_CACHE", str(text.parent / "cache"))
+        patch.setattr(pilots, "LEAST", 30)
+        patch.setattr(pilots, "MOST", 30)
+        patch.setattr(by_minutes, "SIZES", SIZES[:2])  # a step of a large one takes seconds to predict
+        yield
+
+
+@pytest.fixture(scope="module")
+def looked(text: Path, small_and_short: None) -> by_minutes.Looked:
+    """What there is to know of the text, for any machine and minutes."""
+    return by_minutes.look_at([text], [2.0])
 
 
 def test_a_text_that_is_not_read_in_time_is_an_error_with_both_sizes() -> None:
@@ -49,12 +69,12 @@ def test_it_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pyte
     assert octavo.train is by_minutes.train
 
 
-def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(1200)), encoding="utf-8")
+def test_for_another_machine_steps_are_predicted(
+    text: Path, looked: by_minutes.Looked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(by_minutes, "timed", lambda *_, **__: pytest.fail("a step was timed here"))
     monkeypatch.setattr(by_minutes.QUIET, "started", -1e6)  # an old process; the minutes begin with the call
-    (laptop,) = foretell([text], [2.0], on="laptop")
+    (laptop,) = looked.foretold(one_device("laptop"))
     (larger,) = foretell([text], [2.0], on="rtx4090")
     assert laptop.longer is not None and laptop.longer.minutes == 30, "the first that is much longer"
     assert laptop.longer.bits <= laptop.promise.bits and laptop.as_plain()["longer"]["minutes"] == 30
@@ -67,12 +87,11 @@ def test_for_another_machine_steps_are_predicted(tmp_path: Path, monkeypatch: py
     )
     with pytest.raises(InputError, match="8xh100 has 8"):
         foretell([text], [2.0], on="8xh100")
-    looked = by_minutes.look_at([text], [2.0])
-    first, second = (looked.foretold(by_minutes.one_device("laptop"))[0] for _ in range(2))
-    assert first.best == second.best and first.promise == second.promise, (
+    (again,) = looked.foretold(one_device("laptop"))
+    assert again.best == laptop.best and again.promise == laptop.promise, (
         "planning one takes no time of the next"
     )
-    tiny = replace(by_minutes.one_device("laptop"), name="abacus", memory=1e6)
+    tiny = replace(one_device("laptop"), name="abacus", memory=1e6)
     with pytest.raises(InputError, match="The memory of abacus holds none"):
         looked.foretold(tiny)
 
@@ -82,7 +101,7 @@ def test_a_promise_heeds_how_far_earlier_ones_of_this_user_were_off(monkeypatch:
 
     def after(earlier: list[float]) -> float:
         monkeypatch.setattr(by_minutes, "earlier_promises", lambda: earlier)
-        (found,) = looked.foretold(by_minutes.one_device("laptop"))
+        (found,) = looked.foretold(one_device("laptop"))
         return found.promise.within
 
     assert after([3, -3] * 20) > 2 * after([])
@@ -92,7 +111,7 @@ def test_a_promise_above_what_the_model_begins_with_is_explained(monkeypatch: py
     def lines(facts: TextFacts, earlier: list[float]) -> list[str]:
         monkeypatch.setattr(by_minutes, "earlier_promises", lambda: earlier)
         looked = by_minutes.Looked([2.0], facts, cast(Any, None), [], 0.0, 0.0, Console(quiet=True))
-        return by_minutes.said(looked.foretold(by_minutes.one_device("laptop"))[0])
+        return by_minutes.said(looked.foretold(one_device("laptop"))[0])
 
     assert len(lines(FACTS, [])) == 2
     harder = lines(replace(FACTS, drift=FACTS.start), [])[1]
@@ -103,10 +122,9 @@ def test_a_promise_above_what_the_model_begins_with_is_explained(monkeypatch: py
 
 
 def test_teachers_are_for_processors_and_for_models_that_start_from_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    looked: by_minutes.Looked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, asked = tmp_path / "text.txt", []
-    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(1200)), encoding="utf-8")
+    asked = []
     chosen = by_minutes.choices
 
     def choices(*given: Any, taught: bool) -> Any:
@@ -114,25 +132,25 @@ def test_teachers_are_for_processors_and_for_models_that_start_from_nothing(
         return chosen(*given, taught=taught)
 
     monkeypatch.setattr(by_minutes, "choices", choices)
-    monkeypatch.setattr(by_minutes.QUIET, "started", -1e6)
     for on, own in (("laptop", ()), ("rtx4090", ()), ("laptop", ("training.teachers.trained=0", "seed=2"))):
-        foretell([text], [2.0], on=on, overrides=own)
+        replace(looked, own=own_settings(own)).foretold(one_device(on))
     assert asked[::2] == asked[1::2] == [True, False, False], "for its own time, and for a longer one"
 
 
 def test_of_several_times_those_that_are_too_short_are_said_and_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    looked: by_minutes.Looked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(1200)), encoding="utf-8")
     monkeypatch.setattr(by_minutes, "step_times", lambda *_, **__: dict.fromkeys(by_minutes.SIZES, 10.0))
-    found = foretell([text], [0.5, 60.0], console=Console())
-    assert [one.promise.minutes for one in found] == [60.0]
+
+    def within(*minutes: float) -> list[by_minutes.Chosen]:
+        return replace(looked, minutes=minutes, console=Console()).foretold(None)
+
+    assert [one.promise.minutes for one in within(0.5, 60.0)] == [60.0]
     assert "0.5 minutes is too short for this text" in capsys.readouterr().err
     with pytest.raises(InputError, match="too short") as refused:
-        foretell([text], [0.5, 1.0])
+        within(0.5, 1.0)
     (least,) = re.findall(r"--minutes ([\d.]+)", refused.value.as_command_line)
-    assert foretell([text], [float(least)]), "what is advised can be had"
+    assert within(float(least)), "what is advised can be had"
 
 
 def test_a_model_that_is_brought_along_is_refused_before_anything_is_read() -> None:

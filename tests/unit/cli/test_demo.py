@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from octavo.cli.demo import demo_command
-from octavo.runs import demo
+from octavo.util.console import Console
 
 
 def test_the_demo_can_be_quiet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def train(recipe: str, *, console: Any, **options: Any) -> SimpleNamespace:
-        console.say("step 1")
+    def train(recipe: str, *, quiet: bool, **options: Any) -> SimpleNamespace:
+        Console(quiet=quiet).say("step 1")
         return SimpleNamespace(report=tmp_path / "index.html")
 
-    monkeypatch.setattr(demo, "train", train)
+    monkeypatch.setattr("octavo.run.train.train", train)
     for quiet, said in ((False, "step 1\n"), (True, "")):
         assert demo_command(out=tmp_path / "run", quiet=quiet) == 0
         told = capsys.readouterr()

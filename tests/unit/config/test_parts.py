@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from octavo.config import PartConfig, PartOf, Recipe, Strict
-from octavo.config.described import sentences
+from octavo.config.docs import sentences
 from octavo.config.parts import ROOMS, parts, register
 from octavo.errors import ConfigError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from octavo.corpus.chats import without_front_matter, without_times
 from octavo.corpus.readers.tex import tex_text
+from octavo.corpus.readers.text import without_front_matter, without_times
 from octavo.errors import CorpusError
 from unit.corpus.making import zipped
 from unit.corpus.test_readers import Read

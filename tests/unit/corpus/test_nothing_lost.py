@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from octavo.corpus.documents import Document
-from octavo.corpus.library import Leaf
+from octavo.corpus.sources import Leaf
 from octavo.errors import CorpusError
-from octavo.runs.corpus import written_pieces
+from octavo.run.corpus import written_pieces
 from unit.corpus.making import docx, pdf, zipped
 from unit.corpus.test_sources import Read
 
@@ -23,7 +23,7 @@ def test_a_data_set_beside_one_file_is_read_too(tmp_path: Path, monkeypatch: pyt
     def leaves(self: Any, path: str) -> Iterator[Leaf]:
         yield Leaf(path, True, True, iter([Document("row 1", iter(["from the hub"]))]))
 
-    monkeypatch.setattr("octavo.corpus.library.Library.hub_leaves", leaves)
+    monkeypatch.setattr("octavo.corpus.sources.Library.hub_leaves", leaves)
     (tmp_path / "s.txt").write_text("local story")
     read = Read(tmp_path / "s.txt", "hf:a/b", documents="whole")
     assert read.texts == ["local story\n\nfrom the hub"]

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.corpus.pdf import damage
+from octavo.corpus.pdf.damage import is_rubbish, unreadable_fonts
 from octavo.corpus.pdf.layout import in_order
 from octavo.corpus.pdf.lines import Line, PageText
-from octavo.corpus.pdf.rubbish import is_rubbish, unreadable_fonts
 from octavo.corpus.readers.pdf import PdfConfig
 from octavo.errors import CorpusError
 from unit.corpus.making import pdf, pdf_of_glyphs

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from octavo.errors import CorpusError
 from octavo.evaluation import baselines as module
 from octavo.evaluation.baselines import Baseline, baselines, unigram_loss
-from octavo.model.kneser_ney import FALLBACK, KneserNey, best_order, discounts
+from octavo.ngram.kneser_ney import FALLBACK, KneserNey, best_order, discounts
 
 TOKENS = st.lists(st.integers(0, 4), min_size=1, max_size=60)
 
@@ -143,7 +143,7 @@ def test_losses_do_not_depend_on_where_the_text_is_cut(monkeypatch: pytest.Monke
     tokens, _ = chain(3_000, seed=1)
     model = KneserNey(tokens[:2_000], vocab_size=8, highest=4)
     whole = model.losses(tokens[2_000:])
-    monkeypatch.setattr("octavo.model.kneser_ney.CHUNK", 7)
+    monkeypatch.setattr("octavo.ngram.kneser_ney.CHUNK", 7)
     np.testing.assert_allclose(model.losses(tokens[2_000:]), whole, rtol=1e-12)
 
 

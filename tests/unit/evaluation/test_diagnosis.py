@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.config import check, parse_yaml, recipe_text
-from octavo.evaluation.curve import Curve
-from octavo.evaluation.diagnosis import diagnose
-from octavo.evaluation.diagnostic import Diagnostic, Facts
+from octavo.evaluation.diagnostics import Diagnostic, Facts, diagnose
+from octavo.evaluation.learning_curve import Curve
 
 PLAIN = check({})
 BASELINES = {
@@ -417,7 +416,7 @@ SAYS = {
     parameters=st.sampled_from([10_000, 10_000_000]),
     recites=st.booleans(),
 )
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_no_finding_contradicts_another_whatever_the_curve(
     seed: int, evaluated: int, fall: float, bend: float, turn: float, rise: float, rises_too: bool,
     noise: float, loss: float, decay: float, parameters: int, recites: bool,

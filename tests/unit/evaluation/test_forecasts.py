@@ -11,7 +11,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from octavo.evaluation.forecast_baselines import (
+from octavo.model.vectors import differences, spread_of, spread_of_steps
+from octavo.tasks.forecast.baselines import (
     Baselines,
     Linear,
     Noise,
@@ -22,9 +23,8 @@ from octavo.evaluation.forecast_baselines import (
     t_log_density,
     usual_step,
 )
-from octavo.evaluation.forecast_scores import covered, crps, energy_score, mean_density, ranks, scores
-from octavo.evaluation.stored_forecasts import OWN, said
-from octavo.model.vectors import differences, spread_of, spread_of_steps
+from octavo.tasks.forecast.scores import covered, crps, energy_score, mean_density, ranks, scores
+from octavo.tasks.forecast.stored import OWN, said
 
 stats = pytest.importorskip("scipy.stats")
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.evaluation.score import Score, score
-from octavo.ground.records import Number, parse_json
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
+from octavo.util.records import Number, parse_json
 
 V = 4
 

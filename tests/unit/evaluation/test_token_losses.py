@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from octavo.dataset.batch import Batch
-from octavo.evaluation.token_losses import token_losses
+from octavo.data.batch import Batch
+from octavo.evaluation.score import token_losses
 
 
 class ByPlace(nn.Module):

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.config import Recipe, check
-from octavo.dataset import Dataset, Split, prepare
+from octavo.data import Dataset, Split, prepare
 from octavo.evaluation import units as module
 from octavo.evaluation.score import score
 from octavo.evaluation.units import byte_offsets, unit_scores, units_of
-from octavo.model.build import build_model
-from octavo.runs.data import evaluated_on
+from octavo.model.base import build_model
+from octavo.run.data import evaluated_on
 from octavo.tokenizers import with_special
 
 STORIES = [

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config import check
-from octavo.dataset.batch import Batch
-from octavo.evaluation.diagnosis import diagnose
-from octavo.evaluation.diagnostic import Diagnostic, Facts
-from octavo.evaluation.places import Places
+from octavo.data.batch import Batch
+from octavo.evaluation.by_position import Places
+from octavo.evaluation.diagnostics import Diagnostic, Facts, diagnose
 from octavo.evaluation.score import score
 from octavo.training.objective import PerToken
 

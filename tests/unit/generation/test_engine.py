@@ -16,10 +16,10 @@ from octavo.config.parts import parts
 from octavo.errors import TokenizerError
 from octavo.generation import Decoder, Engine, Sample, Sampling, native
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.full import FullDecoder
+from octavo.generation.decoder import FullDecoder
 from octavo.generation.native import NativeDecoder
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.tokenizers import Tokenizer
 
 TEXT = "the small bird sees a big tree. ha you ing fly? yes, i ing fly at you!"

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.generation.int8 import in_bytes, rounded
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 
 
 def test_known_numbers_and_a_row_of_zeros() -> None:

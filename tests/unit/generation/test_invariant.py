@@ -11,13 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from octavo.generation import invariant
-from octavo.generation.cached import CachedDecoder
-from octavo.generation.full import FullDecoder
-from octavo.generation.invariant import BatchInvariantLinear, agreeing, turned
-from octavo.model.build import build_model
+from octavo.generation import cached
+from octavo.generation.cached import BatchInvariantLinear, CachedDecoder, agreeing, turned
+from octavo.generation.decoder import FullDecoder
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 from octavo.training.precision import autocast
 
 V, T, SLOTS = 65, 48, 40
@@ -181,7 +180,7 @@ def test_a_matrix_is_turned_in_memory_alone() -> None:
 
 def test_what_is_not_a_layers_is_shared() -> None:
     model = model_of("modern")
-    made, _, _ = invariant.batch_invariant(model, "float32")
+    made, _, _ = cached.batch_invariant(model, "float32")
     assert made.embedding.weight is model.embedding.weight and made is not model
     assert made.blocks[0].attention is not model.blocks[0].attention
     assert type(model.blocks[0].attention.qkv) is nn.Linear

@@ -10,9 +10,9 @@ import torch
 
 from octavo.config import load_recipe
 from octavo.generation import Decoder, native
-from octavo.generation.full import FullDecoder
+from octavo.generation.decoder import FullDecoder
 from octavo.generation.native import NativeDecoder
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.model.gpt import GPT
 
 SMALL = ["model.layers=2", "model.width=36", "model.heads=4", "model.context=24", "model.dropout=0.1"]

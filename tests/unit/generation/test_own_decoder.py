@@ -10,9 +10,9 @@ from guards.common import ROOT
 from guards.snippets import blocks
 from octavo.config.parts import parts
 from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
-from octavo.model.build import build_model
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 
 GREEDY = Sampling(temperature=0)
 PROMPTS = ["", "the", "the small bird sees"]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from octavo.generation import Decoder, Precision, native
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.full import FullDecoder
+from octavo.generation.decoder import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.generation.sampling import Window
-from octavo.model.build import build_model
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 from unit.model import preferences
 
 V, SLOTS, T = 23, 4, 9

@@ -16,12 +16,12 @@ from octavo.config.parts import parts
 from octavo.errors import InputError, TokenizerError
 from octavo.generation import Decoder, Engine, Sample, Sampling, TextRequest, engine, native
 from octavo.generation.cached import CachedDecoder
+from octavo.generation.decoder import FullDecoder
 from octavo.generation.engine import in_order
-from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
-from octavo.ground import memory
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
+from octavo.util import memory
 
 TEXT = "the small bird sees a big tree."
 SAMPLED = Sampling(temperature=1.1, top_k=20, top_p=0.95, min_p=0.01, repetition_penalty=1.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from octavo.model.counts import KneserNeyCounts
+from octavo.ngram.mixture import KneserNeyCounts
 
 
 def text(length: int, seed: int, *, vocabulary: int, evenly: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from octavo.config.parts import parts
 from octavo.errors import ConfigError
 from octavo.generation.native import NativeDecoder
 from octavo.model.adapters import LowRank, LowRankConfig, adapted, apart, joined, merged
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.model.gpt import GPT
 from octavo.training.recompute import recompute_blocks
 

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from octavo.model import attend as kernel
-from octavo.model import native
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
-from octavo.model.native import library
 from octavo.model.positions import RotaryPositions
+from octavo.util import kernels
+from octavo.util.kernels import library
 from unit.conftest import names_in_c
 
 pytestmark = pytest.mark.skipif(
@@ -171,8 +171,8 @@ def test_number_of_threads_changes_nothing() -> None:
 
 
 def test_in_one_thread_it_is_not_taken_beside_many_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "MACHINES", ((),))
-    caches = (native._library, kernel._kernel)
+    monkeypatch.setattr(kernels, "MACHINES", ((),))
+    caches = (kernels._library, kernel._kernel)
     before = torch.get_num_threads()
     try:
         for cached in caches:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from octavo.model.attention import KeyValueCache, causal_mask
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 
 T, C = 7, 24
 

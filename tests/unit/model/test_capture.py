@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from octavo.errors import InputError
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.model.capture import capturable, capture
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 
 
 @pytest.fixture

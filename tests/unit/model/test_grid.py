@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.config import GPTConfig
 from octavo.model.grid import GridPositions, GridRotary, coordinates, sizes_of
 from octavo.model.positions import RotaryPositions, rotate
 

@@ -10,10 +10,9 @@ from torch import nn
 
 from octavo.config import check
 from octavo.errors import InputError
-from octavo.model.build import build_model
+from octavo.model.base import LanguageModel, build_model
 from octavo.model.gpt import GPT
 from octavo.model.grow import grow_vocabulary
-from octavo.model.kind import LanguageModel
 
 
 def gpt(vocab_size: int = 11, seed: int = 1, **settings: Any) -> GPT:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from octavo.generation.described import knows
+from octavo.generation.native import knows
 from octavo.model.attention import (
     Attention,
     CrossAttention,
@@ -20,8 +20,8 @@ from octavo.model.attention import (
     prefix_mask,
     segment_mask,
 )
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.positions import RotaryPositions
 
 B, T, S, C, M, H, D = 2, 5, 7, 12, 10, 4, 6

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from octavo.errors import CheckpointError
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.config import GPTConfig
 from octavo.training.checkpoint import Checkpoint, model_tensors
 
 SHAPE = {"layers": 2, "heads": 2, "width": 8, "context": 4}

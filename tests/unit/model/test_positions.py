@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.config.parts import parts
-from octavo.model.positions import (
-    LearnedPositions,
-    Positions,
-    RotaryPositions,
-    SinusoidalPositions,
-    rotate,
-)
+from octavo.model.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions, rotate
 
 CONTEXT, D = 60, 12
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from octavo.config import load_recipe
 from octavo.config.parts import parts
 from octavo.errors import ConfigError
-from octavo.model.build import build_model
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.ngrams import HashedNGramsConfig, NGrams, NGramsConfig
+from octavo.model.ngram_vectors import HashedNGramsConfig, NGrams, NGramsConfig
 from octavo.model.positions import Positions, in_segments
 from octavo.training.recompute import recompute_blocks
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config import PartConfig
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.ngrams import NoNGramsConfig
+from octavo.model.config import GPTConfig
+from octavo.model.ngram_vectors import NoNGramsConfig
 from octavo.model.tables import (
     TablesConfig,
     prepare_for_processes,

@@ -15,15 +15,15 @@ from torch import Tensor
 
 from octavo.config import Recipe, load_recipe
 from octavo.config.parts import parts
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.generation import Engine, Sampling
 from octavo.model import tensors_only as twin
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
 from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
 
 TEXT = "To be or not to be, that is the question: whether 'tis nobler in the mind to suffer. " * 4
 HEADS, CONTEXT, RATE = 5, 10, 0.001

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.report import ReportData, write_report
-from octavo.report.written import copied, evidence, longest, variety
+from octavo.report.sections import copied, evidence, longest, variety
 
 HOSTILE = "<script>alert(1)</script>"
 DIAGNOSTIC = {

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from octavo.ground.output import Output
 from octavo.report import plots
-from octavo.report.corpus_plots import coverage_plot, growth_plot, kept_plot
 from octavo.report.data import ReportData
 from octavo.report.figure import Plot
-from octavo.report.forecasts import ahead, save_plot
+from octavo.report.plots import coverage_plot, growth_plot, kept_plot
+from octavo.tasks.forecast.report import ahead, save_plot
+from octavo.util.output import Output
 
 
 @pytest.fixture

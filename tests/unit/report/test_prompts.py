@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.report import ReportData, write_report
-from octavo.report.prompts import name_answers, prompt_tables
+from octavo.report.sections import name_answers, prompt_tables
 
 TABLE = {
     "name": "mine",

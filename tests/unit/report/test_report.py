@@ -15,8 +15,8 @@ from octavo.config import check, load_recipe
 from octavo.errors import RunFolderError
 from octavo.report import ReportData, write_report
 from octavo.report.data import next_commands
-from octavo.report.looks import chosen_and_tested
 from octavo.report.plots import smoothed, spread
+from octavo.report.test_looks import chosen_and_tested
 
 HOSTILE = "ROMEO: <script>alert('no')</script> & <img src=x onerror=y>"
 

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from octavo.corpus.inspection import inspect
-from octavo.ground.output import Output
 from octavo.report import ReportData, write_report
-from octavo.runs.comparison import compare
-from octavo.runs.comparison_page import render
-from octavo.runs.corpus_page import write_page
+from octavo.run.compare import compare, render
+from octavo.run.corpus import write_page
 from octavo.studies.report import write_study_report
+from octavo.util.output import Output
 from unit.corpus.cleaning.common import Texts
 from unit.report.test_report import EVALUATION, JUDGED, TRAINED, run_folder
-from unit.runs.test_listing import make_run
+from unit.run.test_listing import make_run
 from unit.studies.synthetic import Truth, make
 
 FITTING = 4

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from octavo.ground.console import Console
 from octavo.studies.results import StudyResults
 from octavo.studies.run import run_study
+from octavo.util.console import Console
 
 SENTENCES = (
     "the brown fox jumps over the lazy dog.\n",
@@ -67,5 +67,5 @@ def whole(text: Path) -> tuple[StudyResults, str]:
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCTAVO_CACHE", str(text.parent / "cache"))
-        results = run_study(tree, text, text.parent / "whole", jobs=2, console=Console(stream=said))
+        results = run_study(tree, text, text.parent / "whole", jobs=1, console=Console(stream=said))
     return results, said.getvalue()

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from octavo.config import check, recipe_tree
-from octavo.studies.answer import answer, question, terms
 from octavo.studies.ladder import load_ladder
 from octavo.studies.measures import WORDS, measure
 from octavo.studies.report import write_study_report
 from octavo.studies.resolve import load_study
-from octavo.studies.shipped import study_names
-from octavo.studies.spec import Study, read_study_file
-from octavo.studies.verdict import analyse_study
+from octavo.studies.spec import Study, read_study_file, study_names
+from octavo.studies.verdict import analyse_study, answer, question, terms
 from unit.studies.synthetic import Truth, make
 
 TRUTHS = {

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import InputError
-from octavo.ground.console import Console
 from octavo.studies.cluster import pack, performed_there, read_files, texts_of, unpack, write_files
 from octavo.studies.job import Job, outcome_of
 from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
 from octavo.studies.results import RESULTS
 from octavo.studies.run import run_study
+from octavo.util.console import Console
 from unit.studies.conftest import study_tree
 
 

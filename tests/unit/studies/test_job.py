@@ -13,14 +13,16 @@ import pytest
 
 from octavo.errors import Interrupted
 from octavo.evaluation.score import score
-from octavo.ground.console import Console
-from octavo.runs.data import build_dataset
-from octavo.runs.run import Run
+from octavo.run.data import build_dataset
+from octavo.run.run import Run
 from octavo.studies import job as module
 from octavo.studies.job import Job, outcome_of, perform, settled
 from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
+from octavo.util.console import Console
 from unit.studies.conftest import study_tree
+
+pytestmark = pytest.mark.usefixtures("plain_reports")
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from types import ModuleType
 
 import pytest
 
+from octavo.studies.provenance import code_sha256
 from octavo.studies.results import StudyResults, collect
 from octavo.studies.run import run_study
-from octavo.studies.sources import code_sha256
 from octavo.studies.table import summary
 from octavo.studies.verdict import analyse_study
 from unit.studies.conftest import DIVERGING, change, study_tree
@@ -43,6 +43,7 @@ def test_a_study_is_judged_as_before_from_a_small_file_without_paths(
     assert summary([tmp_path / "there"]) == summary([results.folder])
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_with_the_runs_that_had_not_ended(
     kept: ModuleType, whole: tuple[StudyResults, str], text: Path, tmp_path: Path
 ) -> None:
@@ -75,7 +76,7 @@ def test_what_is_there_is_not_written_over(
     assert (tmp_path / "there" / "study.yaml").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["../study.yaml", "/study.yaml", "runs/../../study.yaml", "runs/run.py"])
+@pytest.mark.parametrize("name", ["../study.yaml", "/study.yaml", "runs/../../study.yaml", "run/run.py"])
 def test_no_other_file_is_written(kept: ModuleType, name: str, tmp_path: Path) -> None:
     with lzma.open(tmp_path / "bad.jsonl.xz", "wt", encoding="utf-8") as out:
         out.write(json.dumps({"file": name, "text": "x"}) + "\n")

@@ -15,8 +15,8 @@ import pytest
 
 from octavo.config import check, flatten
 from octavo.errors import ConfigError, InputError
-from octavo.evaluation.token_losses import TokenLosses
-from octavo.evaluation.where import parts
+from octavo.evaluation.compare_tokens import parts
+from octavo.evaluation.score import TokenLosses
 from octavo.studies import ladder as ladders
 from octavo.studies import ladder_verdict
 from octavo.studies.chance import DRAWS
@@ -25,9 +25,11 @@ from octavo.studies.ladder_report import as_data, rung_table, section, write_lad
 from octavo.studies.ladder_verdict import LadderAnalysis, Step, analyse_ladder, slopes
 from octavo.studies.resolve import load_study, variant_recipe
 from octavo.studies.results import StudyResults
-from octavo.studies.shipped import study_names
+from octavo.studies.spec import study_names
 from octavo.studies.statistics import Arm
 from unit.studies.synthetic import Truth, make
+
+pytestmark = pytest.mark.usefixtures("plain_reports")
 
 SIZES = {"small": (200_000, {"model.width": 64}), "large": (3_200_000, {"model.width": 256})}
 STEPS = (300, 1200)

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from octavo.errors import ConfigError
-from octavo.ground.console import Console
-from octavo.studies.measures import measure, on_the_way, unfit, usual
+from octavo.studies.measures import Scale, measure, on_the_way, unfit, usual
 from octavo.studies.plan import plan_study
 from octavo.studies.report import write_study_report
 from octavo.studies.resolve import load_study
 from octavo.studies.run import run_study
-from octavo.studies.scale import Scale
 from octavo.training.objective import TEXT, Unit
+from octavo.util.console import Console
 
 STEPS, TARGETS = Unit("nats", "step", text=False, density=True), Unit("nats", "target token", text=False)
 SERIES = {

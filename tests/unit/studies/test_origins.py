@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 import octavo
-from octavo.config import own
+from octavo.config import plugins
 from octavo.config.parts import registered, restore
 from octavo.errors import ConfigError
-from octavo.ground.processes import TOLD
-from octavo.runs.run import Run
+from octavo.run.run import Run
 from octavo.studies.job import Job
-from octavo.studies.origins import Origins
+from octavo.studies.provenance import Origins
 from octavo.studies.run import refuse_other_settings
+from octavo.util.processes import TOLD
 from unit.studies.conftest import RECIPE
+
+pytestmark = pytest.mark.usefixtures("plain_reports")
 
 PART = """
 from octavo.config.parts import register
@@ -77,8 +79,8 @@ def test_a_teacher_that_was_trained_anew_is_noticed(text: Path, tmp_path: Path) 
 @pytest.fixture
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = registered()
-    monkeypatch.setattr(own, "_loaded", {})
-    monkeypatch.setitem(TOLD, own.VARIABLE, "[]")
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setitem(TOLD, plugins.VARIABLE, "[]")
     yield
     restore(before)
 
@@ -87,12 +89,12 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_code_of_ones_own_that_was_edited_is_noticed(text: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(PART)
-    own.load_parts(mine)
+    plugins.load_parts(mine)
     run = trained(text, tmp_path / "run", "training.schedule=half")
     assert run.folder is not None and json.loads(run.folder.manifest.read_text())["parts"]
     assert changed(run) == []
     mine.write_text(PART.replace("0.5", "0.0"))
-    own.load_parts(mine)
+    plugins.load_parts(mine)
     assert changed(run) == [f"{mine} as it was before"]
     manifest = json.loads(run.folder.manifest.read_text())
     (entry,) = manifest["parts"]

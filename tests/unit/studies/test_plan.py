@@ -10,12 +10,12 @@ import pytest
 
 from octavo.config import check
 from octavo.errors import ConfigError
-from octavo.ground.console import Console
 from octavo.studies import plan as module
 from octavo.studies.plan import Facts, jobs_of, plan_study, price, side_by_side
 from octavo.studies.resolve import load_study
 from octavo.studies.results import study_tree as study_tree_of
 from octavo.studies.spec import Study
+from octavo.util.console import Console
 from unit.studies.conftest import RECIPE, change, study_tree
 
 

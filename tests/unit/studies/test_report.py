@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import InputError
-from octavo.ground.shown import in_markdown
 from octavo.studies.measures import measure
 from octavo.studies.plots import curve_plot, forest_plot
 from octavo.studies.report import write_study_report
@@ -20,6 +19,7 @@ from octavo.studies.results import StudyResults, by_improvement
 from octavo.studies.table import improvement_table, markdown, summary, variant_rows
 from octavo.studies.verdict import analyse_study
 from octavo.training.objective import TEXT
+from octavo.util.terminal import in_markdown
 from unit.studies.synthetic import Truth, make
 
 TRUTHS = {

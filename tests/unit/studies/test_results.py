@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import ConfigError, InputError
-from octavo.ground.console import Console
-from octavo.studies.careful import looks_at
+from octavo.studies.interim_looks import looks_at
 from octavo.studies.results import RESULTS, StudyResults, collect, study_of, tokens_at, write_results
 from octavo.studies.run import run_study
+from octavo.util.console import Console
 from unit.studies.conftest import study_tree
 
 Whole = tuple[StudyResults, str]

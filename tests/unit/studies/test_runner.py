@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from octavo.errors import Interrupted
-from octavo.ground.console import Console
 from octavo.studies.job import Job, outcome_of
 from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
 from octavo.studies.runner import Bench, Pool, available_cores, environment, shares
+from octavo.util.console import Console
 from unit.studies.conftest import study_tree
 
 

@@ -10,10 +10,8 @@ import pytest
 
 import octavo
 from octavo.config import load_recipe
-from octavo.studies import sources
-from octavo.studies.results import study_of, write_study
-from octavo.studies.shipped import study_names
-from octavo.studies.sources import (
+from octavo.studies import provenance
+from octavo.studies.provenance import (
     DECIDING,
     JUDGED_BEFORE,
     JUDGING,
@@ -25,7 +23,8 @@ from octavo.studies.sources import (
     same_figures,
     stale,
 )
-from octavo.studies.spec import read_study_file
+from octavo.studies.results import study_of, write_study
+from octavo.studies.spec import read_study_file, study_names
 from octavo.studies.table import summary
 from unit.studies.synthetic import Truth, make
 
@@ -58,10 +57,10 @@ def test_what_gives_the_same_figures_is_said_of_todays_code_alone() -> None:
 
 def test_figures_of_code_that_gives_the_same_are_not_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     page = f"*Of code `{NOW[:12]}`, judged by `{code_sha256(JUDGING)[:12]}`; cpu.*"
-    monkeypatch.setattr(sources, "SAME", {"b" * 64: (NOW,)})
+    monkeypatch.setattr(provenance, "SAME", {"b" * 64: (NOW,)})
     assert same_figures() == {code_sha256()} and STALE in marked(page)
     assert "`mixed`" in code_words((NOW, code_sha256()))
-    monkeypatch.setattr(sources, "SAME", {code_sha256(): (NOW,)})
+    monkeypatch.setattr(provenance, "SAME", {code_sha256(): (NOW,)})
     assert same_figures() == {code_sha256(), NOW} and marked(page) == page
     assert f"`{code_sha256()[:12]}`" in code_words((NOW, code_sha256())), "begun before, ended today"
 

@@ -12,8 +12,8 @@ import pytest
 from octavo.config.parts import parts
 from octavo.errors import TokenizerError
 from octavo.tokenizers import UnknownTextError
+from octavo.tokenizers.base import Vocabulary, of_sides
 from octavo.tokenizers.separate import SeparateTokenizer, every_second_line
-from octavo.tokenizers.vocabulary import Vocabulary, of_sides
 
 TEXT = "der hund\nthe dog\ndie katze\nthe cat\n"
 WORDS = {"source": {"kind": "word"}, "target": {"kind": "word", "lines": "keep"}}

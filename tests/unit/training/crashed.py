@@ -18,13 +18,13 @@ import pytest
 
 import octavo
 from octavo.errors import OctavoError
-from octavo.ground.console import Console
-from octavo.runs.folder import RunFolder
-from octavo.runs.progress import Progress
-from octavo.runs.resuming import checkpoint_to_go_on_from, keep_rows
-from octavo.runs.session import Session
+from octavo.run.folder import RunFolder
+from octavo.run.progress import Progress
+from octavo.run.resume import checkpoint_to_go_on_from, keep_rows
+from octavo.run.trainer import Session
 from octavo.training import checkpoint_folder
 from octavo.training.checkpoint_folder import follow, list_checkpoints
+from octavo.util.console import Console
 from unit.training.crash import Disk, Event, Reached, Recorder, Synced, Tree, key, materialise, site
 from unit.training.saving import contents
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from octavo.errors import CheckpointError
-from octavo.ground.files import file_hash
 from octavo.training.checkpoint import Checkpoint
 from octavo.training.checkpoint_folder import newest_whole, seal
+from octavo.util.files import file_hash
 from unit.training.saving import contents, learner, save
 
 

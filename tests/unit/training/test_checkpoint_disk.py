@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError
 
 from octavo.errors import OctavoError, StorageError
-from octavo.ground.files import replace_text
 from octavo.training import checkpoint as module
 from octavo.training.checkpoint import model_tensors, optimizer_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, list_checkpoints, point, prune, sweep
+from octavo.util.files import replace_text
 from unit.training.saving import contents, learner, save
 
 # --- a failing disk ----------------------------------------------------------------------------------------------

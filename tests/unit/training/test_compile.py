@@ -7,11 +7,10 @@ import shutil
 import pytest
 import torch
 
-from octavo.dataset.batch import Batch
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
-from octavo.training.compiling import LONG, compiled, compiles
-from octavo.training.runtime import device_check
+from octavo.data.batch import Batch
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
+from octavo.training.device import LONG, compiled, compiles, device_check
 
 
 @pytest.mark.slow

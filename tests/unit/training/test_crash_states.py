@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from octavo.runs import session
+from octavo.run import trainer
 from octavo.training import checkpoint_folder
 from unit.training.crash import Disk, Event, Recorder, Tree
 from unit.training.crashed import Recording, best_of, fsyncs, problem, record, resumed, states
 
-FSYNCS = fsyncs(Path(checkpoint_folder.__file__), Path(session.__file__))
+FSYNCS = fsyncs(Path(checkpoint_folder.__file__), Path(trainer.__file__))
 
 
 @pytest.fixture(scope="module")

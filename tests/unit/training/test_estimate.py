@@ -8,22 +8,23 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, parts
-from octavo.dataset.batch import Batch
-from octavo.dataset.batches import DocumentsConfig
-from octavo.dataset.preferences import PreferencesConfig
-from octavo.model import attention, gpt_config
+from octavo.data.batch import Batch
+from octavo.data.batches import DocumentsConfig
+from octavo.model import attention
+from octavo.model import config as gpt_config
 from octavo.model.adapters import LowRankConfig, NoAdaptersConfig
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.native import library
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
+from octavo.tasks.chat.preference_batches import PreferencesConfig
 from octavo.training.checkpoint import optimizer_tensors
 from octavo.training.estimate import KEPT_BY_ALLOCATOR, OperationCounter, estimate_step
-from octavo.training.fitting import bound
+from octavo.training.memory import bound
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.optimizers import AdamWConfig, SGDConfig
 from octavo.training.recompute import recompute_blocks
 from octavo.tuning.policy import PolicyGradientConfig
 from octavo.tuning.preference import DirectPreferenceConfig
+from octavo.util.kernels import library
 
 V, B = 19, 3
 DOCUMENTS = DocumentsConfig(attention="document")

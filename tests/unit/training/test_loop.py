@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import SGD, Optimizer
 
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.errors import DivergedError
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.training.loop import StepInfo, training_steps
 from octavo.training.objective import NEXT_TOKEN, Objective
 from octavo.training.optimizers import AdamWConfig, SGDConfig
-from octavo.training.work import StepOptions, gradient_norm
+from octavo.training.step import StepOptions, gradient_norm
 
 V, T = 7, 6
 

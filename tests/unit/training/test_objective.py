@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.optim import SGD
 
 from octavo.config.parts import parts
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.training.loop import training_steps
 from octavo.training.objective import (
     NEXT_TOKEN,
@@ -25,7 +25,7 @@ from octavo.training.objective import (
     counts,
     logits_of,
 )
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
 
 V = 5
 

@@ -13,17 +13,17 @@ import torch
 from torch import nn
 
 import octavo
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.errors import ConfigError
-from octavo.ground.console import Console
 from octavo.studies.job import perform
 from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
-from octavo.synthesis.storyteller import Storyteller
+from octavo.synthetic.storyteller import Storyteller
 from octavo.tokenizers.byte import ByteTokenizer
-from octavo.training.distillation import Distillation
+from octavo.training.distill import Distillation
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.penalty import Penalized, PenalizedConfig, wrong_in_pidgin
+from octavo.util.console import Console
 
 WORDS = ["bird", "ed", "will", "fly", ".", "unheard-of"]
 

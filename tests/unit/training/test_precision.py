@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from octavo.config import load_recipe
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.model import attention
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.training import precision
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.precision import Bfloat16Products, autocast, fast_bfloat16, linear

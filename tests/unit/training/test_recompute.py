@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from octavo.dataset.batch import Batch
-from octavo.model.build import build_model
+from octavo.data.batch import Batch
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.gpt_config import GPTConfig
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks

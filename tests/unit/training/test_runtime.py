@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config import load_recipe
-from octavo.dataset.batch import Batch
+from octavo.data.batch import Batch
 from octavo.errors import InputError
-from octavo.model.build import build_model
+from octavo.model.base import build_model
 from octavo.model.gpt import GPT
-from octavo.training import runtime
-from octavo.training.runtime import (
+from octavo.training import device as runtime
+from octavo.training.device import (
     Runtime,
     choose_device,
     choose_precision,
@@ -240,7 +240,7 @@ def test_threads_are_set_and_told() -> None:
 
 FAULTS = """
 import resource, torch
-from octavo.training.runtime import keep_memory
+from octavo.training.device import keep_memory
 keep_memory()
 for turn in range(20):
     if turn == 10:

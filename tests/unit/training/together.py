@@ -19,17 +19,17 @@ import torch
 
 from octavo.config import check
 from octavo.config.parts import parts
-from octavo.dataset.batch import Batch
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
+from octavo.data.batch import Batch
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
 from octavo.training import optimizers
 from octavo.training.checkpoint import learning_tensors, model_tensors
+from octavo.training.distributed.parallel import gradients_sent
+from octavo.training.distributed.sharding import whole
+from octavo.training.distributed.world import World, launched
 from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
-from octavo.training.parallel import gradients_sent
-from octavo.training.sharding import whole
-from octavo.training.work import StepOptions
-from octavo.training.world import World, launched
+from octavo.training.step import StepOptions
 
 V, T, B = 17, 16, 8
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from octavo.corpus.records.turns import Message, Turns
-from octavo.dataset.preferences import PreferenceBatches, PreferencesConfig
-from octavo.dataset.turns import ByTemplate
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel, build_model
+from octavo.model.config import GPTConfig
+from octavo.tasks.chat.preference_batches import PreferenceBatches, PreferencesConfig
+from octavo.tasks.chat.turns import ByTemplate
 from octavo.tokenizers import build_tokenizer, with_special
 from octavo.tokenizers.byte import Byte
 from octavo.tokenizers.chat import CHAT_TOKENS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.tuning.advantages import Form, costs_ahead, credited, flat, group_advantages
+from octavo.tuning.rollouts import Form, costs_ahead, credited, flat, group_advantages
 
 FORMS: tuple[Form, ...] = ("rloo", "mean", "grpo")
 REWARDS = st.lists(

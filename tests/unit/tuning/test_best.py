@@ -12,13 +12,13 @@ import pytest
 from octavo.corpus.records.turns import Message
 from octavo.errors import InputError
 from octavo.generation import Sample
-from octavo.runs.run import Run
+from octavo.run.run import Run
 from octavo.tuning import best
 from octavo.tuning.best import best_answers, pairs_of
 from octavo.tuning.comparisons import ComparisonsSource
-from octavo.tuning.questions import question
+from octavo.tuning.prompts import question
 from octavo.tuning.rewards.base import Reward
-from unit.tuning.test_questions import CHAT
+from unit.tuning.test_prompts import CHAT
 
 
 class Longest(Reward):
@@ -90,7 +90,7 @@ def test_comparisons_are_written_anew_until_there_are_enough(
     monkeypatch.setattr(Run, "open", lambda path: None)
     monkeypatch.setattr(best, "asked_of", lambda run: ["one", "two", "three"])
     monkeypatch.setattr(best, "pairs_of", pairs)
-    monkeypatch.setattr("octavo.runs.start.find_start", lambda run: SimpleNamespace(folder=tmp_path))
+    monkeypatch.setattr("octavo.run.finetune.find_start", lambda run: SimpleNamespace(folder=tmp_path))
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     source = {"kind": "comparisons", "run": str(tmp_path), "pairs": 4, "reward": "length"}
     found = list(ComparisonsSource.model_validate(source).build().documents())

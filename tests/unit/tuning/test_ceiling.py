@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from octavo.errors import InputError
-from octavo.ground.intervals import LEVEL
+from octavo.tuning import ceiling
 from octavo.tuning.ceiling import (
     LEAST,
     _chosen,
@@ -22,6 +22,7 @@ from octavo.tuning.ceiling import (
     sampled_frontier,
     tilted,
 )
+from octavo.util.stats import LEVEL
 
 FOUND = {-1.0: 0.2, 0.0: 0.5, 0.5: 0.2, 3.0: 0.1}
 
@@ -104,7 +105,9 @@ def draw(count: int, seed: int) -> np.ndarray:
     return random.choice(list(FOUND), size=count, p=list(FOUND.values()))
 
 
-def test_samples_find_the_curve_within_their_interval() -> None:
+def test_samples_find_the_curve_within_their_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "POINTS", 16)
+    monkeypatch.setattr(ceiling, "DRAWS", 200)
     truth, held = exact_frontier(FOUND), 0
     for seed in range(12):
         curve = sampled_frontier([draw(400, seed)], seed=seed)
@@ -115,14 +118,16 @@ def test_samples_find_the_curve_within_their_interval() -> None:
     assert held >= 9  # of 12 at 95 %: fewer in one of 450 times
 
 
-def test_best_of_n_of_samples_has_no_bias() -> None:
+def test_best_of_n_of_samples_has_no_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "DRAWS", 2)
     truth = exact_best_of_n(FOUND, (1, 2, 8))
     found = np.array([sampled_best_of_n([draw(60, seed)], (1, 2, 8)).reward for seed in range(40)])
     error = found.std(0) / math.sqrt(len(found))
     assert (np.abs(found.mean(0) - truth.reward) < 4 * error).all()
 
 
-def test_the_curve_ends_where_too_few_samples_carry_it() -> None:
+def test_the_curve_ends_where_too_few_samples_carry_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "DRAWS", 40)
     random = np.random.default_rng(1)
     short, long = (sampled_frontier([random.exponential(size=count)]) for count in (100, 3000))
     assert 0 < short.kl[-1] < long.kl[-1]
@@ -139,7 +144,8 @@ def test_rewards_that_are_all_alike_give_a_point() -> None:
         assert list(curve.kl) == [0.0] and curve.reward == pytest.approx([0.7])
 
 
-def test_what_has_no_reward_is_left_out() -> None:
+def test_what_has_no_reward_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "DRAWS", 40)
     random = np.random.default_rng(2)
     rewards = random.integers(0, 2, 200).astype(float)
     holed = np.concatenate((rewards, [math.nan, math.inf]))
@@ -152,8 +158,11 @@ def test_what_has_no_reward_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("prompts", [1, 12])
-def test_the_interval_is_that_of_other_prompts_and_other_texts(prompts: int) -> None:
+def test_the_interval_is_that_of_other_prompts_and_other_texts(
+    prompts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Prompts differ far more than texts of one: were they not drawn again, it would hold in one of four cases."""
+    monkeypatch.setattr(ceiling, "DRAWS", 120)
     random, held, count = np.random.default_rng(5), 0, 80
     for seed in range(count):
         # Rates of success around 1/2; of one prompt alone it is that prompt that counts.

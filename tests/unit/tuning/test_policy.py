@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise, product
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +15,9 @@ from torch import Tensor
 from octavo.config import check
 from octavo.errors import ConfigError
 from octavo.generation import Sample
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel
 from octavo.tuning.policy import PolicyGradient, PolicyGradientConfig
-from octavo.tuning.questions import Question
+from octavo.tuning.prompts import Question
 from octavo.tuning.rollouts import Rollouts, compared
 from unit.tuning import toy
 
@@ -124,7 +124,7 @@ def test_grpos_mean_is_that_of_every_pair(
 
 
 FAST = [("rloo", None, "loss"), ("rloo", 0.1, "reward"), ("grpo", 0.1, "loss")]
-REST = [one for one in product(("rloo", "mean", "grpo"), (None, 0.1), ("loss", "reward")) if one not in FAST]
+REST = [("mean", None, "reward"), ("mean", 0.1, "loss"), ("grpo", None, "reward")]  # with these every pair
 
 
 @pytest.mark.parametrize(

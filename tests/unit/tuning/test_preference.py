@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.optim import SGD
 
 from octavo.corpus.records.turns import Turns
-from octavo.dataset.batch import Batch
-from octavo.model.kind import LanguageModel
+from octavo.data.batch import Batch
+from octavo.model.base import LanguageModel
 from octavo.tokenizers.chat import ChatTemplate
 from octavo.training.loop import training_steps
-from octavo.training.work import StepOptions
+from octavo.training.step import StepOptions
 from octavo.tuning.preference import DirectPreference, DirectPreferenceConfig, answer_likelihood
 from unit.tuning.pairs import TOKENIZER, batches, model, turns
 

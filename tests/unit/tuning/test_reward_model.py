@@ -10,10 +10,9 @@ import torch
 
 from octavo.config import check
 from octavo.errors import ConfigError
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.kind import LanguageModel
-from octavo.runs.preferred import calibration
+from octavo.model.base import LanguageModel, build_model
+from octavo.model.config import GPTConfig
+from octavo.tasks.chat.preference_metrics import calibration
 from octavo.tokenizers import with_special
 from octavo.tokenizers.chat import ChatTemplate
 from octavo.tuning.reward_model import REWARD, BradleyTerry, judges, rewards_of

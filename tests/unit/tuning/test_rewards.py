@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from octavo.config import own
+from octavo.config import plugins
 from octavo.config.parts import registered, restore
 from octavo.errors import ConfigError, InputError
-from octavo.ground.processes import TOLD
-from octavo.synthesis.checker import first_fault
-from octavo.synthesis.grammar import TOKEN
-from octavo.synthesis.storyteller import Storyteller
-from octavo.synthesis.wishes import Wish
+from octavo.synthetic.checker import first_fault
+from octavo.synthetic.grammar import TOKEN
+from octavo.synthetic.storyteller import Storyteller
+from octavo.synthetic.wishes import Wish
 from octavo.tuning.rewards.base import Reward, RewardHolder, judge
 from octavo.tuning.rewards.checked import ArithmeticConfig, PidginConfig, SumConfig, WeightedReward
 from octavo.tuning.rewards.named import named_reward
 from octavo.tuning.rewards.wishes import WishesConfig
+from octavo.util.processes import TOLD
 
 
 @pytest.fixture
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     RewardHolder.model_validate({"reward": "pidgin"})
     before = registered()
-    monkeypatch.setattr(own, "_loaded", {})
-    monkeypatch.setitem(TOLD, own.VARIABLE, "[]")
+    monkeypatch.setattr(plugins, "_loaded", {})
+    monkeypatch.setitem(TOLD, plugins.VARIABLE, "[]")
     yield
     restore(before)
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from octavo.corpus.records.turns import Message
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel
 from octavo.tokenizers.chat import ChatTemplate
-from octavo.tuning.questions import question
+from octavo.tuning.prompts import question
 from octavo.tuning.rollouts import compared
 from unit.tuning import toy
 from unit.tuning.test_policy import agree, estimates

@@ -8,13 +8,12 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from octavo.model.build import build_model
-from octavo.model.gpt_config import GPTConfig
-from octavo.model.kind import LanguageModel
+from octavo.model.base import LanguageModel, build_model
+from octavo.model.config import GPTConfig
 from octavo.tokenizers import Tokenizer, with_special
 from octavo.tokenizers.chat import CHAT_TOKENS
 from octavo.tokenizers.word import Word
-from octavo.tuning.questions import START, Question
+from octavo.tuning.prompts import START, Question
 from octavo.tuning.rewards.base import Reward
 from octavo.tuning.rollouts import Rollouts, Way
 

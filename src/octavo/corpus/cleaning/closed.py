@@ -13,7 +13,7 @@ from octavo.config.parts import MOST, FilePath, register
 from octavo.corpus.cleaning.base import Dropped, Step, StepConfig
 from octavo.corpus.words import IS_MARK, WORDS_AND_MARKS
 from octavo.errors import CorpusError
-from octavo.ground.files import from_home
+from octavo.util.files import from_home
 
 _NAMED = 5  # words that a message lists
 

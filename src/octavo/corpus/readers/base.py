@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -14,8 +17,43 @@ from octavo.corpus.decoding import encoding_of, read_text
 from octavo.corpus.documents import Document, Report
 from octavo.corpus.records.base import RecordConfig
 from octavo.corpus.sandbox import Job, NeedsPassword, extract
-from octavo.corpus.secrets import Passwords
-from octavo.errors import MissingExtra
+from octavo.errors import CorpusError, MissingExtra
+
+# Passwords of encrypted documents: from the environment, or asked for; never written anywhere.
+
+
+class Passwords:
+    """What to try on an encrypted document.
+
+    Args:
+        variable: the environment variable that may hold a password.
+    """
+
+    def __init__(self, variable: str) -> None:
+        self._variable = variable
+        self._known: dict[str, str] = {}  # typed passwords, by document, for a second pass
+
+    def tries(self, name: str) -> Iterator[str | None]:
+        """None first, since most documents need no password; then one after the other until one fits.
+
+        Raises:
+            CorpusError: no password is left to try.
+        """
+        yield self._known.get(name)
+        given = os.environ.get(self._variable)
+        if given:
+            yield given
+        if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+            typed = getpass.getpass(f"Password of {name} (empty: leave it out): ", sys.stderr)
+            if typed:
+                self._known[name] = typed
+                yield typed
+        raise CorpusError(
+            f"{name} is encrypted"
+            + (f", and the password in {self._variable} does not open it." if given else "."),
+            remedy=f"Put its password into the environment variable {self._variable}, or run on a terminal "
+            "to be asked.",
+        )
 
 
 class ReaderOptions(Strict):

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal
 from octavo.config.parts import register
 from octavo.corpus.documents import Report
 from octavo.corpus.limits import got_on
-from octavo.corpus.pdf.damage import LARGEST, broken_streams
+from octavo.corpus.pdf.damage import LARGEST, broken_streams, is_rubbish, unreadable_fonts
 from octavo.corpus.pdf.layout import in_order, paragraphs, without_heads, words_of
 from octavo.corpus.pdf.lines import Line, PageText, page_text
-from octavo.corpus.pdf.rubbish import is_rubbish, unreadable_fonts
 from octavo.corpus.readers.base import DocumentConfig
 from octavo.corpus.sandbox import NeedsPassword
 from octavo.errors import CorpusError

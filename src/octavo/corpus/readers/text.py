@@ -2,14 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
-from octavo.corpus.chats import without_front_matter, without_times
 from octavo.corpus.documents import Document, Report
 from octavo.corpus.gutenberg import without_gutenberg
 from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
+
+# What programs put around the text that people wrote: the times of exported chats, and front matter of
+# Markdown.
+
+_HEAD = 1 << 16  # characters by which a chat, or front matter, is told
+_LEAST = 3  # messages of a chat
+_SHARE = 0.3  # of its lines that begin one at least; the others go on with a message
+
+_TIME = re.compile(
+    r"[\u200e\u200f\ufeff]*"
+    r"(?:\[(?=[^\]\n]{8,40}\]))?"
+    r"\d{1,4}[./-]\s?\d{1,2}[./-]\s?\d{1,4}\.?,?\s(?:um |à |at |a las )?"
+    r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2})?"
+    r"(?:\s?(?:[AaPp]\.?\s?[Mm]\.?|Uhr))?"
+    r"(?:\]\s|\s[-–]\s)[\u200e\u200f]*"
+)
+"""Before each message of WhatsApp's export: "31/12/2023, 9:15 PM - " on Android, "[31.12.23, 21:15:03] " on iPhones."""
+_AUTHOR = re.compile(r"[^:\n]{1,60}: ")
+_MEDIA = re.compile(
+    r"[^:\n]{1,60}: [\u200e\u200f]*(?:<[^<>\n]{3,60}>|[^\n]{1,80} \((?:file attached|Datei angehängt)\))\s*$"
+)
+_FRONT = re.compile(r"\ufeff?(---|\+\+\+)[^\S\n]*\n(?:[^\n]*\n)*?(?:\1|\.\.\.)[^\S\n]*(?:\n|\Z)")
+_KEY = re.compile(r"(?:---|\+\+\+)[^\S\n]*\n(?:[^\S\n]*(?:#[^\n]*)?\n)*[\w\"'][\w .\"'\t-]*[:=]")
+
+
+def without_front_matter(pieces: Iterable[str], said: Callable[[int], None]) -> Iterator[str]:
+    """Markdown without the keys and values between lines of hyphens that it begins with.
+
+    `said` hears of how many characters.
+    """
+    pieces = iter(pieces)
+    held = _begun(pieces)
+    front = _FRONT.match(held, 0, _HEAD)
+    if front and _KEY.match(held.removeprefix("\ufeff")):
+        said(front.end())
+        held = held[front.end() :].lstrip("\n")
+    yield from chain([held] if held else [], pieces)
+
+
+def without_times(pieces: Iterable[str], said: Callable[[int, int], None]) -> Iterator[str]:
+    """An exported chat without times, notices of the program and what stands for media; any other text as it is.
+
+    `said` hears at the end how many messages there were, and how many lines were left out.
+    """
+    pieces = iter(pieces)
+    head = _begun(pieces)
+    lines = [line for line in head[:_HEAD].split("\n") if line.strip()]
+    count = sum(1 for line in lines if _TIME.match(line))
+    rest = chain([head] if head else [], pieces)
+    if count < _LEAST or count < _SHARE * len(lines) or not _TIME.match(lines[0]):
+        yield from rest
+        return
+    messages = left_out = size = 0
+    dropping, out = False, []
+    for begins, line in _lines(rest):
+        if begins and (time := _TIME.match(line)):
+            line = line[time.end() :]
+            dropping = not _AUTHOR.match(line) or bool(_MEDIA.match(line))
+            messages, left_out = messages + (not dropping), left_out + dropping
+        if not dropping:
+            out.append(line)
+            size += len(line)
+        if size > _HEAD:
+            yield "".join(out)
+            out, size = [], 0
+    if out:
+        yield "".join(out)
+    said(messages, left_out)
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[tuple[bool, str]]:
+    """Lines with their breaks, and True; of a line that is too long to be held the further parts with False."""
+    held, begins = "", True
+    for piece in pieces:
+        *whole, held = (held + piece).split("\n")
+        for line in whole:
+            yield begins, line + "\n"
+            begins = True
+        if len(held) > _HEAD:
+            yield begins, held
+            held, begins = "", False
+    if held:
+        yield begins, held
+
+
+def _begun(pieces: Iterator[str]) -> str:
+    """The first pieces, as many as are looked at."""
+    held = ""
+    for piece in pieces:
+        held += piece
+        if len(held) >= _HEAD:
+            break
+    return held
+
 
 MARKDOWN = (".md", ".markdown")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from octavo.config.parts import PartConfig, PartOf, Strict
 from octavo.errors import InputError
-from octavo.synthesis.counting import Automaton
+from octavo.synthetic.counting import Automaton
 
 
 class Reward(ABC):

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from octavo.config.parts import LARGEST, MOST, PartConfig, PartOf, Strict, register
-from octavo.synthesis.checker import FEWEST_WORDS, MOST_WORDS, check, first_fault
-from octavo.synthesis.counting import Automaton, Sign, State
+from octavo.synthetic.checker import FEWEST_WORDS, MOST_WORDS, check, first_fault
+from octavo.synthetic.counting import Automaton, Sign, State
 from octavo.tuning.rewards.base import Reward, RewardConfig, RewardHolder
 
 _SUM = re.compile(r"(?:.*[^\d.])?(\d+)\s*([-+*])\s*(\d+)\s*=\s*", re.DOTALL)

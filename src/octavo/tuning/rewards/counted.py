@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from octavo.config.parts import MOST, register
-from octavo.synthesis.counting import Automaton, Sign, State
-from octavo.synthesis.grammar import TOKEN
-from octavo.synthesis.vocabulary import MARKS
+from octavo.synthetic.counting import Automaton, Sign, State
+from octavo.synthetic.grammar import TOKEN
+from octavo.synthetic.vocabulary import MARKS
 from octavo.tuning.rewards.base import Reward, RewardConfig
 
 Word = str

@@ -13,7 +13,7 @@ from octavo.errors import InputError
 from octavo.tuning.rewards.base import Reward, RewardConfig
 
 if TYPE_CHECKING:
-    from octavo.model.kind import LanguageModel
+    from octavo.model.base import LanguageModel
     from octavo.tokenizers.chat import ChatTemplate
 
 AT_ONCE = 32
@@ -76,7 +76,7 @@ class ModelConfig(RewardConfig):
 
     def build(self) -> Reward:
         """See the base class. Raises InputError where the run has learned no reward."""
-        from octavo.runs.run import Run
+        from octavo.run.run import Run
         from octavo.tokenizers.chat import ChatTemplate
 
         run = Run.open(self.run)

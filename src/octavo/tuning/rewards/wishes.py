@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from octavo.config.parts import register
-from octavo.synthesis.wishes import Wish
+from octavo.synthetic.wishes import Wish
 from octavo.tuning.rewards.base import Reward, RewardConfig
 
 

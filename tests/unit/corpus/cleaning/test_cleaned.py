@@ -10,7 +10,7 @@ import pytest
 from octavo.config import cleaning_steps, load_recipe
 from octavo.corpus.cleaning import Cleaned, cleaned
 from octavo.corpus.cleaning.cleaned import in_portions
-from octavo.dataset import prepare
+from octavo.data import prepare
 from octavo.tokenizers.char import Char
 from unit.corpus.cleaning.common import Result, Texts
 

@@ -1,0 +1,159 @@
+"""Counting or learning: in a model that mixes n-grams with its network, who predicted which token?
+
+For each token the gate says how much it trusted each side, and the token says who gave it more probability. An
+instrument from outside: the model's part that counts is watched while a split is scored.
+K orders, N tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from octavo.data.batch import Batch
+from octavo.ngram.mixture import KneserNeyCounts
+from octavo.tokenizers import Tokenizer
+from octavo.training.objective import Objective
+
+SHOWN = 400
+"""Tokens that are shown one by one, of those that stand side by side."""
+ASIDE = 2
+"""Places from one token to the next where a special token, which is not predicted, stands between them."""
+LEAST = 1e-30
+"""Probabilities are taken to be this at least, where float32 has zero."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """What each side gave to N tokens, in their order.
+
+    Attributes:
+        weights: (N, K + 1) the gate's, the network's first.
+        probabilities: (N, K + 1) of the token, by the network and by each order.
+        tokens: (N,) their ids.
+        places: (N,) where they stand in the split.
+        recent: whether the last column, (N, K + 2) then, is of what the text has said so far.
+    """
+
+    weights: np.ndarray
+    probabilities: np.ndarray
+    tokens: np.ndarray
+    places: np.ndarray
+    recent: bool = False
+
+    @property
+    def network(self) -> np.ndarray:
+        """(N,) the token's probability by the network."""
+        return self.probabilities[:, 0]
+
+    @property
+    def counting(self) -> np.ndarray:
+        """(N,) the same by all orders together, weighed as the gate weighs them."""
+        weights = self.weights[:, 1:]
+        return (weights * self.probabilities[:, 1:]).sum(axis=1) / weights.sum(axis=1)
+
+    @property
+    def mixture(self) -> np.ndarray:
+        """(N,) the same by the model."""
+        return (self.weights * self.probabilities).sum(axis=1)
+
+    def as_dict(self, tokenizer: Tokenizer) -> dict[str, Any]:
+        """For evaluation.json."""
+        wins = self.counting > self.network
+        first = self.probabilities.argmax(axis=1)
+        columns = range(self.weights.shape[1])
+        last = columns[-1] if self.recent else None
+        decoder = tokenizer.decoder()
+        gaps = np.flatnonzero(np.diff(self.places) > ASIDE)
+        shown = min(SHOWN, int(gaps[0]) + 1 if len(gaps) else SHOWN)
+        pieces = [decoder.push(token) for token in self.tokens[:shown].tolist()]
+        lead = np.log(self.counting[:shown] / self.network[:shown])
+        return {
+            "tokens": len(self.tokens),
+            "counting_better": float(wins.mean()),
+            "trust_in_counting": float(1 - self.weights[:, 0].mean()),
+            "loss": _nats(self.mixture),
+            "network_loss": _nats(self.network),
+            "counting_loss": _nats(self.counting),
+            "sides": [
+                {
+                    "order": None if column == last else column,
+                    "trust": float(self.weights[:, column].mean()),
+                    "loss": _nats(self.probabilities[:, column]),
+                    "best": float((first == column).mean()),
+                }
+                for column in columns
+            ],
+            "sample": [[piece, float(each)] for piece, each in zip(pieces, lead.tolist(), strict=True)],
+        }
+
+
+def said(found: Mapping[str, Any]) -> str:
+    """Who predicts, in a sentence."""
+    share = found["trust_in_counting"]
+    made = "Counting made every prediction" if share > 0.995 else f"Counting has {share:.0%} of the weight"
+    return (
+        f"{made}, and gave {found['counting_better']:.0%} of the tokens more probability than the network did. "
+        f"Alone the network has {found['network_loss']:.3f} nats per token and counting {found['counting_loss']:.3f}; "
+        f"together they have {found['loss']:.3f}."
+    )
+
+
+def _nats(probabilities: np.ndarray) -> float:
+    return float(-np.log(probabilities).mean())
+
+
+@torch.no_grad()
+def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Objective) -> Credit | None:
+    """Who predicted the targets of batches that say where they stand; None of a model that does not count."""
+    counts = getattr(model, "counts", None)
+    if not isinstance(counts, KneserNeyCounts) or counts.tables is None:
+        return None
+    device, was_training = next(model.parameters()).device, model.training
+    places, found, ids = [], [], []
+    model.eval()
+    with watched(counts) as calls:
+        for arrays in batches:
+            batch = arrays.to(device)
+            calls.clear()
+            objective.evaluate(model, batch)
+            if len(calls) != 1:
+                return None  # an objective that asks the model several things has no one answer
+            arguments, options = calls[0]
+            targets = batch.targets
+            sides = counts.sides(*arguments, targets=targets.clamp(min=0), segments=options.get("segments"))
+            assert sides is not None and arrays.places is not None, "batches that score say where"
+            there = (arrays.targets >= 0) & (arrays.places >= 0)
+            flat = there.ravel()
+            found.append([side.double().numpy()[flat] for side in sides])
+            ids.append(arrays.targets[there])
+            places.append(arrays.places[there])
+    model.train(was_training)
+    if not found:
+        return None
+    order = np.argsort(np.concatenate(places), kind="stable")
+    weights, probabilities = (np.concatenate(side)[order] for side in zip(*found, strict=True))
+    recent = counts.recent is not None
+    tokens, stand = (np.concatenate(each)[order] for each in (ids, places))
+    return Credit(weights, np.maximum(probabilities, LEAST), tokens, stand, recent)
+
+
+@contextmanager
+def watched(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """Within the context, the arguments of each call of a module."""
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def note(_module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        calls.append((arguments, options))
+
+    handle = module.register_forward_pre_hook(note, with_kwargs=True)
+    try:
+        yield calls
+    finally:
+        handle.remove()

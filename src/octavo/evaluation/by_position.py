@@ -1,0 +1,67 @@
+"""Where a model's predictions are good: by the place in the window, and at the end of documents.
+
+Gathered while a split is scored, so it costs no second pass. B sequences, T positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torch import Tensor
+
+from octavo.data.batch import Batch
+from octavo.training.objective import PerToken
+
+
+class Places:
+    """Sums over the scored batches; `end` is the id that ends a document, if there is one."""
+
+    def __init__(self, *, context: int, end: int | None) -> None:
+        self.context, self.end = context, end
+        self.rows, self.third, self.last = 0, 0.0, 0.0
+        self.difference, self.square = 0.0, 0.0
+        self.tokens, self.ends, self.probability, self.elsewhere = 0, 0, 0.0, 0.0
+
+    def add(self, found: PerToken, batch: Batch[Tensor]) -> None:
+        """Add what each position of a batch was given."""
+        losses, targets, logits = found.losses, batch.targets, found.logits
+        quarter = self.context // 4
+        whole = losses[(targets >= 0).all(dim=1)].double() if targets.size(1) == self.context else losses[:0]
+        if quarter and len(whole):
+            last = whole[:, -quarter:].mean(dim=1)
+            third = whole[:, -2 * quarter : -quarter].mean(dim=1)
+            self.rows += len(whole)
+            self.third += third.sum().item()
+            self.last += last.sum().item()
+            self.difference += (third - last).sum().item()
+            self.square += (third - last).square().sum().item()
+        if self.end is not None and logits is not None:
+            given = (logits[..., self.end] - logits.logsumexp(dim=-1)).exp()
+            there, other = targets == self.end, (targets >= 0) & (targets != self.end)
+            self.ends += int(there.sum())
+            self.tokens += int((targets >= 0).sum())
+            self.probability += float(given[there].double().sum())
+            self.elsewhere += float(given[other].double().sum())
+
+    def positions(self) -> dict[str, Any] | None:
+        """Mean loss in the third and in the last quarter of whole windows, and the standard error of the gain."""
+        if not self.rows:
+            return None
+        gain = self.difference / self.rows
+        spread = max(0.0, self.square / self.rows - gain * gain)
+        error = math.sqrt(spread / (self.rows - 1)) if self.rows > 1 else None
+        middle, end = self.third / self.rows, self.last / self.rows
+        return {"rows": self.rows, "middle": middle, "end": end, "gain": gain, "error": error}
+
+    def document_ends(self) -> dict[str, Any] | None:
+        """Mean probability of the end token where documents end and where they do not, and its share of all tokens."""
+        if not self.ends:
+            return None
+        other = self.tokens - self.ends
+        return {
+            "documents": self.ends,
+            "probability": self.probability / self.ends,
+            "elsewhere": self.elsewhere / other if other else None,
+            "rate": self.ends / self.tokens,
+        }

@@ -1,0 +1,303 @@
+"""A run into the forms of other libraries: written aside, opened again, measured, and named only then."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import field_validator
+
+from octavo import __version__
+from octavo.config import check
+from octavo.data import prepare_text
+from octavo.errors import CheckpointError, InputError, OctavoError
+from octavo.export.card import card, evaluation_of
+from octavo.export.prove import BOUNDS, bound_of, measured, misses, near
+from octavo.export.reference import POSITIONS, Reference, reference
+from octavo.export.targets import targets
+from octavo.export.targets.base import Parcel, Status, Target
+from octavo.export.weights import weights_of
+from octavo.run.data import absolute, build_dataset
+from octavo.run.evaluate import refuse_other_text
+from octavo.run.run import Run
+from octavo.util.console import Console
+from octavo.util.files import (
+    ASIDE,
+    FULL,
+    Made,
+    file_hash,
+    files_of,
+    inside,
+    name_folder,
+    of_the_system,
+    refuse_no_folder,
+    remove,
+    sync,
+)
+from octavo.util.records import Record, json_text, read_record
+from octavo.util.terminal import shown
+
+CERTIFICATE = "certificate.json"
+CARD = "README.md"
+NOT_PROVEN = "-not-proven"
+TEXT_SEEN = 1 << 20  # characters of validation text that texts for the tokenizer are taken from
+
+
+class Promised(Record):
+    """How exact an export was said to be."""
+
+    model: Status
+    tokenizer: Status
+
+
+class Certificate(Record):
+    """certificate.json, what of it is read again."""
+
+    target: str
+    dtype: str
+    architecture: str
+    promised: Promised
+    files: dict[str, str]
+
+    @field_validator("dtype")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in BOUNDS:
+            raise ValueError("no number type that Octavo writes")
+        return value
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A folder that was written.
+
+    Attributes:
+        missed: what it promised and does not hold; empty where it is proven.
+    """
+
+    target: str
+    folder: Path
+    certificate: dict[str, Any]
+    missed: list[str]
+
+
+def export(
+    path: Path,
+    to: Sequence[str],
+    out: Path,
+    *,
+    text: Sequence[str] | None = None,
+    checkpoint: str = "best",
+    dtype: str = "float32",
+    network_only: bool = False,
+    report: Callable[[str], None] = lambda said: None,
+) -> list[Exported]:
+    """Export a run to targets, each proven: into `out`, or for several targets into folders of their names in it.
+    The proof's text is the run's validation split, or `text`, files or folders.
+
+    With `network_only` the counts beside a network stay behind. What misses a bound ends in a folder with "not-proven"
+    in its name. Raises InputError, with nothing written, for what cannot be exported; MissingExtra, StorageError.
+    """
+    wanted = [_target(name) for name in dict.fromkeys(to)]
+    run = _opened(path, checkpoint)
+    run = run.network() if network_only else run
+    places = {each.name: out if len(wanted) == 1 else out / each.name for each in wanted}
+    refuse_no_folder(out, "an export")
+    for place in (out, *places.values()):
+        beside = [place.with_name(place.name + NOT_PROVEN)] if place.name else []  # "." and "/" have no name
+        for taken in (place, *beside):
+            if taken.exists() or taken.is_symlink():
+                raise InputError(f"{taken} exists already.", remedy="choose another --out")
+    weights = weights_of(run.model, run.config.model)
+    for each in wanted:
+        each.needs()
+        each.refuse(weights.shape, run.tokenizer, dtype)
+    name = shown(run.path.name)
+    parcel = Parcel(weights.to(torch.float64), run.tokenizer, dtype, name, run.config.sampling)
+    report("asking the run what it says")
+    kept = _reference(run, text)
+    about = _about(run, named=bool(text))
+    found = []
+    for each in wanted:
+        report(f"{each.title}: writing and opening again")
+        try:
+            found.append(_one(each, parcel, kept, run, about, places[each.name]))
+        except OctavoError:
+            raise
+        except Exception as error:
+            system = of_the_system(error)
+            if system is None:
+                raise
+            full = system.errno in FULL
+            what = "the disk is full" if full else f"it cannot be written ({system.strerror or system})"
+            raise InputError(
+                f"{places[each.name]} was not made: {what}.",
+                remedy="free some space, or choose another --out" if full else "choose another --out",
+            ) from error
+    return found
+
+
+def _target(name: str) -> Target:
+    if name not in targets():
+        raise InputError(f"There is no target '{name}'.", remedy=f"--to {', '.join(targets())}")
+    return targets()[name]
+
+
+def _opened(path: Path, checkpoint: str) -> Run:
+    try:
+        run = Run.open(path, checkpoint=checkpoint)
+        _ = run.model
+    except CheckpointError as error:
+        raise InputError(error.what, remedy=error.remedy) from error
+    return run
+
+
+def _reference(run: Run, text: Sequence[str] | None) -> Reference:
+    if not run.config.objective.build().writes:
+        raise InputError(
+            "The run's objective is not the next token, so no other library can go on from a text."
+        )
+    if text:
+        source = check({"corpus": {"kind": "files", "paths": absolute(text)}}).corpus.build(
+            report=lambda said: None
+        )
+        split = prepare_text(source, run.tokenizer, report=lambda said: None)
+    else:
+        dataset = build_dataset(run.config, Console(quiet=True), run.tokenizer)
+        refuse_other_text(run, dataset)
+        tuned_on_little = (
+            run.config.form != "text" and len(dataset.validation.tokens) <= POSITIONS + run.model.context
+        )
+        split = dataset.train if tuned_on_little else dataset.validation
+    with split.text_path.open(encoding="utf-8", newline="") as file:
+        return reference(run.model, run.tokenizer, split.tokens, file.read(TEXT_SEEN))
+
+
+def _about(run: Run, *, named: bool) -> dict[str, Any]:
+    """What a certificate says of the run and of the text, whatever the target is."""
+    evaluation = {} if named else evaluation_of(run)
+    own = evaluation if evaluation.get("step") == run.step else {}
+    return {
+        "text": "named" if named else "validation",
+        "loss_of_the_evaluation": own.get("val_loss"),
+        "run": {
+            "name": shown(run.path.name),
+            "step": run.step,
+            "seed": run.config.seed,
+            "weights_sha256": file_hash(run.checkpoint.folder / "model.safetensors"),
+            "tokenizer": run.tokenizer.fingerprint(),
+        },
+    }
+
+
+def _one(
+    target: Target, parcel: Parcel, kept: Reference, run: Run, about: dict[str, Any], place: Path
+) -> Exported:
+    """Write, prove and name one export."""
+    aside = place.parent / f"{ASIDE}{secrets.token_hex(8)}-{place.name[:40]}"
+    made = Made()
+    try:
+        made.folder(aside)
+        in_float32 = None
+        if parcel.dtype != "float32":
+            in_float32 = _measured(target, replace(parcel, dtype="float32"), kept, aside / "float32")
+            remove(aside / "float32", ["*"])
+        target.write(parcel, aside)
+        kept.save(aside)
+        found = measured(target.name, aside)
+        certificate = _certificate(target, parcel, about, aside, found, in_float32)
+        missed = certificate["missed"]
+        _write(aside / CERTIFICATE, json_text(certificate, indent=1, ensure_ascii=False) + "\n")
+        _write(aside / CARD, card(target, parcel, run, kept, certificate))
+        for name in files_of(aside):
+            sync(aside / name)
+        named = place.with_name(place.name + NOT_PROVEN) if missed else place
+        sync(aside)
+        name_folder(aside, named)
+    finally:
+        remove(aside, ["*"])
+        made.take_back()  # the folders above, where nothing came of it
+    return Exported(target.name, named, certificate, missed)
+
+
+def _measured(target: Target, parcel: Parcel, kept: Reference, folder: Path) -> dict[str, Any]:
+    folder.mkdir()
+    target.write(parcel, folder)
+    kept.save(folder)
+    return measured(target.name, folder)
+
+
+def _certificate(
+    target: Target,
+    parcel: Parcel,
+    about: dict[str, Any],
+    folder: Path,
+    found: dict[str, Any],
+    in_float32: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The certificate of what lies in a folder, complete but for the card."""
+    model = target.model(parcel.weights.shape)
+    tokenizer = target.tokenizer(parcel.tokenizer.kind, parcel.tokenizer)
+    promised = {"model": model.status, "tokenizer": tokenizer.status}
+    missed = misses(found, dtype=parcel.dtype, **promised)
+    if in_float32 is not None:
+        own = misses(in_float32, dtype="float32", **promised)
+        missed += [f"in float32 {one}" for one in own if one not in missed]
+    return {
+        "format": 1,
+        "octavo": __version__,
+        "target": target.name,
+        "dtype": parcel.dtype,
+        "architecture": model.how,
+        "rewrites": list(model.steps),
+        "promised": promised,
+        "why": {"model": model.why, "tokenizer": tokenizer.why},
+        "measured": found,
+        **({} if in_float32 is None else {"measured_in_float32": in_float32}),
+        "bound": bound_of(found, dtype=parcel.dtype, model=model.status),
+        "missed": missed,
+        "near": near(found, **promised),
+        **about,
+        "files": {name: file_hash(folder / name) for name in files_of(folder)},
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def verify(folder: Path) -> Exported:
+    """Measure an export again and compare its files with its certificate's. Raises InputError, CheckpointError."""
+    if not (folder / CERTIFICATE).is_file():
+        raise InputError(
+            f"{folder} holds no export: there is no {CERTIFICATE}.",
+            remedy="give a folder that octavo export wrote",
+        )
+    certificate = read_record(folder / CERTIFICATE, Certificate, of="the export", error=InputError)
+    promised, target = certificate["promised"], _target(certificate["target"])
+    target.needs()
+    files = certificate["files"].items()
+    outside = [one for one, _ in files if not inside(folder, one)]
+    if outside:
+        raise InputError(
+            f"{folder / CERTIFICATE} names {shown(outside[0])!r}, which is no file of this folder.",
+            remedy="give a folder as octavo export wrote it, without links to other places",
+        )
+    changed = [f"{one} is not as it was written" for one, known in files if not _same(folder / one, known)]
+    try:
+        found = measured(target.name, folder)
+    except OctavoError as error:
+        if changed:
+            raise InputError(f"{folder}: {changed[0]}. {error.what}", remedy="export it again") from error
+        raise
+    missed = changed + misses(found, dtype=certificate["dtype"], **promised)
+    again = {"measured": found, "missed": missed, "near": near(found, **promised)}
+    return Exported(target.name, folder, certificate | again, missed)
+
+
+def _same(path: Path, known: str) -> bool:
+    return path.is_file() and file_hash(path) == known

@@ -1,0 +1,53 @@
+"""From a model of elsewhere to a run that every verb takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from octavo.config import Recipe, check
+from octavo.export.incoming import Incoming, read_model
+from octavo.export.to_config import tensors_of
+from octavo.run.folder import RunFolder
+from octavo.run.saved import free_place, save_run
+from octavo.util.files import from_home
+
+
+def import_model(path: str | Path, out: str | Path, *, tokenizer: str | Path | None = None) -> RunFolder:
+    """Make the run `out` of a model in a local folder of Hugging Face's form, a GGUF file, or what Octavo exported.
+
+    `tokenizer`: a tokenizer.json in place of the model's own. Raises InputError for what cannot be read or said, for an
+    `out` that exists and for a full disk; nothing of the run is left then.
+    """
+    path, out = from_home(path), free_place(out)
+    found = read_model(path, tokenizer=None if tokenizer is None else from_home(tokenizer))
+    origin = {"path": str(path.absolute()), "form": found.form, "files": dict(found.files)}
+    names = ", ".join(f"{name} ({sha[:12]}…)" for name, sha in found.files.items())
+    return save_run(
+        out,
+        recipe_of(found, out.absolute()),
+        found.tokenizer,
+        tensors_of(found.weights, found.config),
+        step=0,
+        told={
+            "imported": origin,
+            "data": {"text": "", "vocab_size": found.tokenizer.vocab_size, "splits": {}},
+        },
+        log=f"imported from {path.absolute()}: {names}",
+    )
+
+
+def recipe_of(found: Incoming, out: Path) -> Recipe:
+    """The settings of an imported run; its tokenizer is the file in the run."""
+    tokenizer = found.tokenizer
+    end = None if tokenizer.end is None else tokenizer.token_text(tokenizer.end)
+    return check(
+        {
+            "description": f"Imported from {found.path.name}, {found.form}; Octavo trained nothing of it.",
+            "tokenizer": {
+                "kind": tokenizer.kind,
+                "file": str(out / "tokenizer" / "tokenizer.json"),
+                "end": end,
+            },
+            "model": found.config.model_dump(mode="json"),
+        }
+    )

@@ -1,0 +1,221 @@
+"""Slots: the streams that a decoder reads side by side, each of its own length, begun and ended at any time.
+
+A decoder is made with so many slots. `feed` reads some new ids into some of them and returns what the model expects
+after the last id of each; `copy` gives other slots what one has read, so that a prompt is read once for many texts;
+`free` forgets a slot. What one slot holds never changes what another one gives.
+
+A slot remembers at most the model's context. Beyond it a window slides: when a slot is full, the oldest quarter of it
+is forgotten and the rest read again, so that every token is written with at least three quarters of the context before
+it. Or it is cropped: every token is written with all of the context before it, which is read again each time. Each slot
+slides at its own time, where it would slide alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from octavo.generation.int8 import rounded
+from octavo.generation.sampling import Window, kept
+from octavo.model.base import LanguageModel
+from octavo.model.gpt import Cache
+from octavo.ngram.recent import Recent, Texts, compiled, recent_apart
+from octavo.training.precision import autocast
+
+# What the texts of a decoder's slots have said so far, mixed in after the model: the same for every kind of
+# decoder.
+
+
+class Said:
+    """The texts, and the gate as it is now."""
+
+    def __init__(self, recent: Recent, slots: int) -> None:
+        self._recent, self._most = recent, recent.most
+        self._text = np.zeros((slots, 2 * recent.most), np.int32)
+        self._lengths = [0] * slots
+        self._gate, self._held = recent.gate()
+
+    @classmethod
+    def of(cls, model: LanguageModel, slots: int) -> Said | None:
+        """Of a model that counts it, if it does."""
+        recent = getattr(getattr(model, "counts", None), "recent", None)
+        return cls(recent, slots) if isinstance(recent, Recent) else None
+
+    def take(self, slot: int, ids: Sequence[int]) -> None:
+        """A text goes on."""
+        ids, length = ids[-self._most :], self._lengths[slot]
+        row = self._text[slot]
+        if length + len(ids) > len(row):
+            kept = self._most
+            row[:kept] = row[length - kept : length].copy()
+            length = kept
+        row[length : length + len(ids)] = ids
+        self._lengths[slot] = length + len(ids)
+
+    def free(self, slot: int) -> None:
+        """Forget a text."""
+        self._lengths[slot] = 0
+
+    def copy(self, source: int, to: Sequence[int]) -> None:
+        """Other slots have the text of `source`."""
+        length = self._lengths[source]
+        self._text[list(to), :length] = self._text[source, :length]
+        for slot in to:
+            self._lengths[slot] = length
+
+    @torch.no_grad()
+    def mix(self, logs: Tensor, slots: Sequence[int]) -> Tensor:
+        """(n, V) logarithms of the mixture's probabilities, from the model's own after the texts of these slots."""
+        ends = np.array([self._lengths[slot] for slot in slots])
+        spans = np.stack((np.array(slots), np.maximum(0, ends - self._most), ends), axis=1)
+        texts = Texts(self._text, spans, vocab_size=self._recent.vocab_size)
+        if compiled() is not None and logs.device.type == "cpu":
+            found = logs.clone(memory_format=torch.contiguous_format)
+            texts.predict(self._gate, found.numpy())
+            return found
+        return self._recent(logs.exp(), texts).log()
+
+
+Precision = Literal["float32", "bfloat16", "int8"]
+"""Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
+
+Span = tuple[int, int, int]
+"""A slot, and from which to before which place of its `text` it is to be read."""
+
+
+class Decoder(ABC):
+    """A model that reads ids slot by slot. Here is what every kind of it does alike; `read` and `share` differ.
+
+    Raises ValueError where it is made without a slot.
+    """
+
+    def __init__(
+        self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
+    ) -> None:
+        if slots < 1:
+            raise ValueError(f"a decoder needs at least one slot, not {slots}")
+        self.model, self.slots, self.precision = model, slots, precision
+        self.vocabulary, self.context = model.vocab_size, model.context
+        self.keep = kept(self.context, window)
+        self.text = np.zeros((slots, self.context), dtype=np.int32)
+        self._lengths = [0] * slots  # how much of each row counts
+        self._said = Said.of(model, slots)
+
+    def feed(self, new: Mapping[int, Sequence[int]]) -> Tensor:
+        """Read `new[slot]` into each slot, after what it holds. Returns the logits (n, V) that follow, in that order.
+
+        Raises IndexError for a slot or an id that there is not, and ValueError where there is nothing to read; then
+        nothing was read.
+        """
+        if not new:
+            raise ValueError("there is nothing to read")
+        for slot, ids in new.items():
+            if not 0 <= slot < self.slots:
+                raise self._unknown(slot)
+            for token in ids:
+                if not 0 <= token < self.vocabulary:
+                    raise IndexError(f"token {token} is beyond the vocabulary of {self.vocabulary}")
+        if not all(map(len, new.values())):
+            raise ValueError("there is nothing to read into some slots")
+        spans = [self._take(slot, ids) for slot, ids in new.items()]
+        if self._said is None:
+            return self.read(spans)
+        for slot, ids in new.items():
+            self._said.take(slot, ids)
+        with recent_apart():
+            logs = self.read(spans)
+        return self._said.mix(logs, list(new))
+
+    def free(self, slot: int) -> None:
+        """Forget what a slot holds; what is fed into it next begins a stream."""
+        self._check(slot)
+        self._lengths[slot] = 0
+        if self._said is not None:
+            self._said.free(slot)
+
+    def copy(self, source: int, to: Sequence[int]) -> None:
+        """Let the slots `to` hold what `source` holds, as if they had read it themselves."""
+        for slot in (source, *to):
+            self._check(slot)
+        others, length = [slot for slot in to if slot != source], self._lengths[source]
+        if not others:
+            return
+        self.text[others, :length] = self.text[source, :length]
+        for slot in others:
+            self._lengths[slot] = length
+        if self._said is not None:
+            self._said.copy(source, others)
+        self.share(source, others, length)
+
+    def held(self, slot: int) -> list[int]:
+        """The ids that a slot holds: what was fed into it, as far as the window reaches."""
+        self._check(slot)
+        return self.text[slot, : self._lengths[slot]].tolist()
+
+    @abstractmethod
+    def read(self, spans: Sequence[Span]) -> Tensor:
+        """Logits (n, V) in float32 after each of these spans, all of different slots. What stands before a span is
+        what was read last, or the span begins at 0."""
+
+    @abstractmethod
+    def share(self, source: int, to: Sequence[int], length: int) -> None:
+        """Give other slots what is known of the first `length` places of `source`."""
+
+    def _check(self, slot: int) -> None:
+        if not 0 <= slot < self.slots:
+            raise self._unknown(slot)
+
+    def _unknown(self, slot: int) -> IndexError:
+        return IndexError(f"there is no slot {slot} among {self.slots}")
+
+    def _take(self, slot: int, ids: Sequence[int]) -> Span:
+        """Put ids into a slot's text, and let its window slide where they do not fit."""
+        start = self._lengths[slot]
+        end = start + len(ids)
+        if end > self.context:
+            keep = self.keep if start else self.context
+            rest = np.concatenate((self.text[slot, :start], np.asarray(ids, dtype=np.int32)))[-keep:]
+            start, end = 0, len(rest)
+            self.text[slot, :end] = rest
+        elif end - start == 1:  # which is nearly always so, and faster
+            self.text[slot, start] = ids[0]
+        else:
+            self.text[slot, start:end] = ids
+        self._lengths[slot] = end
+        return slot, start, end
+
+
+# The slow twin: it reads the whole window of a slot anew for each token.
+
+Rows = slice | list[int]
+"""Slots: side by side, or not."""
+
+
+class FullDecoder(Decoder):
+    """Remembers nothing but the ids, and reads slot by slot."""
+
+    def __init__(
+        self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
+    ) -> None:
+        super().__init__(model, slots=slots, precision=precision, window=window)
+        self.device = next(model.parameters()).device
+        self._computing = rounded(model) if precision == "int8" else model
+        self._products = "float32" if precision == "int8" else precision
+
+    @torch.no_grad()
+    def read(self, spans: Sequence[Span]) -> Tensor:
+        return torch.cat([self.last(slice(slot, slot + 1), 0, end) for slot, _, end in spans])
+
+    def share(self, source: int, to: Sequence[int], length: int) -> None:
+        """The ids are all that there is."""
+
+    def last(self, rows: Rows, start: int, end: int, cache: Cache | None = None) -> Tensor:
+        """Logits (n, V) after the last of these places of each slot."""
+        tokens = torch.from_numpy(self.text[rows, start:end]).long().to(self.device)
+        with autocast(self._products, self.device):
+            return self._computing(tokens, cache)[:, -1].float()

@@ -1,0 +1,422 @@
+"""Counting beside learning: n-grams of the training text, mixed with the network's predictions by a gate.
+
+The network learns alone. A gate weighs its prediction and those of all orders of an n-gram model for each token, from
+the network's last state and from how often each context was seen. It has to learn from text that is new to both: where
+counts or network know the text, the gate would learn to trust what has merely been seen. So a small part of the
+training text is held out from both, and the gate learns there. When training is over, all of the text is counted.
+What a text itself has said so far may be counted too: see `model.recent`.
+
+Sources: Chen and Goodman 1999 (Kneser–Ney); Khandelwal et al. 2020 and Liu et al. 2024 (mixing in probability).
+B batch, T positions, C width, V vocabulary, K orders, H hidden units of the gate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from octavo.config.parts import PartConfig, register
+from octavo.errors import CorpusError
+from octavo.ngram.gate import HeldOut, best_weights, fit, fit_recent
+from octavo.ngram.kernel import MOST_HIDDEN, Table, Tables, table_bytes
+from octavo.ngram.kneser_ney import KneserNey, kinds
+from octavo.ngram.recent import Recent, is_apart
+
+NETWORK = 0.02
+"""The network's share before the gate has learned."""
+IDS = (torch.uint16, torch.int32, torch.int64)
+"""Kinds of numbers that a text's tokens may have in a checkpoint."""
+MOST_RECENT = 100_000
+"""Tokens of the text so far that can be asked for."""
+_held: WeakValueDictionary[tuple[bytes, int, int], Tables] = WeakValueDictionary()
+"""Tables that something in this process still holds, by the text, the vocabulary and the orders."""
+
+
+class Counts(nn.Module):
+    """The network alone.
+
+    Attributes:
+        before: tokens before a position that its prediction depends on.
+        near: the same without what the text has said so far.
+    """
+
+    before: int = 0
+    near: int = 0
+
+    def forward(
+        self,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        segments: Tensor | None = None,
+        alone: Tensor | None = None,
+    ) -> Tensor:
+        """Logits (B, T, V) from the network's logits and its last state x (B, T, C), which were made of `tokens`
+        (B, T); `earlier` (B, ≤ before) stand before them.
+
+        With `segments` (B, T) nothing of another segment is looked at. The rows of `alone` (B, T) that are 1 stay as
+        they are.
+        """
+        return logits
+
+    def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
+        """See `LanguageModel.take_text`."""
+
+
+NETWORK_LEARNS_NOTHING = (
+    "counts give the network no gradient, so this step trains the gate over them alone. Pass alone=, 1 (B, T) in the "
+    "rows that the network is to learn from, or train run.network().model, which has no counts."
+)
+
+
+class Sides(NamedTuple):
+    """What went into the predictions of N tokens, (N, K + 1) each: the network first, then the orders; after them what
+    the text has said so far, if that is counted."""
+
+    weights: Tensor
+    """The gate's."""
+    probabilities: Tensor
+    """Of the token that came."""
+
+
+class KneserNeyCounts(Counts):
+    """Interpolated modified Kneser–Ney of all orders, and the gate; with `recent`, what a text has said so far.
+
+    Its predictions are logarithms of probabilities, which are logits that add up to one. They bring no gradient to the
+    network. While it trains (`train()`), what was held out is not counted.
+
+    Attributes:
+        gate_tokens: of the training text, held out for the gate to learn from.
+    """
+
+    def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int, recent: int = 0) -> None:
+        super().__init__()
+        self.orders, self.vocab_size = orders, vocab_size
+        self.near, self.before = orders - 1, max(orders - 1, recent)
+        self.recent = Recent(most=recent, vocab_size=vocab_size) if recent else None
+        self.from_state = nn.Linear(width, hidden, bias=False)
+        self.from_known = nn.Linear(2 * orders, hidden)
+        self.out = nn.Linear(hidden, orders + 1)
+        self.register_buffer("tokens", torch.empty(0, dtype=_kind(vocab_size)))
+        self._learned: Tables | None = None  # of what was not held out
+        self.gate_tokens = 0
+        self.register_load_state_dict_pre_hook(self._make_room)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is counted of `tokens`, which is counted again when it is needed. Plain pickle writes tensors of
+        16 bits without a sign, and cannot read them."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "_all"}
+        return kept | {"_buffers": {**self._buffers, "tokens": self.tokens.to(torch.int32)}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.tokens = self.tokens.to(_kind(self.vocab_size))
+
+    def gate_parameters(self) -> list[nn.Parameter]:
+        """See `model.tables`."""
+        return list(self.parameters())
+
+    def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
+        """See the base class. The gate begins with what counting alone makes of the text that is held out."""
+        tokens = np.asarray(tokens)
+        counted = tokens if held_out is None else tokens[~held_out]
+        if len(tokens) < 2 * self.orders or len(counted) < self.orders:
+            least = f"{2 * self.orders} at least, {self.orders} of them not held out"
+            raise CorpusError(
+                f"The text has {len(tokens)} tokens; counting {self.orders}-grams needs {least}.",
+                remedy="Give more text, or set model.counts=none.",
+            )
+        self._count(torch.from_numpy(tokens.astype(np.int32)).to(self.tokens))
+        found = None
+        if held_out is not None:
+            self._learned = self._tables(counted)
+            found = HeldOut.of(self._learned, tokens, held_out)
+            self.gate_tokens = int(held_out.sum())
+        if learned:
+            return
+        self._start(found)
+        if self.recent is not None:
+            fit_recent(self.recent, tokens, self.orders)
+
+    @torch.no_grad()
+    def _start(self, held_out: HeldOut | None) -> None:
+        """The orders get weights by how often their contexts were seen, the network a small one: it knows nothing."""
+        weights = np.full(self.orders, 1 / self.orders)
+        if held_out is not None:
+            weights = best_weights(held_out.probabilities)
+        shares = np.concatenate(([NETWORK], (1 - NETWORK) * weights))
+        self.out.weight.zero_()
+        self.out.bias.copy_(torch.from_numpy(np.log(np.maximum(shares, 1e-6))))
+        if held_out is not None:
+            fit(held_out, self.from_state, self.from_known, self.out)
+
+    def _count(self, tokens: Tensor) -> None:
+        self.tokens = tokens
+        self._learned = None
+        self.__dict__.pop("_all", None)
+
+    @cached_property
+    def _all(self) -> Tables:
+        return self._tables(self.tokens.cpu().numpy())
+
+    def _tables(self, tokens: np.ndarray) -> Tables:
+        return tables_of_text(tokens.astype(np.int32), vocab_size=self.vocab_size, orders=self.orders)
+
+    @property
+    def tables(self) -> Tables | None:
+        """The n-grams that count now; None before any text was taken."""
+        if not self.tokens.numel() or self.tokens.device.type == "meta":
+            return None
+        return self._learned if self.training and self._learned is not None else self._all
+
+    def forward(
+        self,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        segments: Tensor | None = None,
+        alone: Tensor | None = None,
+    ) -> Tensor:
+        tables = self.tables
+        rows = torch.arange(len(tokens))
+        if alone is not None:
+            rows = torch.from_numpy(np.flatnonzero((alone.cpu().numpy() == 0).any(axis=1)))
+        if tables is None:
+            return logits
+        if not len(rows):  # of several processes, each has a gradient for every weight
+            return logits + 0 * sum(weight.sum() for weight in self.parameters())
+        if self.training and alone is None and logits.requires_grad:
+            warnings.warn(NETWORK_LEARNS_NOTHING, stacklevel=2)
+        here = rows.to(logits.device)
+        chosen = [None if each is None else each[here] for each in (earlier, segments)]
+        places = self._places(tables, tokens[here], *chosen)
+        with torch.autocast(logits.device.type, enabled=False):
+            network, weights = self._weighed(tables, places, logits[here], x[here])
+            mixed = mixture(weights, network, places, tables)
+            if self.recent is not None and not self.training and not is_apart():
+                mixed = self.recent(mixed, self.recent.texts(tokens[here], *chosen))
+            mixed = mixed.log() if mixed.requires_grad else mixed.log_()
+        if alone is None:
+            return mixed.view(logits.shape)
+        return logits.float().index_copy(0, here, mixed.view(len(rows), *logits.shape[1:]))
+
+    @torch.no_grad()
+    def sides(
+        self,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        targets: Tensor,
+        segments: Tensor | None = None,
+    ) -> Sides | None:
+        """What went into a prediction of `targets` (B, T ≥ 0), from the arguments of `forward`; None before any text
+        was taken."""
+        tables = self.tables
+        if tables is None:
+            return None
+        places = self._places(tables, tokens, earlier, segments)
+        network, weights = self._weighed(tables, places, logits, x)
+        asked = targets.flatten().cpu().numpy()
+        found = [network.gather(1, targets.reshape(-1, 1)).cpu()]
+        found.append(torch.from_numpy(tables.probabilities(places, asked)))
+        if self.recent is not None:
+            texts = self.recent.texts(tokens, earlier, segments)
+            said, rest = (torch.from_numpy(each)[:, None] for each in texts.said(asked))
+            share = (self.recent.shares(texts)[:, None] * (1 - rest)).to(weights)
+            weights = torch.cat((weights * (1 - share), share), dim=1)
+            found.append(torch.where(rest < 1, said / (1 - rest), 0.0))
+        return Sides(weights.cpu(), torch.cat(found, dim=1))
+
+    def _weighed(
+        self, tables: Tables, places: np.ndarray, logits: Tensor, x: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The network's probabilities (N, V) and the gate's weights (N, K + 1), the network's first."""
+        state = x.detach().to(self.out.bias.dtype).flatten(0, 1)  # (N, C)
+        given = logits.detach().float().flatten(0, 1)  # (N, V)
+        network = given.softmax(dim=-1)
+        logs = given.log_softmax(dim=-1)  # both by themselves are sooner than one from the other
+        seen = torch.from_numpy(tables.known(places)).to(network.device)
+        entropy, highest = -(network * logs).sum(dim=-1, keepdim=True), logs.amax(dim=-1, keepdim=True)
+        known = torch.cat((seen, entropy, highest), dim=1).to(state.dtype)  # (N, 2 K)
+        hidden = (self.from_state(state) + self.from_known(known)).relu()  # (N, H)
+        return network, self.out(hidden).softmax(dim=-1).float()
+
+    def _places(
+        self, tables: Tables, tokens: Tensor, earlier: Tensor | None, segments: Tensor | None
+    ) -> np.ndarray:
+        """(N, K) contexts."""
+        before, fresh = 0, None
+        if earlier is not None:
+            earlier = earlier[:, -self.near :]
+            before, tokens = earlier.size(1), torch.cat((earlier, tokens), dim=1)
+        if segments is not None:
+            fresh = nn.functional.pad(segments[:, 1:] != segments[:, :-1], (1, 0), value=True).cpu().numpy()
+        found = tables.contexts(tokens.cpu().numpy(), fresh)[:, before:]
+        return np.ascontiguousarray(found.reshape(-1, self.orders))
+
+    def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
+        """Before weights are loaded: the text that comes with them may be another, of any length. Raises RuntimeError,
+        as torch does for weights that do not fit, where it is none: the kernels trust it."""
+        if (tokens := weights.get(f"{prefix}tokens")) is None:
+            return
+        if tokens.dim() != 1 or tokens.dtype not in IDS or 0 < len(tokens) < 2 * self.orders:
+            raise RuntimeError(f"{prefix}tokens is no text of {2 * self.orders} tokens or more")
+        found = tokens.cpu().to(torch.int64)
+        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < self.vocab_size:
+            raise RuntimeError(f"{prefix}tokens has ids outside of the vocabulary of {self.vocab_size}")
+        if not torch.equal(found, self.tokens.cpu().to(torch.int64)):
+            self._count(torch.empty(found.shape, dtype=self.tokens.dtype, device=self.tokens.device))
+
+
+def _kind(vocab_size: int) -> torch.dtype:
+    """Of numbers that hold a text's tokens."""
+    return torch.int32 if vocab_size > 2**16 else torch.uint16
+
+
+def mixture(weights: Tensor, network: Tensor, places: np.ndarray, tables: Tables) -> Tensor:
+    """Σ weights · predictions, (N, V), of the network's (N, V), in whose place they may be put, and each order's; no
+    gradient for the network's."""
+    if torch.is_grad_enabled() and weights.requires_grad:
+        return _Mixture.apply(weights, network, places, tables)
+    mixed = network.cpu().contiguous()
+    tables.mix(places, weights.cpu().contiguous().numpy(), mixed.numpy())
+    return mixed.to(weights.device)
+
+
+class _Mixture(torch.autograd.Function):
+    """`mixture`, with a gradient for the weights."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, network: Tensor, places: np.ndarray, tables: Tables) -> Tensor:
+        ctx.places, ctx.tables = places, tables
+        ctx.save_for_backward(network)
+        return mixture(weights, network.clone(), places, tables)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None, None]:  # pyrefly: ignore
+        (network,) = ctx.saved_tensors
+        orders = ctx.tables.slopes(ctx.places, slope.cpu().contiguous().numpy())
+        own = (slope * network).sum(dim=-1, keepdim=True)
+        return torch.cat((own, torch.from_numpy(orders).to(own.device)), dim=1), None, None, None
+
+
+def tables_of_text(tokens: np.ndarray, *, vocab_size: int, orders: int) -> Tables:
+    """The n-grams of a text; while something holds them they are not counted anew."""
+    key = (hashlib.sha256(np.ascontiguousarray(tokens).data).digest(), vocab_size, orders)
+    if (found := _held.get(key)) is None:
+        found = _held[key] = tables_of(KneserNey(tokens, vocab_size=vocab_size, highest=orders))
+    return found
+
+
+def tables_of(counted: KneserNey) -> Tables:
+    """An n-gram model's levels as tables."""
+    size, levels, contexts = counted.vocab_size, counted.levels, 1
+    found = []
+    for level in levels:
+        owners, token = np.divmod(level.keys, size)
+        kinds = np.bincount(owners, minlength=contexts)
+        seen = np.bincount(owners, weights=level.counts, minlength=contexts)
+        lower = level.predecessors
+        found.append(
+            Table(
+                start=np.concatenate(([0], np.cumsum(kinds))).astype(np.int32),
+                token=token.astype(np.int32),
+                share=level.occurrences.share.astype(np.float32),
+                left=level.occurrences.left.astype(np.float32),
+                lower_share=None if lower is None else lower.share.astype(np.float32),
+                lower_left=None if lower is None else lower.left.astype(np.float32),
+                known=np.log1p(np.stack((seen, kinds), axis=1)).astype(np.float32),
+            )
+        )
+        contexts = len(level.keys)
+    return Tables(found, vocab_size=size)
+
+
+class CountsConfig(PartConfig):
+    """Base of the kinds."""
+
+    @property
+    def before(self) -> int:
+        """See `ModelConfig.before`."""
+        return 0
+
+    @property
+    def held_out(self) -> float:
+        """See `ModelConfig.held_out`."""
+        return 0.0
+
+    def parameters(self, *, width: int) -> int:
+        """Trained numbers."""
+        return 0
+
+    def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
+        """See `ModelConfig.table_bytes`."""
+        return 0
+
+
+@register("counts")
+class NoCountsConfig(CountsConfig):
+    """The network alone."""
+
+    kind: Literal["none"] = "none"
+
+    def build(self, *, width: int, vocab_size: int) -> Counts:
+        """The module."""
+        return Counts()
+
+
+@register("counts")
+class KneserNeyCountsConfig(CountsConfig):
+    """Kneser–Ney n-grams of the training text beside the network, mixed by a gate that begins with what counting knows.
+    The run holds the training text, and remembers more of it."""
+
+    kind: Literal["kneser-ney"] = "kneser-ney"
+    takes_segments: ClassVar[bool] = True
+    orders: int = Field(8, ge=2, le=20)
+    """The longest n-gram; every order from 1 on predicts."""
+    hidden: int = Field(32, ge=1, le=MOST_HIDDEN)
+    """Hidden units of the gate."""
+    share: float = Field(0.04, gt=0, lt=0.5)
+    """Share of the training text, and of each batch, that the gate learns from and the network does not."""
+    recent: int = Field(0, ge=0, le=MOST_RECENT)
+    """Tokens of the text so far that are counted too, beyond the context as well, such as 2000; 0: none."""
+
+    @property
+    def before(self) -> int:
+        """See the base class."""
+        return max(self.orders - 1, self.recent)
+
+    @property
+    def held_out(self) -> float:
+        """See the base class."""
+        return self.share
+
+    def parameters(self, *, width: int) -> int:
+        """See the base class."""
+        return self.hidden * (width + 2 * self.orders + 1) + (self.hidden + 1) * (self.orders + 1)
+
+    def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
+        """See the base class. There are two: of what the network learns from, taken as large, and of all."""
+        return 2 * table_bytes(kinds(tokens, vocab_size=vocab_size, highest=self.orders))
+
+    def build(self, *, width: int, vocab_size: int) -> Counts:
+        """The module."""
+        return KneserNeyCounts(
+            orders=self.orders, hidden=self.hidden, width=width, vocab_size=vocab_size, recent=self.recent
+        )

@@ -1,0 +1,86 @@
+"""Looks at the test split, as a manifest keeps them: of which model each was, and which of them is the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from octavo.config import Recipe
+from octavo.config.plugins import command
+from octavo.report.about import search_in_words, split_of
+from octavo.util.terminal import finite
+
+if TYPE_CHECKING:
+    from octavo.training.objective import Objective
+
+
+def looks_of(manifest: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """All of them, the first one first."""
+    return manifest.get("test_looks") or ()
+
+
+def of_result(manifest: Mapping[str, Any], evaluation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Those at the model that the run's evaluation is of: a run that went on since has another one."""
+    return [look for look in looks_of(manifest) if look.get("step") == evaluation.get("step")]
+
+
+def chosen_and_tested(
+    folder: Path, recipe: Recipe, manifest: Mapping[str, Any], evaluation: Mapping[str, Any]
+) -> str:
+    """What the figures are of: the split that things were chosen on, or the one that was kept out of everything."""
+    if not split_of(manifest, "validation"):
+        return ""
+    if not recipe.test:
+        chosen = "The validation split is what was chosen on, this checkpoint too."
+        if recipe.training.start_from is not None:  # a tuning is judged beside what it started from
+            return chosen
+        return f"{chosen} There is no test split (test=0) that would give a result."
+    looks = len(looks_of(manifest))
+    if not looks or not of_result(manifest, evaluation):
+        seen = f"was {looked_at(looks)} on the way" if looks else "nobody has looked at it yet"
+        return (
+            "The validation split is what was chosen on. The test split was kept out of everything and "
+            f"{seen}: {command('octavo', 'eval', folder, '--test')} gives the result."
+        )
+    return (
+        "The validation split is what was chosen on; the result is that of the test split, which was kept out of "
+        f"everything ({looked_at(looks)})."
+    )
+
+
+def looked_at(looks: int) -> str:
+    """How often."""
+    return "looked at once" if looks == 1 else f"looked at {looks:,} times"
+
+
+def tested(
+    manifest: Mapping[str, Any], evaluation: Mapping[str, Any], objective: Objective
+) -> Iterator[tuple[str, str, str]]:
+    """The figures of the last look at the test split, each with its label and what it is."""
+    if not (looks := looks_of(manifest)):
+        return
+    counted, last = looked_at(len(looks)), (of_result(manifest, evaluation) or looks)[-1]
+    what = (
+        "the result"
+        if last in of_result(manifest, evaluation)
+        else f"of step {last.get('step'):,}, no result"
+    )
+    shown = (
+        ("test loss", "loss", "{:.4f}", str(objective.unit)),
+        ("test bits per byte", "bits_per_byte", "{:.3f}", counting_there(last)),
+    )
+    for label, key, form, unit in shown:
+        if (number := finite(last.get(key))) is not None:
+            yield label, form.format(number), ", ".join(filter(None, (what, unit, counted)))
+    for way in (last.get("scores") or {}).get("ways", ()):
+        said = (what, search_in_words(way), f"chrF {way['chrf']['score']:.1f}", counted)
+        yield "test BLEU", f"{way['bleu']['score']:.1f}", ", ".join(said)
+
+
+def counting_there(look: Mapping[str, Any]) -> str:
+    """What the best n-gram has on the test split, the control beside the result; nothing where it is not known."""
+    baselines = look.get("baselines")
+    found = baselines.get("ngram") if isinstance(baselines, Mapping) else None
+    bits = finite(found.get("bits_per_byte")) if isinstance(found, Mapping) else None
+    return "" if bits is None else f"the best n-gram has {bits:.3f} there"

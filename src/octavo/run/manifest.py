@@ -1,0 +1,105 @@
+"""What made a run: code, data, versions, machine, seed. Enough to repeat it, or to see why it cannot be."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import octavo
+from octavo.config import Recipe, to_yaml
+from octavo.config.plugins import loaded_parts
+from octavo.data import Dataset
+from octavo.training.device import Runtime
+
+PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken")
+
+
+def run_manifest(
+    recipe: Recipe, dataset: Dataset, runtime: Runtime, *, told: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The manifest of a run that is about to start; `told` is its recipe's name, and what it says of its teachers."""
+    return {
+        "octavo": octavo.__version__,
+        "code": code_identity(),
+        **({"parts": [own.described() for own in loaded_parts()]} if loaded_parts() else {}),
+        "config_sha256": hashlib.sha256(to_yaml(recipe).encode()).hexdigest(),
+        "seed": recipe.seed,
+        "data": dict(dataset.manifest),
+        **(told or {}),
+        "runtime": runtime.describe(),
+        "processes": runtime.world.size,
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Python and the libraries that figures depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """The computer, as far as results and speed depend on it."""
+    import torch
+
+    described: dict[str, Any] = {
+        "system": platform.system(),
+        "processor": processor_name(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+    if torch.cuda.is_available():
+        described["accelerator"] = torch.cuda.get_device_name(0)
+    elif torch.backends.mps.is_available():
+        described["accelerator"] = "Apple GPU (mps)"
+    return described
+
+
+def processor_name() -> str:
+    """What the system calls its processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def code_identity() -> dict[str, str | None]:
+    """SHA-256 over every file of the package but hidden and compiled ones; the commit and uncommitted changes, where
+    it runs from a checkout.
+    """
+    package = Path(octavo.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        name = path.relative_to(package)
+        if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
+            digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())
+    commit = _git(package, "rev-parse", "HEAD")
+    changes = _git(package, "diff", "HEAD", "--", ".") if commit else None
+    return {
+        "source_sha256": digest.hexdigest(),
+        "commit": commit,
+        "uncommitted_sha256": hashlib.sha256(changes.encode()).hexdigest() if changes else None,
+    }
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,137 @@
+"""A model as a run that every verb takes: whole, or not there at all. Of one that was trained elsewhere, or changed."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+import octavo
+from octavo.config import Recipe, to_yaml
+from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
+from octavo.run.folder import RunFolder
+from octavo.run.manifest import code_identity, machine, versions
+from octavo.run.progress import Progress
+from octavo.tokenizers import Tokenizer
+from octavo.training.checkpoint import save_checkpoint
+from octavo.training.checkpoint_folder import PARTS, point
+from octavo.util.files import (
+    ASIDE,
+    FULL,
+    Made,
+    exists,
+    from_home,
+    name_folder,
+    refuse_no_folder,
+    remove,
+    storage_errors,
+    sync,
+)
+from octavo.util.records import json_text
+
+OURS = (
+    *("config.yaml", "manifest.json", "metrics.jsonl", "log.txt", "best", "last", "tokenizer/*"),
+    *(f"checkpoints/*/{part}" for part in PARTS),
+)
+
+
+def free_place(out: str | Path) -> Path:
+    """Where a run may be made. Raises RunFolderError for a place that is taken."""
+    out = from_home(out)
+    refuse_no_folder(out, "a run")
+    if exists(out) or out.is_symlink():
+        raise RunFolderError(f"{out} exists already.", remedy="choose another --out")
+    return out
+
+
+def save_run(
+    out: Path,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    weights: Mapping[str, Tensor],
+    *,
+    step: int,
+    told: Mapping[str, Any],
+    log: str,
+) -> RunFolder:
+    """Make the run `out` of a recipe, a tokenizer and `weights` (`model_tensors`). `told`: for the manifest, where they
+    come from.
+
+    Raises InputError for an `out` that exists and for a full disk; nothing of the run is left then.
+    """
+    out = free_place(out)
+    made, aside = Made(), out.with_name(f"{ASIDE}{secrets.token_hex(8)}-{out.name[:40]}")
+    try:
+        with storage_errors(out):
+            made.folder(out.absolute().parent)
+            aside.mkdir()
+        _write(RunFolder(aside), recipe, tokenizer, weights, out, step=step, told=told, log=log)
+        with storage_errors(out):
+            name_folder(aside, out)
+    except (OctavoError, OSError) as error:
+        remove(aside, OURS)
+        made.take_back()
+        if isinstance(error, StorageError) and _is_full(error):
+            raise InputError(
+                f"The disk is full: {out} could not be written, and nothing of it is left.",
+                remedy="free some space, then run the same command again",
+            ) from error
+        raise
+    except BaseException:
+        remove(aside, OURS)
+        made.take_back()
+        raise
+    return RunFolder.open(out)
+
+
+def _is_full(error: StorageError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in FULL
+
+
+def _write(
+    folder: RunFolder,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    weights: Mapping[str, Tensor],
+    out: Path,
+    *,
+    step: int,
+    told: Mapping[str, Any],
+    log: str,
+) -> None:
+    config = to_yaml(recipe)
+    manifest = {
+        "octavo": octavo.__version__,
+        "code": code_identity(),
+        "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
+        "seed": recipe.seed,
+        **told,
+        "runtime": {"device": "cpu", "precision": "float32", "threads": 1},
+        "versions": versions(),
+        "machine": machine(),
+    }
+    with storage_errors(out):
+        tokenizer.save(folder.tokenizer)
+        folder.config.write_text(config, encoding="utf-8")
+        folder.metrics.write_text("", encoding="utf-8")
+        folder.log.write_text(f"{log}\n", encoding="utf-8")
+        folder.manifest.write_text(json_text(manifest, indent=1), encoding="utf-8")
+        for file in (*sorted(folder.tokenizer.iterdir()), folder.config, folder.metrics, folder.manifest):
+            sync(file)
+    checkpoint = save_checkpoint(
+        folder.checkpoints,
+        step,
+        weights=weights,
+        memory={},
+        state=Progress(step=step, best_step=step, finished=True).state(),
+        config=config,
+        tokenizer=folder.tokenizer,
+        version=octavo.__version__,
+    )
+    for link in (folder.best, folder.last):
+        point(link, checkpoint)

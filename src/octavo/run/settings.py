@@ -1,0 +1,177 @@
+"""The settings of a run: composed for a new one, compared with its own for one that goes on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from octavo.config import DEFAULT_RECIPE, Recipe, check, default_said, flatten, recipe_tree, stored_recipe
+from octavo.config.parts import PartConfig
+from octavo.config.plugins import command
+from octavo.config.teachers import TeachersConfig
+from octavo.errors import ConfigError, InputError, RunFolderError
+from octavo.generation.constrain import refuse_no_symbols
+from octavo.run.data import Paths, fill, period
+from octavo.run.finetune import default_tree, named_by, with_start
+from octavo.run.folder import RunFolder
+from octavo.run.progress import seconds_of
+from octavo.util.console import Console
+from octavo.util.terminal import in_minutes
+
+# Options of a recipe that change nothing. They are named at the start, because a silent one misleads.
+
+
+def idle_options(recipe: Recipe, steps: int) -> list[str]:
+    """A sentence for each option that differs from its default but has no effect on a run of `steps`."""
+    said = []
+    for part in ("evaluation", "sampling", "logging"):
+        settings = getattr(recipe, part)
+        if settings.every > steps and settings.every != type(settings).model_fields["every"].default:
+            said.append(f"{part}.every={settings.every} has no effect: the run has {steps} steps")
+    if recipe.sampling.temperature == 0:
+        for name in ("top_k", "top_p", "min_p"):
+            value = getattr(recipe.sampling, name)
+            if value is not None:
+                said.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
+    if recipe.model.takes_vectors and recipe.sampling.every:
+        said.append("sampling has no effect: the model predicts numbers, and writes no text")
+    said += idle_numbers(recipe)
+    if recipe.corpus.kind == "images" and recipe.corpus.levels > 2 and _changed(recipe.corpus, "threshold"):
+        said.append(f"corpus.threshold has no effect: there are {recipe.corpus.levels} levels of equal width")
+    if getattr(recipe.corpus, "order", "raster") != "raster" and recipe.model.positions.kind.startswith(
+        "grid"
+    ):
+        kind, order = recipe.model.positions.kind, recipe.corpus.order
+        said.append(
+            f"model.positions={kind} counts rows and columns in the raster's order, and corpus.order={order} has "
+            "another: positions=learned or rotary fit it"
+        )
+    said += idle_teachers(recipe)
+    patience = recipe.training.patience
+    evaluations = math.ceil(steps / period(recipe.evaluation.every, steps=steps, epoch=None))
+    if patience is not None and evaluations <= patience:
+        said.append(f"training.patience={patience} has no effect: the run has {evaluations} evaluations")
+    return said
+
+
+def idle_teachers(recipe: Recipe) -> list[str]:
+    """The same of settings for teachers where nobody teaches."""
+    teachers = recipe.training.teachers
+    said = []
+    if not teachers.somebody and teachers.weight != TeachersConfig().weight:
+        said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")
+    for name in ("trained_steps", "trained_dropout"):
+        value = getattr(teachers, name)
+        if value is not None and not teachers.trained:
+            said.append(f"training.teachers.{name}={value} has no effect: no teacher is trained first")
+    return said
+
+
+def idle_numbers(recipe: Recipe) -> list[str]:
+    """The same of a recipe whose model predicts numbers."""
+    if not recipe.model.takes_vectors:
+        return []
+    said, head = [], recipe.model.output
+    if head.channels == "independent" and _changed(head, "hidden"):
+        said.append(f"model.output.hidden={head.hidden} has no effect: channels are independent")
+    if head.kind == "bins" and _changed(head, "floor"):
+        said.append(f"model.output.floor={head.floor:g} has no effect: bins have their widths")
+    if recipe.tokenizer.kind != Recipe().tokenizer.kind:
+        said.append("tokenizer has no effect: numbers are not cut into tokens")
+    return said
+
+
+def _changed(part: PartConfig, name: str) -> bool:
+    """Whether an option has another value than where none is given."""
+    return getattr(part, name) != type(part).model_fields[name].default
+
+
+# What a run may change when it resumes; anything else would make it another run.
+RESUMABLE = (
+    "training.steps",
+    "training.passes",
+    "training.minutes",
+    "training.checkpoint_every",
+    "training.checkpoint_minutes",
+    "training.keep",
+    "training.patience",
+    "training.device",
+    "training.micro_batch",
+    "training.recompute",
+)
+RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.", "parallel.")
+
+
+def default_recipe(overrides: Iterable[str] | Mapping[str, Any] = ()) -> tuple[str | dict[str, Any], str]:
+    """The recipe where none is named, and a sentence that says which: that of the run which the overrides start from,
+    else the usual one."""
+    base = named_by(overrides)
+    if base is None:
+        return DEFAULT_RECIPE, default_said()
+    return default_tree(base), f"recipe: that of {base}, with its model, tokenizer and training"
+
+
+def resolve(
+    recipe: str | Path | Mapping[str, Any],
+    text: Paths | None = None,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    *,
+    needs_text: bool = True,
+    earlier: Recipe | None = None,
+) -> Recipe:
+    """The checked recipe, with the text put in and overrides on top; `earlier` is that of the run, where it goes on.
+
+    Of a run that starts from another, model and tokenizer are that one's (see `runs.start`). Raises ConfigError or
+    InputError for settings that are wrong, among them a validator that cannot read what the recipe makes.
+    """
+    tree = recipe_tree(recipe)
+    fill(tree, text, overrides)
+    if earlier is not None:  # what a recipe leaves open is as the run has it, whatever is usual now
+        tree.setdefault("split", earlier.split)
+    resolved = check(with_start(tree, earlier))
+    if resolved.validator.build(resolved.corpus) is not None:
+        refuse_no_symbols(resolved.tokenizer.kind)
+    if needs_text and resolved.lacks_text:
+        raise InputError(
+            "This recipe needs a text.", remedy="give files or folders: --text PATH (or - for standard input)"
+        )
+    return resolved
+
+
+def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
+    """The recipe to resume with: the stored one, with the changes that a run may make on its way.
+
+    Raises RunFolderError for a model that was imported or saved, whose optimizer has no state to go on with, and
+    ConfigError for settings of another run.
+    """
+    made = folder.made_by() or {}
+    if made.get("saved_from") or made.get("imported"):
+        raise RunFolderError(
+            f"{folder.path} holds weights alone, without the state of a training, so it cannot be resumed.",
+            remedy=f"{command('octavo', 'train', '--text', 'PATH', f'training.start_from={folder.path}')}"
+            "    trains from its weights",
+        )
+    stored = stored_recipe(folder.config)
+    before, after = flatten(stored), flatten(wanted)
+    differing = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    forbidden = [key for key in differing if key not in RESUMABLE and not key.startswith(RESUMABLE_TREES)]
+    forbidden = [key for key in forbidden if key != "description"]
+    if forbidden:
+        raise ConfigError(
+            f"{folder.path} was started with other settings, so resuming would make another run:",
+            problems=[f"{key}: {before.get(key)!r} in the run, {after.get(key)!r} now" for key in forbidden],
+            remedy="use the run's own settings, or start a new run with another --out",
+        )
+    for key in differing:
+        now, was = ("null" if tree.get(key) is None else tree[key] for tree in (after, before))
+        said = f"resuming with {key}={now} (was {was})"
+        if key == "training.minutes" and after[key] is not None:
+            taken = seconds_of(folder) / 60
+            said = (
+                f"resuming for {in_minutes(round(max(0.0, after[key] - taken), 2))} more: {taken:.2f} are over, "
+                f"{after[key]:.2f} in all ({key}, was {was})"
+            )
+        console.say(said)
+    return wanted if differing else stored

@@ -1,0 +1,116 @@
+"""The test split of a run: kept out of everything, read here alone, and each look counted."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from octavo.config import Recipe
+from octavo.data import Dataset, Split
+from octavo.errors import CorpusError, InputError, MissingExtra, OctavoError
+from octavo.evaluation.stored import Evaluation
+from octavo.report import ReportData, write_report
+from octavo.run.data import build_dataset
+from octavo.run.evaluate import Evaluable, baselines_beside, figures, refuse_other_text, whole_split
+from octavo.tasks.translation.evaluate import chosen_search, known_there, scored, sides
+from octavo.tasks.translation.translator import Translator
+from octavo.training.device import Runtime, set_threads
+from octavo.util.console import Console
+from octavo.util.files import replace_text
+from octavo.util.records import json_text, read_record
+
+KEPT = (
+    "loss",
+    "perplexity",
+    "bits_per_byte",
+    "unit",
+    "tokens",
+    "bytes",
+    "step",
+    "baselines",
+    "scores",
+    "known",
+    "skipped",
+    "audits",
+)
+"""What the manifest keeps of a look."""
+
+
+def is_to_be_audited(manifest: Mapping[str, Any], recipe: Recipe) -> bool:
+    """Whether what was promised of a run is to be compared with its test split by who made the promise: it has one,
+    nobody has looked at it, and the run got the minutes that it was promised for."""
+    promised: Any = manifest
+    for name in ("auto", "promise", "minutes"):
+        promised = promised.get(name) if isinstance(promised, dict) else None
+    looked = bool(manifest.get("test_looks"))
+    return promised is not None and promised == recipe.training.minutes and bool(recipe.test) and not looked
+
+
+def look(
+    run: Evaluable, console: Console, dataset: Dataset | None = None, *, audits: bool = False
+) -> dict[str, Any]:
+    """Evaluate a run's model on its test split, next to the baselines. The manifest keeps the figures of every look in
+    `test_looks`; without them written there, nothing is said. `dataset`: the run's, if it is at hand; `audits`: whether
+    a promise is compared with it.
+
+    Raises InputError for a checkpoint alone or a run without a test split, CorpusError if the text is another one now,
+    RunFolderError while another process writes the run. The run's page, if there is one, is written anew; where that
+    fails it is a warning, for the look is counted.
+    """
+    if run.folder is None:
+        raise InputError(
+            "A checkpoint alone cannot count who looked at its test split.", remedy="name the run folder"
+        )
+    if not run.config.test:
+        raise InputError(
+            "This run has no test split (test=0): its text was all used to learn from and to choose on.",
+            remedy="train one with test=0.05, or evaluate on a text that it has not seen: --text PATH",
+        )
+    recipe = whole_split(run.config)
+    with run.folder.lock():
+        manifest = run.folder.made_by() or {}
+        dataset = dataset or build_dataset(recipe, console, run.tokenizer)
+        refuse_other_text(run, dataset)
+        if (split := dataset.test) is None:
+            raise CorpusError("The run's text has no test split.")
+        runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
+        found = figures(
+            run.model, split, recipe, run.tokenizer, runtime, step=run.step, reference=run.started
+        )
+        found["loss"] = found.pop("val_loss")
+        if not math.isfinite(found["loss"]):
+            raise OctavoError(
+                f"The loss on the test split is {found['loss']}, which is no figure: nothing was noted."
+            )
+        found["baselines"] = baselines_beside(dataset.train, split, run.tokenizer, recipe, console)
+        if recipe.batches.pairs:
+            found |= known_there(split, dataset, recipe)
+            with suppress(MissingExtra):
+                found["scores"] = translations_of(run, split, recipe)
+        if audits:
+            found["audits"] = True
+        looks = [*manifest.get("test_looks", ()), {key: found[key] for key in KEPT if key in found}]
+        manifest["test_looks"] = looks
+        replace_text(run.folder.manifest, json_text(manifest, indent=1, ensure_ascii=False))
+    page = run.folder.report / "index.html"
+    if page.is_file():
+        try:
+            write_report(run.folder.path, ReportData.from_run(run.folder.path))
+        except (OctavoError, OSError) as error:
+            why = error.what if isinstance(error, OctavoError) else error
+            warnings.warn(f"{page} does not show this look yet: {why}", stacklevel=2)
+    return {"split": "test", "looks": len(looks), **found}
+
+
+def translations_of(run: Evaluable, split: Split, recipe: Recipe) -> dict[str, Any]:
+    """BLEU and chrF of a split's pairs with the search that was chosen on the validation split. Raises MissingExtra."""
+    assert run.folder is not None
+    path = run.folder.evaluation
+    stored = read_record(path, Evaluation).get("translations") if path.is_file() else None
+    translator = Translator(run.model, run.tokenizer, recipe.batches)
+    return scored(translator, sides(split, recipe, run.tokenizer), [chosen_search(stored or {})])

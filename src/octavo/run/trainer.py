@@ -1,0 +1,470 @@
+"""One training session: the loop and the work around its steps. It ends finished, interrupted or diverged."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor, nn
+
+import octavo
+from octavo.config import Recipe, to_yaml
+from octavo.data import Dataset
+from octavo.data.batches import Batches
+from octavo.errors import DivergedError, Interrupted, MissingExtra
+from octavo.model.base import LanguageModel, build_model
+from octavo.run.data import in_steps
+from octavo.run.deadline import Pace, clock_of, judged_at_the_end
+from octavo.run.evaluate import Metrics, evaluate_split, evaluated_by
+from octavo.run.finetune import own_batches
+from octavo.run.folder import RunFolder
+from octavo.run.next_step import going_on
+from octavo.run.progress import Progress, in_between
+from octavo.run.resume import ends_before
+from octavo.run.run import Run
+from octavo.run.samples import shortened, write_samples
+from octavo.run.teachers import objective_of
+from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
+from octavo.training.checkpoint_folder import follow, point, prune
+from octavo.training.device import Runtime, compiled, compiles, pass_timing, set_threads
+from octavo.training.distributed.sharding import held, is_part
+from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
+from octavo.training.signals import stop_requests
+from octavo.training.step import StepOptions
+from octavo.training.threads import WatchfulCrew, faster
+from octavo.util.console import Console
+from octavo.util.files import storage_errors, sync
+from octavo.util.records import json_text
+
+# Periodic work around the training loop: what is done after which steps. Callers add their own.
+
+S = TypeVar("S")
+"""What a hook gets: a `Session`, whose file imports this one."""
+
+
+@dataclass(frozen=True)
+class Hook(Generic[S]):
+    """Work to do after every `every`-th step.
+
+    Attributes:
+        every: steps from one time to the next; 0: only as the other two say.
+        work: gets the session and what the step did.
+        first: also after the very first step.
+        last: also after the last step, an early stop's too.
+
+    For example, `octavo.train(recipe, text, hooks=[Hook(every=100, work=lambda session, info: print(info.loss))])`.
+    """
+
+    every: int
+    work: Callable[[S, StepInfo], None]
+    first: bool = False
+    last: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.every >= 0, f"a hook every {self.every} steps"
+
+    def due(self, progress: Progress) -> bool:
+        """Whether it is due after this step."""
+        return (
+            bool(self.every and progress.step % self.every == 0)
+            or (self.first and progress.step == 1)
+            or (self.last and progress.finished)
+        )
+
+
+@dataclass(frozen=True)
+class BestHook(Hook[S]):
+    """Done after each new best as well."""
+
+    def due(self, progress: Progress) -> bool:
+        """Whether it is due after this step."""
+        return super().due(progress) or progress.best_step == progress.step
+
+
+# TensorBoard event files on request; metrics.jsonl stays the record.
+
+
+def writer() -> Any:
+    """What writes event files. Raises MissingExtra."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtra("tensorboard", "tensorboard", "logging.tensorboard") from error
+    return SummaryWriter
+
+
+class TensorBoard:
+    """Writes every number of a metrics row as a scalar named event/key."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    @classmethod
+    def open(cls, folder: Path) -> TensorBoard:
+        """Event files in `folder`/tensorboard; raises MissingExtra."""
+        return cls(writer()(str(folder / "tensorboard")))
+
+    def write(self, row: dict[str, Any]) -> None:
+        """One row."""
+        for key, value in row.items():
+            if isinstance(value, int | float) and not isinstance(value, bool) and key != "step":
+                self._writer.add_scalar(f"{row['event']}/{key}", value, row["step"])
+        self._writer.flush()
+
+
+FEW = 100  # tokens
+SPARING = 10  # a checkpoint by time comes no sooner than after so many times the last save's length
+
+
+class Session:
+    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. `like` is that of a
+    run that it repeats. `finish`: seconds that a clock keeps for the end of the run, beside its evaluation; without it
+    no clock is looked at. `before`: seconds that the run took in earlier sessions that did not come to it."""
+
+    def __init__(
+        self,
+        *,
+        recipe: Recipe,
+        steps: int,
+        folder: RunFolder,
+        dataset: Dataset,
+        batches: Batches,
+        model: LanguageModel,
+        runtime: Runtime,
+        console: Console,
+        source: Checkpoint | None = None,
+        teachers: Sequence[Run] = (),
+        hooks: Sequence[Hook[Session]] = (),
+        like: Progress | None = None,
+        finish: float | None = None,
+        before: float = 0.0,
+    ) -> None:
+        self.recipe, self.folder, self.dataset = recipe, folder, dataset
+        self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
+        if source is not None:
+            source.load_trained(model)
+        self.model = model.to(runtime.device)
+        self.trained = recipe.parallel.build(self.model, self.world)
+        self.objective = objective_of(recipe, [run.network().model for run in teachers], runtime.device)
+        self.objective.told(dataset.tokenizer)
+        self.optimizers = recipe.training.optimizer.build(self.model)
+        self.progress = Progress(elapsed=before)
+        if source is not None:
+            source.load_optimizers(self.optimizers)
+            self.progress = Progress.of(source)
+        self.own = own_batches(self.objective, self.model, folder, recipe, dataset, source)
+        for note in self.own.notes if self.own is not None else ():
+            console.say(note)
+        self.earlier = self.progress.elapsed
+        self.evaluated: int | None = None  # the step after which it was last evaluated, in this session
+        planned = self.progress.plan(steps, anew=recipe.training.minutes is None, like=like)
+        self.pace = Pace(planned, self.progress.pace)
+        self.ends = ends_before(planned, like.pace if like else ())
+        self.clock = clock_of(recipe, batches, self.pace, self.progress, console, finish=finish)
+        self.progress.finished = self.progress.step >= self.steps or self.out_of_patience
+        self.crew = self._crew()
+        self.board = (
+            TensorBoard.open(folder.path) if recipe.logging.tensorboard and self.world.first else None
+        )
+        periods = in_steps(recipe, batches, planned)
+        self.checkpoint_every = int(periods.training.checkpoint_every)
+        self.hooks: list[Hook[Session]] = [
+            Hook(recipe.logging.every, Session.log_step, first=True, last=True),
+            Hook(1, Session.show),
+            Hook(int(periods.evaluation.every), Session.evaluate, last=True),
+            Hook(int(periods.sampling.every), Session.sample),
+            *hooks,
+            BestHook(self.checkpoint_every, Session.save, last=True),
+        ]
+        self._first = self.progress.step + 1  # of this session
+        self._clock = time.monotonic()
+        self._mark = (time.monotonic(), 0)  # when, and after how many tokens, speed was last read
+        self._saved, self._saving = time.monotonic(), 0.0  # when it last saved, and how long that took
+
+    @property
+    def steps(self) -> int:
+        """Of the whole run, as things stand."""
+        return self.pace.total
+
+    def _crew(self) -> WatchfulCrew | None:
+        """What watches the threads, if the recipe leaves their number open and other programs could slow them down."""
+        runtime, training = self.runtime, self.recipe.training
+        if training.threads or runtime.most == 1 or runtime.device.type != "cpu" or training.compile is True:
+            return None
+        if self.world.size > 1 or self.recipe.parallel.kind != "none":
+            return None
+
+        def timing(threads: int) -> float:
+            batch, objective = self.batches.batch(0, 0).to("cpu"), self.recipe.objective.build()
+            return pass_timing(self.model, batch, runtime.most, objective=objective)(threads)
+
+        crew = WatchfulCrew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)
+        goes_on = self.clock is not None and self.progress.step > 0
+        if goes_on and crew.threads == runtime.most and faster(runtime.most, timing)[0] == 1:
+            self.progress.thread_changes.append([self.progress.step + 1, 1])
+            self.console.say("other programs use the cores: the run goes on with 1 thread")
+        set_threads(crew.threads)
+        return crew
+
+    def run(self) -> None:
+        """Train to the end. Raises Interrupted (saved), DivergedError (not saved) or StorageError."""
+        recipe, first = self.recipe, self.progress.step
+        model = self.compiled()
+        candidate = self.model.predicts_untrained and self.own is None
+        asked = recipe.evaluation.initial or recipe.training.start_from or candidate
+        if first == 0 and asked and self.progress.best_loss == math.inf:  # else a checkpoint of step 0 has it
+            self.evaluate_untrained(candidate=candidate)
+        if first < self.steps and self.clock is not None and self.clock.finish and not self.clock.evaluation:
+            self.measured()  # what is kept for the end has to be known before the first look on the way
+        schedule = recipe.training.schedule.build(steps=self.pace.planned)
+        loop = training_steps(
+            model,
+            self.optimizers,
+            (self.own or self.batches).batch,
+            steps=self.pace.steps(first),
+            seed=recipe.seed,
+            schedule=lambda step: schedule(self.pace.place(step)),
+            objective=self.objective,
+            options=StepOptions(
+                accumulation=recipe.training.accumulation,
+                micro_batch=self.runtime.micro_batch,
+                clip=recipe.training.clip,
+                autocast=self.runtime.autocast,
+                world=self.world,
+            ),
+        )
+        with stop_requests() as stop, self.console.working("training", self.steps):
+            for info in loop:
+                self.after_step(info)
+                asked, overdue = self.world.all_reduce(bool(stop), self.world.first and self.overdue)
+                if asked:
+                    self.save()
+                    raise Interrupted(
+                        f"Stopped by {stop.name or 'a signal'} after {self.at(info.step, sep=' of ')}; "
+                        "everything is saved.",
+                        remedy=going_on(self.folder, recipe, processes=self.world.size),
+                    )
+                if self.progress.finished:
+                    break
+                if overdue:
+                    self.save()
+
+    def compiled(self) -> nn.Module:
+        """The model as it is trained, through torch.compile where that is worth it."""
+        if not compiles(self.recipe.training.compile, self.runtime.device, steps=self.steps):
+            return self.trained
+        self.console.say("compiling the model; the first step takes a while")
+        return compiled(self.trained, self.runtime.device, alone=self.world.size == 1)
+
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether as many evaluations as the recipe allows have brought no new best."""
+        patience = self.recipe.training.patience
+        return patience is not None and self.progress.evaluations_since_best >= patience
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the last checkpoint is so long ago that one in between is due."""
+        minutes, since = self.recipe.training.checkpoint_minutes, time.monotonic() - self._saved
+        return minutes > 0 and since >= max(60 * minutes, SPARING * self._saving)
+
+    def after_step(self, info: StepInfo) -> None:
+        """Everything periodic that is due."""
+        progress, now = self.progress, time.monotonic()
+        progress.step, progress.tokens = info.step, progress.tokens + info.tokens
+        seconds = now - self._clock
+        progress.seconds += seconds
+        if self.crew is not None:
+            if said := self.crew.after_step(info.step, seconds):
+                self.console.say(said)
+                if self.clock is not None:
+                    self.clock.anew(progress, times=self.crew.times)
+            set_threads(self.crew.threads)
+        self._clock = time.monotonic()
+        over = self.own.over(info.step - 1) if self.own is not None else None
+        remark = self.own.remark(info.step - 1) if self.own is not None else None
+        for sentence in filter(None, (remark, over)):
+            self.console.say(f"step {info.step}: {sentence}")
+        if self.clock is not None:
+            self.clock.keep(progress)
+            self.console.expect(self.steps, ends=self.clock.ends(info.step))
+        end = info.step in self.ends
+        progress.finished = info.step >= self.steps or over is not None or end
+        for hook in self.hooks:
+            if hook.due(progress):
+                hook.work(self, info)
+        progress.finished = progress.finished and (not end or self.out_of_patience)
+
+    def show(self, info: StepInfo) -> None:
+        """Advance the live line."""
+        self.console.advance(info.step, self.note(info), first=info.step == self._first)
+
+    def at(self, step: int, *, sep: str = "/") -> str:
+        """The step, of how many; of a run by the clock alone, for how many will fit is found out on the way."""
+        return f"step {step}" if self.clock is not None else f"step {step}{sep}{self.steps}"
+
+    def note(self, info: StepInfo) -> str:
+        """The live line."""
+        speed = self.progress.tokens / max(self.progress.seconds, 1e-9)
+        return f"{self.at(info.step)}  loss {info.loss:.4f}  {speed:,.0f} {self.objective.unit.counted}/s"
+
+    def log_step(self, info: StepInfo) -> None:
+        """A row of the training loss."""
+        now, (then, tokens) = time.monotonic(), self._mark
+        speed = (self.progress.tokens - tokens) / max(now - then, 1e-9)
+        self._mark = (now, self.progress.tokens)
+        self.write_row(
+            {
+                "event": "train",
+                "step": info.step,
+                "loss": info.loss,
+                **info.metrics,
+                **(self.own.told(info.step - 1) if self.own is not None else {}),
+                "learning_rate": info.learning_rate,
+                "gradient_norm": info.gradient_norm,
+                "tokens": self.progress.tokens,
+                "tokens_per_second": round(speed, 1),
+                "seconds": round(self.progress.seconds, 3),
+            }
+        )
+
+    def write_row(self, row: dict[str, Any]) -> None:
+        """A line of metrics.jsonl, and TensorBoard's, if asked; of several processes the first one writes."""
+        if not self.world.first:
+            return
+        with storage_errors(self.folder.path), self.folder.metrics.open("a", encoding="utf-8") as file:
+            file.write(json_text(row) + "\n")
+        if self.board is not None:
+            self.board.write(row)
+
+    def measured(self) -> Metrics:
+        """The model's metrics on the validation split now. The time for it does not count as training."""
+        data = self.dataset
+
+        def evaluated(recipe: Recipe) -> Metrics:
+            before = self.objective.reference
+            return evaluate_split(
+                self.model, data.validation, recipe, data.tokenizer, self.runtime, reference=before
+            )
+
+        if self.clock is not None and not self.clock.evaluation:
+            evaluated(evaluated_by(self.recipe, FEW))  # makes tables that later ones find: it tells no time
+        began = time.monotonic()
+        result = evaluated(self.recipe)
+        if not math.isfinite(result.loss):
+            raise self.diverged(f"the validation loss is {result.loss}")
+        self._clock = time.monotonic()
+        self._mark = (self._clock, self.progress.tokens)
+        if self.clock is not None:
+            each = (self._clock - began) / result.tokens
+            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision))
+        return result
+
+    def evaluate(self, info: StepInfo) -> None:
+        """Evaluate on the validation split, note a new best, and end the run when patience does."""
+        progress, result = self.progress, self.measured()
+        self.evaluated = info.step
+        better = self.own is not None or result.loss < progress.best_loss  # its loss is no measure of that
+        if better:
+            progress.best_loss, progress.best_step, progress.evaluations_since_best = (
+                result.loss,
+                info.step,
+                0,
+            )
+        else:
+            progress.evaluations_since_best += 1
+        row = {"event": "validation", "step": info.step, **result.as_dict(), "best": better}
+        self.write_row({**row, "seconds": round(progress.seconds, 3)})
+        self.console.say(
+            f"{self.at(info.step)}  training {info.loss:.4f}  validation {result}"
+            + ("  (best)" if better else "")
+        )
+        if self.out_of_patience:
+            progress.finished = True
+            bad = progress.evaluations_since_best
+            self.console.say(f"no better for {bad} evaluations: stopping early at step {info.step}")
+
+    def evaluate_untrained(self, *, candidate: bool) -> None:
+        """A row for step 0, and where it is a `candidate` for the best, a checkpoint."""
+        result = self.measured()
+        row = {"event": "validation", "step": 0, **result.as_dict(), "best": candidate}
+        self.write_row({**row, "seconds": 0.0})
+        what = "as it starts" if self.recipe.training.start_from else "untrained"
+        self.console.say(f"{self.at(0)}  {what}  validation {result}")
+        if candidate:
+            self.progress.best_loss = result.loss
+            self.save()
+
+    def sample(self, info: StepInfo) -> None:
+        """Write the sample files of this step."""
+        self.refuse_infinite()
+        model = self.whole_model()
+        if not self.world.first:
+            return
+        with self.world.apart("busy", "sampling"):
+            for text in write_samples(self.folder.samples, info.step, model, self.dataset, self.recipe):
+                self.console.say(f"sample at step {info.step}: {shortened(text)}")
+
+    def whole_model(self) -> LanguageModel:
+        """The model as one that this process can use alone; of a model in parts the first process gets it, and all
+        must call it."""
+        if not any(is_part(parameter) for parameter in self.model.parameters()):
+            return self.model
+        blank = build_model(self.recipe.model, vocab_size=self.dataset.tokenizer.vocab_size, seed=0)
+        tensors = model_tensors(self.model, keep=self.world.first)
+        blank.load_state_dict(tensors, strict=False)  # a tied head has one name
+        return blank.to(self.runtime.device)
+
+    def save(self, info: StepInfo | None = None) -> None:
+        """A checkpoint of this step; `last` and perhaps `best` lead to it; old ones go."""
+        self.refuse_infinite()
+        started, first = time.monotonic(), self.world.first
+        weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
+        memory = learning_tensors(self.model, self.optimizers, keep=first)
+        others = {} if self.own is None else self.own.tensors(self.progress.step)
+        memory |= {OTHER + name: tensor for name, tensor in others.items()}
+        if first:
+            with self.world.apart("saving", "a checkpoint"):
+                self.write_checkpoint(weights, memory)
+        self._saved = time.monotonic()
+        self._saving = self._saved - started
+
+    def write_checkpoint(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
+        """See `save`."""
+        folder, recipe = self.folder, self.recipe
+        self.progress.elapsed = self.earlier + time.monotonic() - self.console.started
+        earlier_best = follow(folder.best)  # stays this once, for the case that this checkpoint gets damaged
+        with storage_errors(folder.path):
+            sync(folder.metrics)
+            sync(folder.path)  # the rows' name, too: no checkpoint is there without the rows before it
+        checkpoint = save_checkpoint(
+            folder.checkpoints,
+            self.progress.step,
+            weights=weights,
+            memory=memory,
+            state=self.progress.state(),
+            config=to_yaml(recipe),
+            tokenizer=folder.tokenizer,
+            version=octavo.__version__,
+        )
+        if self.progress.best_step == self.progress.step:
+            point(folder.best, checkpoint)
+        point(folder.last, checkpoint)
+        always = [follow(folder.best), earlier_best]
+        passing = partial(in_between, steps=self.steps, every=self.checkpoint_every)
+        prune(folder.checkpoints, keep=recipe.training.keep, always=always, passing=passing)
+
+    def refuse_infinite(self) -> None:
+        """Raise DivergedError when an update made a weight infinite: the next loss would show it, but too late."""
+        finite = all(held(parameter).isfinite().all() for parameter in self.model.parameters())
+        if self.world.any(not finite):
+            raise self.diverged("the weights are no longer finite numbers")
+
+    def diverged(self, what: str) -> DivergedError:
+        """The error for an update that spoilt the model."""
+        return DivergedError(self.progress.step, f"{what} after its update", remedy=DIVERGED_REMEDY)

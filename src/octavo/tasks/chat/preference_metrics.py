@@ -1,0 +1,121 @@
+"""How often a run that learned from pairs prefers the held-out answer that was chosen, with its interval, and whether
+it is as often right as it claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from octavo.config import Recipe
+from octavo.data import Split
+from octavo.model.base import LanguageModel
+from octavo.run.data import evaluated_on, rows_at_once
+from octavo.run.finetune import with_reference
+from octavo.tasks.records.validity import wilson
+from octavo.tokenizers import Tokenizer
+from octavo.training.device import Runtime
+from octavo.training.objective import Objective
+
+BINS = 5
+"""Of confidence, from 50 to 100 %."""
+SIMULATED = 1000
+"""Draws of what a perfectly calibrated model would show."""
+
+
+def preferred(
+    model: LanguageModel,
+    split: Split,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    runtime: Runtime,
+    reference: LanguageModel | None,
+) -> dict[str, Any]:
+    """The figures of held-out pairs for evaluation.json; empty where there are no pairs."""
+    objective = recipe.objective.build()
+    if "margin" not in {metric.name for metric in objective.metrics}:
+        return {}
+    margins = margins_of(
+        model, split, recipe, tokenizer, with_reference(objective, reference, runtime.device)
+    )
+    wins, pairs = np.sign(margins) / 2 + 0.5, len(margins)
+    share = float(wins.mean())
+    low, high = wilson(share * pairs, pairs)
+    found: dict[str, Any] = {"pairs": pairs, "accuracy": {"mean": share, "low": low, "high": high}}
+    if objective.unit.name == "nats":  # of the probability with which the chosen one wins
+        found["calibration"] = calibration(margins)
+    return {"preferences": found}
+
+
+@torch.no_grad()
+def margins_of(
+    model: LanguageModel, split: Split, recipe: Recipe, tokenizer: Tokenizer, objective: Objective
+) -> np.ndarray:
+    """By how much the chosen answer wins in each pair, (N,)."""
+    device, found = next(model.parameters()).device, []
+    for arrays in evaluated_on(split, recipe, tokenizer, rows=rows_at_once(recipe, tokenizer, device)):
+        batch = arrays.to(device)
+        found.append(objective.evaluate(model.eval(), batch).metrics["margin"][batch.targets >= 0])
+    return torch.cat(found).double().cpu().numpy()
+
+
+def calibration(margins: np.ndarray) -> dict[str, Any]:
+    """How often it is right (N margins) by how sure it is, the mean distance of the two (ECE), and what that would be,
+    by chance alone, where they are the same."""
+    sure = 1 / (1 + np.exp(-np.abs(margins)))  # of the side that it prefers
+    right = np.sign(margins) / 2 + 0.5
+    place = np.minimum((2 * (sure - 0.5) * BINS).astype(int), BINS - 1)
+    bins = []
+    for number in range(BINS):
+        mine = place == number
+        if mine.any():
+            share, count = float(right[mine].mean()), int(mine.sum())
+            low, high = wilson(share * count, count)
+            bins.append(
+                {"pairs": count, "sure": float(sure[mine].mean()), "right": share, "low": low, "high": high}
+            )
+    random = np.random.default_rng(0)
+    drawn = random.random((SIMULATED, len(sure))) < sure
+    return {
+        "ece": _ece(sure, right[None], place)[0],
+        "ece_by_chance": float(np.mean(_ece(sure, drawn.astype(float), place))),
+        "bins": bins,
+    }
+
+
+def _ece(sure: np.ndarray, right: np.ndarray, place: np.ndarray) -> list[float]:
+    """Expected calibration error of several outcomes (K, N)."""
+    gaps = np.stack([(right - sure) @ (place == number) for number in range(BINS)])  # (BINS, K)
+    return (np.abs(gaps).sum(axis=0) / len(sure)).tolist()
+
+
+def said(result: Mapping[str, Any]) -> list[str]:
+    """Sentences for it."""
+    if "preferences" not in result:
+        return []
+    found, start = result["preferences"], (result.get("baselines") or {}).get("start") or {}
+    share = found["accuracy"]
+    sentences = [
+        f"It prefers the chosen answer in {share['mean']:.1%} ({share['low']:.1%} to {share['high']:.1%}) of "
+        f"{found['pairs']:,} held-out pairs; always taking the longer one would be right in {result['longer']:.1%}."
+    ]
+    if "calibration" in found:
+        errors = found["calibration"]
+        sentences.append(
+            f"How sure it is and how often it is right are {errors['ece']:.1%} apart (expected calibration error); "
+            f"of so many pairs a perfect model would show {errors['ece_by_chance']:.1%} by chance."
+        )
+    if "chosen" in result and "chosen" in start:
+        sentences.append(
+            f"Log-likelihood of the chosen answers: {start['chosen']:.2f} nats before, {result['chosen']:.2f} after; "
+            f"of the rejected ones {start['rejected']:.2f} and {result['rejected']:.2f}."
+        )
+        if result["chosen"] < start["chosen"]:
+            sentences.append(
+                "The chosen answers became less probable too: what grew is their lead, and the probability went to "
+                "texts that stand in no pair."
+            )
+    return sentences

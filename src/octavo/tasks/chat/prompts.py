@@ -1,0 +1,76 @@
+"""What a tuned model is asked: prompts as the template renders them, and the held-out ones with their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from octavo.config import Recipe
+from octavo.corpus.records.turns import Message
+from octavo.data import Split
+from octavo.synthetic.wishes import WishesSource
+from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.chat import ChatTemplate
+
+
+def judges_only(recipe: Recipe) -> bool:
+    """Whether its model says how good answers are, and writes none."""
+    return recipe.form == "preferences" and not recipe.objective.build().writes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt: its ids, to the token after which the assistant writes, the answer that the data has, if any, and what
+    the user said last."""
+
+    ids: list[int]
+    answer: str
+    text: str = ""
+
+    def shown(self, tokenizer: Tokenizer) -> str:
+        """The prompt for people, a line for each turn, the last one begun."""
+        turns = ChatTemplate(tokenizer).parse(self.ids)
+        return "\n".join(f"{turn.role}: {turn.content}" for turn in turns)
+
+
+def asked(said: str | Sequence[Message], tokenizer: Tokenizer, answer: str = "") -> Asked:
+    """What a user says, perhaps after other turns. Raises TokenizerError for what the vocabulary lacks or does not
+    keep."""
+    messages = [Message("user", said)] if isinstance(said, str) else said
+    ids = ChatTemplate(tokenizer).render(messages, answering=True).ids
+    return Asked(ids.tolist(), answer, messages[-1].content)
+
+
+def wished(tokenizer: Tokenizer, count: int, *, seed: int) -> list[Asked]:
+    """Wishes for stories in combinations that no training has seen, each once, with a story that keeps them."""
+    pairs = WishesSource(stories=4 * count, seed=seed, held_out=True).build().pairs()
+    found = {wish.text: story for wish, story in pairs}
+    return [asked(wish, tokenizer, story) for wish, story in list(found.items())[:count]]
+
+
+def held_out(split: Split, tokenizer: Tokenizer, count: int, *, context: int) -> list[Asked]:
+    """Prompts of a split that leave room in the context, spread evenly, at most `count`."""
+    found = [one for one in prompts_in(split, tokenizer) if len(one.ids) < context]
+    chosen = np.arange(min(count, len(found))) * len(found) // max(1, min(count, len(found)))
+    return [found[at] for at in chosen]
+
+
+def prompts_in(split: Split, tokenizer: Tokenizer) -> Iterator[Asked]:
+    """The prompts of a split, each with the first answer to it. Where there are several answers (preferences), the
+    first is the chosen one."""
+    template = ChatTemplate(tokenizer)
+    edges = np.append(split.starts.astype(np.int64), len(split.tokens))
+    tokens = np.asarray(split.tokens)
+    for begin, stop in pairwise(edges.tolist()):
+        ids = tokens[begin:stop].astype(np.int64)
+        answers = np.flatnonzero(ids == template.openings["assistant"])
+        opened = int(answers[0]) + 1 if len(answers) else 0
+        if opened:
+            after = np.flatnonzero(ids[opened:] == template.end)
+            end = opened + int(after[0]) if len(after) else len(ids)
+            turns = template.parse(ids[:opened])
+            said = turns[-2].content if len(turns) > 1 else ""  # an answer may stand without a prompt
+            yield Asked(ids[:opened].tolist(), tokenizer.decode(ids[opened:end]), said)

@@ -1,0 +1,34 @@
+"""What a model drew, as a report shows it: the samples of its evaluation, where its records are images."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+
+from octavo.config import Recipe
+from octavo.corpus.pixels import PixelsConfig, numbers_of, png
+from octavo.errors import CheckpointError
+from octavo.util.records import Record, read_rows
+
+MOST = 24
+"""Pictures on a page."""
+
+
+class Judged(Record):
+    """A line of samples/judged.jsonl."""
+
+    text: str
+
+
+def pictures(folder: Path, recipe: Recipe) -> list[str]:
+    """PNG files as data: addresses; none of a run whose records are no images."""
+    path = folder / "samples" / "judged.jsonl"
+    raster = recipe.corpus.raster() if isinstance(recipe.corpus, PixelsConfig) else None
+    if raster is None or not path.is_file():
+        return []
+    try:
+        rows = read_rows(path, Judged)
+    except CheckpointError:
+        return []
+    images = (png(raster.grey(numbers_of(row["text"]))) for row in rows[:MOST])
+    return [f"data:image/png;base64,{b64encode(image).decode()}" for image in images]

@@ -1,0 +1,80 @@
+"""How good translations are: BLEU and chrF by sacreBLEU, with its signatures, between systems with a paired bootstrap.
+
+Scores are of raw text, as it would be read. The tokenized figure beside them is what many papers have; it does
+not compare with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from octavo.errors import InputError, MissingExtra
+from octavo.util.stats import ends_of
+
+SAMPLES = 1000
+"""Of the bootstrap."""
+
+
+def _library() -> Any:
+    try:
+        import sacrebleu
+    except ImportError as error:
+        raise MissingExtra("sacrebleu", "translate", "Judging translations") from error
+    return sacrebleu
+
+
+def judged(written: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+    """BLEU and chrF of a system's translations with their signatures, and BLEU of tokens in lower case.
+
+    Raises InputError where there are not as many of both, MissingExtra without sacrebleu.
+    """
+    if len(written) != len(references) or not written:
+        raise InputError(
+            f"{len(written):,} translations and {len(references):,} references cannot be compared."
+        )
+    library = _library()
+    found: dict[str, Any] = {}
+    for name, metric in (("bleu", library.BLEU()), ("chrf", library.CHRF())):
+        score = metric.corpus_score(list(written), [list(references)])
+        found[name] = {"score": score.score, "signature": str(metric.get_signature())}
+    tokens = library.BLEU(tokenize="intl", lowercase=True)
+    score = tokens.corpus_score(list(written), [list(references)])
+    found["tokenized_bleu"] = {"score": score.score, "signature": str(tokens.get_signature())}
+    return found
+
+
+def bootstrap(
+    one: Sequence[str],
+    other: Sequence[str],
+    references: Sequence[str],
+    *,
+    seed: int = 0,
+    samples: int = SAMPLES,
+) -> dict[str, Any]:
+    """BLEU of one system minus that of the other, with a 95 % interval over sentences drawn again, the same for both,
+    and the share of draws in which it is not above 0 (Koehn 2004). Raises MissingExtra without sacrebleu.
+    """
+    metric, draw = _library().BLEU(), np.random.Generator(np.random.Philox(key=seed))
+    counts = [
+        np.array(metric._extract_corpus_statistics(list(texts), [list(references)]), np.int64)
+        for texts in (one, other)
+    ]
+
+    def score(rows: np.ndarray) -> float:
+        return metric._compute_score_from_stats(rows.sum(axis=0).tolist()).score
+
+    size = len(references)
+    differences = []
+    for _ in range(samples):
+        rows = draw.integers(0, size, size)
+        differences.append(score(counts[0][rows]) - score(counts[1][rows]))
+    low, high = map(float, ends_of(np.array(differences)))
+    return {
+        "difference": score(counts[0]) - score(counts[1]),
+        "interval": [low, high],
+        "not_better": float((np.array(differences) <= 0).mean()),
+        "samples": samples,
+    }

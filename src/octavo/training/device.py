@@ -1,0 +1,312 @@
+"""Where and in what arithmetic a run computes: threads, device, precision, each tested before it is trusted."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from octavo.data.batch import Batch
+from octavo.errors import InputError
+from octavo.training.distributed.world import ALONE, World
+from octavo.training.objective import NEXT_TOKEN, Objective, logits_of
+from octavo.training.precision import autocast, fast_bfloat16
+from octavo.training.threads import Timing, faster
+
+# torch.compile, where it is worth its time: whole models on a processor, block by block on a GPU.
+
+LONG = 1000  # steps that repay the seconds that compiling a block takes on a GPU
+
+
+def compiles(wanted: bool | Literal["auto"], device: torch.device, *, steps: int) -> bool:
+    """Whether a run of so many steps is compiled."""
+    return device.type == "cuda" and steps >= LONG if wanted == "auto" else wanted
+
+
+def compiled(model: nn.Module, device: torch.device, *, alone: bool = True) -> nn.Module:
+    """The same model, compiled, with the same weights; the one that is given stays as it is.
+
+    Blocks are alike, so that compiling one of them compiles all; the whole takes several times as long.
+    """
+    if device.type != "cuda" or not alone:
+        return torch.compile(model)  # pyrefly: ignore  # it is a module
+    twin = copy.deepcopy(model, {id(each): each for each in (*model.parameters(), *model.buffers())})
+    for stack in (module for module in twin.modules() if isinstance(module, nn.ModuleList)):
+        for block in stack:
+            block.compile()
+    return twin
+
+
+# bfloat16 has to win clearly: a near tie could fall either way on two starts, and runs must repeat.
+CLEAR_GAIN = 1.2
+
+SHORT_PASS = 1e10  # floating-point operations, of a pass that tells how many threads are fast
+
+# Names and numbers of glibc's malloc.h.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The device and arithmetic that a run was given, and who computes with it."""
+
+    device: torch.device
+    precision: str  # float32 or bfloat16
+    threads: int
+    micro_batch: int | None = None  # sequences at once; None: a whole batch
+    recompute: bool = False
+    world: World = ALONE
+    most: int = 1  # threads that may compute when others leave the machine alone
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context in which losses are computed."""
+        return autocast(self.precision, self.device)
+
+    def describe(self) -> dict[str, Any]:
+        """For the manifest."""
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del own["world"], own["most"]
+        return {**own, "device": str(self.device)}
+
+
+def set_threads(wanted: int | None) -> int:
+    """Use so many CPU threads (default: torch's own count, one a physical core); returns the number in force.
+
+    Raises InputError for many times as many as there are cores, which the library's pool does not survive everywhere.
+    """
+    most = max(64, 8 * (os.cpu_count() or 1))
+    if wanted is not None and wanted > most:
+        raise InputError(
+            f"{wanted} threads are too many for {os.cpu_count() or 1} cores; at most {most} can be started.",
+            remedy="leave training.threads out",
+        )
+    if wanted is not None and wanted != torch.get_num_threads():
+        torch.set_num_threads(wanted)
+    return torch.get_num_threads()
+
+
+def choose_threads(
+    wanted: int | None,
+    model: nn.Module,
+    probe: Batch[Tensor],
+    device: torch.device,
+    report: Report,
+    *,
+    objective: Objective = NEXT_TOKEN,
+) -> int:
+    """So many CPU threads as wanted; without a wish all that torch uses, or one where others use the machine so much
+    that it is faster by far. Returns the number, which is then in force.
+    """
+    most = set_threads(wanted)
+    if wanted is not None or most == 1 or device.type != "cpu":
+        return most
+    chosen, ratio = faster(most, pass_timing(model, probe, most, objective=objective))
+    if chosen != most:
+        report(
+            f"threads: {chosen}, because other programs use the cores ({most} take {ratio:.0f} times as long). "
+            f"Results may differ in the last bits from those of {most} threads; training.threads={most} insists."
+        )
+    return set_threads(chosen)
+
+
+def pass_timing(
+    model: nn.Module, probe: Batch[Tensor], most: int, *, objective: Objective = NEXT_TOKEN
+) -> Timing:
+    """Times passes in float32 over a part of the probe that is short for one thread too; changes nothing."""
+    rows = max(1, probe.rows // most)
+    weights = sum(weight.numel() for weight in model.parameters())
+    positions = max(8, int(SHORT_PASS / (6 * weights * rows)))
+    part = probe.corner(rows, positions)
+
+    def seconds(threads: int) -> float:
+        before = torch.get_num_threads()
+        set_threads(threads)
+        try:
+            runtime = Runtime(torch.device("cpu"), "float32", threads)
+            return step_seconds(model, part, runtime, objective=objective, repeats=1)
+        finally:
+            set_threads(before)
+
+    return seconds
+
+
+def keep_memory() -> None:
+    """Let the process keep what it frees, where its C library is glibc; it stays as large as it was at its largest.
+
+    Otherwise blocks beyond 32 MB go back to the system after each use and come again page by page, which takes a
+    quarter of a step of 64 × 256 tokens at width 384.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+            mallopt(option, 2**31 - 1)
+
+
+KNOWN = ("cpu", "cuda", "mps")
+"""Kinds of devices that models are trained on."""
+
+
+def accelerator() -> str | None:
+    """The name of the accelerator that torch sees, if any."""
+    if torch.cuda.is_available():
+        return "cuda"
+    if torch.backends.mps.is_available():
+        return "mps"
+    return None
+
+
+def choose_device(
+    wanted: str,
+    model: nn.Module,
+    probe: Batch[Tensor],
+    report: Report,
+    *,
+    objective: Objective = NEXT_TOKEN,
+) -> torch.device:
+    """The device for `wanted` (auto, cpu, cuda, …), after the device check; an accelerator that fails it is not used.
+
+    Raises InputError for a device that does not exist here.
+    """
+    name = (accelerator() or "cpu") if wanted == "auto" else wanted
+    try:
+        device = torch.device(name)
+        if wanted != "auto" and device.type not in KNOWN:
+            raise RuntimeError(f"known ones are {', '.join(KNOWN)}")
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"There is no device '{name}' here: {str(error).splitlines()[0]}", remedy="training.device=cpu"
+        ) from error
+    if device.type == "cpu":
+        return torch.device("cpu")
+    complaint = device_check(model, probe, device, objective=objective)
+    if complaint:
+        report(f"{name} gives other results than the CPU ({complaint}); training on the CPU instead.")
+        return torch.device("cpu")
+    report(f"{name} passed the device check: logits, gradients and greedy tokens agree with the CPU.")
+    return device
+
+
+def device_check(
+    model: nn.Module,
+    probe: Batch[Tensor],
+    device: torch.device,
+    *,
+    objective: Objective = NEXT_TOKEN,
+    transform: Callable[[nn.Module], nn.Module] = lambda module: module,
+) -> str | None:
+    """Compare a model on the CPU with the same weights on `device` (through `transform`, for example torch.compile).
+
+    Returns None when logits, gradients and greedy tokens agree, else what does not.
+    """
+    reference = copy.deepcopy(model).eval()
+    tested = copy.deepcopy(model).to(device).eval()
+    results = []
+    for module, place in ((reference, torch.device("cpu")), (transform(tested), device)):
+        here = probe.to(place)
+        logits = logits_of(module, here)
+        (objective.loss(module, here).total / here.targets.numel()).backward()
+        results.append((logits.detach().cpu(), greedy(module, here).cpu()))
+    if relative_error(results[0][0], results[1][0]) > 1e-3:
+        return "logits differ"
+    for (name, expected), (_, found) in zip(
+        reference.named_parameters(), tested.named_parameters(), strict=True
+    ):
+        if expected.grad is None:
+            continue
+        if found.grad is None or relative_error(dense(expected.grad), dense(found.grad).cpu()) > 1e-2:
+            return f"the gradient of {name} differs"
+    if not torch.equal(results[0][1], results[1][1]):
+        return "greedy tokens differ"
+    return None
+
+
+def greedy(model: nn.Module, probe: Batch[Tensor]) -> Tensor:
+    """Up to 20 likeliest tokens after the first of a batch, (1, T); of a model of numbers the first row alone."""
+    one, found = (
+        dataclasses.replace(probe.rows_at(slice(1)), segments=None, prefix=None),
+        probe.inputs[:1, :1],
+    )
+    if found.is_floating_point():
+        return found
+    with torch.no_grad():
+        for _ in range(min(20, probe.inputs.size(1) - 1)):
+            after = logits_of(model, dataclasses.replace(one, inputs=found))
+            found = torch.cat((found, after[:, -1:].argmax(dim=-1)), dim=1)
+    return found
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """A gradient, of a table's rows too, whole."""
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+def relative_error(expected: Tensor, found: Tensor) -> float:
+    """Largest difference, as a share of the largest expected value; infinite where something is not a number."""
+    if not (torch.isfinite(found).all() and torch.isfinite(expected).all()):
+        return float("inf")
+    scale = expected.abs().max().clamp_min(1e-6)
+    return ((expected - found).abs().max() / scale).item()
+
+
+def choose_precision(
+    wanted: str,
+    model: nn.Module,
+    probe: Batch[Tensor],
+    device: torch.device,
+    report: Report,
+    *,
+    objective: Objective = NEXT_TOKEN,
+) -> str:
+    """float32 or bfloat16; `auto` times a training pass in both where the hardware has bfloat16 arithmetic."""
+    if wanted != "auto":
+        return wanted
+    if not fast_bfloat16(device):
+        return "float32"
+    rounds = [  # in turn, and the best of each: other work on the machine must not decide
+        {
+            name: step_seconds(model, probe, Runtime(device, name, 0), objective=objective)
+            for name in ("float32", "bfloat16")
+        }
+        for _ in range(3)
+    ]
+    seconds = {name: min(found[name] for found in rounds) for name in rounds[0]}
+    gain = seconds["float32"] / seconds["bfloat16"]
+    chosen = "bfloat16" if gain >= CLEAR_GAIN else "float32"
+    report(f"precision: {chosen} (a pass in bfloat16 is {gain:.2f} times as fast here as in float32)")
+    return chosen
+
+
+def step_seconds(
+    model: nn.Module,
+    probe: Batch[Tensor],
+    runtime: Runtime,
+    *,
+    objective: Objective = NEXT_TOKEN,
+    repeats: int = 2,
+) -> float:
+    """Shortest time of a forward and backward pass over the probe, after a warm-up; gradients are cleared."""
+    probe = probe.to(runtime.device)
+    tested = model.to(runtime.device)
+    times = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        with runtime.autocast():
+            loss = objective.loss(tested, probe).total / probe.targets.numel()
+        loss.backward()
+        loss.item()  # waits for the device
+        times.append(time.perf_counter() - begin)
+        tested.zero_grad(set_to_none=True)
+    return min(times[1:])

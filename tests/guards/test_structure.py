@@ -1,0 +1,75 @@
+"""What a reader has to hold in mind grows no further: questions about the task, namesakes, full folders."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+from guards.common import PACKAGE, ROOT
+
+QUESTIONS = {
+    "data": 1,
+    "evaluation": 12,
+    "model": 6,
+    "planning": 2,
+    "report": 20,
+    "run": 97,
+    "studies": 20,
+    "training": 1,
+}
+"""How often each room of the core asks which kind of task it has: at most. Lower it; the aim is none."""
+NAMESAKES = {"batches", "gguf", "onnx", "reference", "scores"}
+"""Private modules of one name that are still there. Rename or merge them, and take them out here."""
+FULL = {"run", "studies"}
+"""Folders of more than 30 files that are still there. Divide them, and take them out here."""
+
+
+@pytest.fixture
+def structure(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return import_module("structure")
+
+
+def test_the_core_asks_no_more_often_which_task_it_has(structure: ModuleType) -> None:
+    found = structure.questions(PACKAGE)
+    for room in structure.CORE:
+        asked = {name: said for name, said in found.items() if name.partition("/")[0] == room}
+        count = sum(map(len, asked.values()))
+        assert count <= QUESTIONS.get(room, 0), asked
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"),
+    [
+        ("objective.unit.text", 1),
+        ("recipe.batches.pairs and recipe.corpus.numbers", 2),
+        ("recipe.form == 'preferences'", 1),
+        ("isinstance(run.tokenizer, Columns)", 1),
+        ("recipe.corpus.kind in ('storyteller', 'wishes')", 1),
+        ("evaluation.get('forecast')", 1),
+        ("'validity' in result", 1),
+        ("result['translations'] = 1", 0),
+        ("name == 'chat'", 1),
+        ("from octavo.tasks.chat import judge", 1),
+        ("from octavo.tasks import tasks", 0),
+        ("isinstance(path, str)", 0),
+        ("dataset.text", 0),
+    ],
+)
+def test_the_guard_knows_a_question(structure: ModuleType, code: str, asked: int) -> None:
+    assert sum(structure.question(node) is not None for node in ast.walk(ast.parse(code))) == asked
+
+
+def test_no_two_private_modules_have_one_name(structure: ModuleType) -> None:
+    found = structure.namesakes(PACKAGE)
+    assert not {name: paths for name, paths in found.items() if name not in NAMESAKES}
+    assert found.keys() >= NAMESAKES, "take out what is mended"
+
+
+def test_a_folder_has_at_most_30_files(structure: ModuleType) -> None:
+    full = {folder: count for folder, count in structure.folders(PACKAGE).items() if count > 30}
+    assert not {folder: count for folder, count in full.items() if folder not in FULL}
+    assert full.keys() >= FULL, "take out what is mended"

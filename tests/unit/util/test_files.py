@@ -1,0 +1,120 @@
+"""Hashes of files are of all of them; what is synced is opened as every system wants it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import SafetensorError
+
+from octavo.errors import InputError, StorageError
+from octavo.util.files import (
+    file_hash,
+    from_home,
+    name_folder,
+    of_the_system,
+    storage_errors,
+    sync,
+    written_aside,
+)
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (5 << 20) + 7])
+def test_every_byte_counts(tmp_path: Path, size: int) -> None:
+    path, content = tmp_path / "file", bytearray(size)
+    path.write_bytes(content)
+    assert file_hash(path) == hashlib.sha256(content).hexdigest()
+    for place in {0, size // 2, size - 1} if size else ():
+        content[place] ^= 1
+        path.write_bytes(content)
+        assert file_hash(path) == hashlib.sha256(content).hexdigest()
+
+
+def test_files_are_synced_writable_and_folders_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows syncs no file that was opened for reading; no system opens folders for writing."""
+    (tmp_path / "file").write_text("kept")
+    opened, system = [], os.open
+
+    def note(path: Path, flags: int) -> int:
+        opened.append((path, flags & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)))
+        return system(path, flags)
+
+    monkeypatch.setattr(os, "open", note)
+    sync(tmp_path / "file")
+    if os.name != "nt":  # which opens no folders at all
+        sync(tmp_path)
+        assert opened.pop() == (tmp_path, os.O_RDONLY)
+    assert opened == [(tmp_path / "file", os.O_RDWR)]
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_home_that_there_is_not() -> None:
+    assert from_home("~") == Path.home()
+    with pytest.raises(InputError, match="no home folder for ~nobody-of-that-name/x"):
+        from_home("~nobody-of-that-name/x")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError("8192 requested and 0 written"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        Exception("No space left on device (os error 28)"),
+    ],
+    ids=["system", "numpy", "safetensors", "tokenizers"],
+)
+def test_a_full_disk_is_known_in_every_librarys_words(tmp_path: Path, error: Exception) -> None:
+    found = of_the_system(error)
+    assert found is not None and found.errno == errno.ENOSPC
+    with pytest.raises(StorageError, match="The disk is full") as raised, storage_errors(tmp_path):
+        raise error
+    assert isinstance(raised.value.__cause__, OSError) and raised.value.__cause__.errno == errno.ENOSPC
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+def test_numpy_on_a_full_disk_is_such_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="The disk is full"), storage_errors(tmp_path):
+        np.zeros(1 << 16).tofile("/dev/full")
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+    for error in (
+        SafetensorError("header too large"),
+        ValueError("5 requested and 4 written"),
+        KeyError("x"),
+    ):
+        assert of_the_system(error) is None
+        with pytest.raises(type(error)), storage_errors(tmp_path):
+            raise error
+    said = InputError("A text holds '(os error 28)'.")
+    with pytest.raises(InputError, match="A text holds"), storage_errors(tmp_path):
+        raise said
+
+
+def test_a_name_that_the_disk_cannot_keep_is_not_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the same command would find its place taken by what it said it had not made."""
+
+    def failing(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    (tmp_path / "aside").mkdir()
+    with pytest.raises(OSError, match="Input/output error"):
+        name_folder(tmp_path / "aside", tmp_path / "final")
+    with (
+        pytest.raises(OSError, match="Input/output error"),
+        written_aside(tmp_path / "file", over=False) as new,
+    ):
+        new.write_text("new")
+    assert [path.name for path in tmp_path.iterdir()] == ["aside"]

@@ -1,0 +1,301 @@
+"""Kernels in C: compiled once and kept, never an error where that cannot be done, and nothing is loaded unchecked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import StorageError
+from octavo.util import kernels
+
+REAL = [("octavo.model", "attend"), ("octavo.generation", "decode")]
+KERNELS = [("toy_kernels", "one"), ("toy_kernels", "two")]  # compiled in no time
+Kernel = tuple[str, str]
+
+pytestmark = pytest.mark.skipif(kernels.library(*REAL[0]) is None, reason="there is no C compiler here")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    package = tmp_path_factory.mktemp("packages") / "toy_kernels"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for _, name in KERNELS:
+        (package / f"{name}.c").write_text(f"int {name}(void) {{ return 1; }}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(package.parent)
+        yield
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    forget()
+    yield
+    forget()
+
+
+@pytest.fixture
+def kernel(cache: None) -> Kernel:
+    return KERNELS[0]
+
+
+def forget() -> None:
+    kernels._library.cache_clear()
+    kernels._say.cache_clear()
+
+
+def kept(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "cache").glob("native/*"))
+
+
+def works(found: object, kernel: Kernel) -> bool:
+    return found is not None and hasattr(found, kernel[1])
+
+
+def compiler(folder: Path, script: str) -> str:
+    """A compiler that is a shell script; `"$@"` are its arguments."""
+    path = folder / "compiler"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_builds", lambda *_: pytest.fail("compiled again"))
+
+
+def test_ctrl_c_is_not_lost_when_the_compiler_has_ended_before(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its group is gone then: ProcessLookupError is an OSError, which here means "no kernel, go on"."""
+    monkeypatch.setattr(kernels.shutil, "which", lambda _: compiler(tmp_path, "exit 1"))
+    wait, waits = subprocess.Popen.wait, []
+
+    def interrupted(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        waits.append(wait(process, timeout))
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+        return waits[0]
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kernels.library(*kernel)
+
+
+@pytest.mark.parametrize("kernel", [KERNELS[0], *REAL], ids=lambda kernel: kernel[1])
+def test_compiled_once_and_kept(
+    cache: None, kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "OPTIONS", ("-O0",))
+    assert works(kernels.library(*kernel), kernel)
+    before = kept(tmp_path)
+    assert len(before) == 1
+    forget()
+    no_compiling(monkeypatch)
+    assert works(kernels.library(*kernel), kernel)
+    assert kept(tmp_path) == before
+
+
+def test_threads_that_need_the_same_kernel_compile_it_once(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text is read in two ways at once, and both need the kernel that counts what was said."""
+    real, asked = kernels._builds, []
+
+    def builds(compiler: str, source: bytes) -> Iterator[bytes]:
+        asked.append(compiler)
+        time.sleep(0.2)  # long enough for all threads to come
+        yield from real(compiler, source)
+
+    monkeypatch.setattr(kernels, "_builds", builds)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: kernels.library(*kernel), range(4)))
+    assert works(found[0], kernel) and all(each is found[0] for each in found)
+    assert len(asked) == 1
+
+
+def test_switched_off(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_NATIVE", "0")
+    assert kernels.library(*kernel) is None
+    assert not kept(tmp_path)
+
+
+def test_a_compiler_that_fails_is_no_error(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels.shutil, "which", lambda name: "/bin/false")
+    with pytest.warns(UserWarning, match="no kernel that runs here: torch does their work"):
+        assert kernels.library(*kernel) is None
+    assert not kept(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "cut to a page", "flipped bit", "another library", "empty"])
+def test_a_damaged_library_is_made_again(kernel: Kernel, tmp_path: Path, damage: str) -> None:
+    """One that was cut ended the process with SIGBUS."""
+    assert works(kernels.library(*kernel), kernel)
+    (path,) = kept(tmp_path)
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    damaged = {
+        "cut": whole[: len(whole) // 3],
+        "cut to a page": whole[:4096],
+        "flipped bit": whole[:middle] + bytes([whole[middle] ^ 16]) + whole[middle + 1 :],
+        "another library": whole[: -len(whole) // 4] + whole[len(whole) // 4 :],
+        "empty": b"",
+    }[damage]
+    path.write_bytes(damaged)
+    forget()
+    assert works(kernels.library(*kernel), kernel)
+    assert kept(tmp_path) == [path] and len(path.read_bytes()) == len(whole)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no owners of this kind")
+@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("how", ["foreign", "group-writable", "world-writable"])
+def test_what_others_may_have_written_is_not_loaded(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, how: str
+) -> None:
+    """A shared cache let another user's code run."""
+    assert works(kernels.library(*kernel), kernel)
+    (path,) = kept(tmp_path)
+    place = path.parent if what == "folder" else path
+    if how != "foreign":
+        place.chmod(place.stat().st_mode | {"group-writable": 0o020, "world-writable": 0o002}[how])
+    elif os.geteuid() == 0:
+        os.chown(place, 65534, -1)
+    else:
+        another = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: another)
+        monkeypatch.setattr(kernels, "replaceable", lambda path: False)
+    before, loaded, load = path.read_bytes(), [], kernels._loaded
+    monkeypatch.setattr(kernels, "_loaded", lambda built: (loaded.append(built), load(built))[1])
+    builds, times = kernels._builds, []
+    monkeypatch.setattr(kernels, "_builds", lambda *a: (times.append(1), builds(*a))[1])
+    forget()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for each in KERNELS:
+            assert kernels.library(*each) is not None
+    assert len(times) == 2 and len(loaded) == 2, "both made anew, nothing else loaded"
+    if what == "folder" or os.geteuid() != 0:
+        assert len(said) == 1 and "cannot be kept in" in str(said[0].message)
+        assert path.read_bytes() == before and kept(tmp_path) == [path]
+    else:
+        assert not said and path.stat().st_mode & 0o777 == 0o600, "a file of our own is in its place"
+
+
+def test_a_library_is_loaded_from_the_bytes_that_were_checked(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is cut between the check and the loading."""
+    assert works(kernels.library(*kernel), kernel)
+    (path,) = kept(tmp_path)
+    load = kernels._loaded
+    monkeypatch.setattr(kernels, "_loaded", lambda built: (os.truncate(path, 100), load(built))[1])
+    no_compiling(monkeypatch)
+    forget()
+    assert works(kernels.library(*kernel), kernel)
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_loaded_where_nothing_may_be_run_from_memory(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, memory: bool
+) -> None:
+    if memory:
+        monkeypatch.setattr(os, "memfd_create", refused, raising=False)
+    else:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    assert works(kernels.library(*kernel), kernel)
+
+
+def refused(*_: object) -> int:
+    raise PermissionError("not here")
+
+
+def test_two_kernels_are_not_taken_for_each_other(cache: None) -> None:
+    """The system knows libraries by their path, which both may have had at their time."""
+    found = [kernels.library(*kernel) for kernel in KERNELS]
+    assert [works(library, kernel) for library, kernel in zip(found, KERNELS, strict=True)] == [True, True]
+    assert not works(found[0], KERNELS[1])
+
+
+def test_a_compiler_that_takes_too_long(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said once, tried once, and what the compiler has started ends too."""
+    started = tmp_path / "started"
+    slow = compiler(tmp_path, f'sleep 60 & echo $! >> "{started}"; wait')
+    monkeypatch.setattr(kernels.shutil, "which", lambda name: slow)
+    monkeypatch.setattr(kernels, "PATIENCE", 0.5)
+    with pytest.warns(UserWarning, match="took more than .* s: torch does the kernels' work") as said:
+        assert kernels.library(*kernel) is None
+    assert len(said) == 1
+    (process,) = started.read_text().split()
+    assert ended(int(process))
+
+
+def ended(process: int) -> bool:
+    for _ in range(100):
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            if state == "Z":
+                return True
+            os.kill(process, 0)
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        os.sched_yield()
+        subprocess.run(["sleep", "0.05"], check=True)
+    return False
+
+
+@pytest.mark.parametrize("what", ["no library", "a symbol that is nowhere"])
+def test_a_build_that_does_not_load_is_tried_with_plainer_flags(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """As with a compiler whose OpenMP lies where the system does not look for it."""
+    real = kernels.shutil.which("cc") or kernels.shutil.which("gcc") or kernels.shutil.which("clang")
+    nowhere = tmp_path / "nowhere.c"
+    nowhere.write_text("int nowhere(void); int asked(void) { return nowhere(); }")
+    spoilt = {
+        "no library": 'while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"',
+        "a symbol that is nowhere": f'exec {real} "$@" -x c "{nowhere}"',
+    }[what]
+    asked = tmp_path / "asked"
+    script = f'echo "$@" >> "{asked}"\ncase "$*" in *-fopenmp*) {spoilt};; *) exec {real} "$@";; esac'
+    which = compiler(tmp_path, script)
+    monkeypatch.setattr(kernels.shutil, "which", lambda name: which)
+    assert works(kernels.library(*kernel), kernel)
+    flags = [line.split(" -shared")[0] for line in asked.read_text().splitlines()]
+    assert "-fopenmp" in flags[0] and "-fopenmp" not in flags[-1]
+    forget()
+    no_compiling(monkeypatch)
+    assert works(kernels.library(*kernel), kernel), "what loaded is kept"
+
+
+def test_a_cache_that_cannot_be_written(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    with pytest.warns(UserWarning, match="cannot be kept in .*OCTAVO_CACHE"):
+        assert works(kernels.library(*kernel), kernel)
+
+
+def test_a_user_without_a_home_compiles_each_time(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise StorageError("This user has no home.")
+
+    monkeypatch.setattr(kernels, "default_cache", nowhere)
+    with pytest.warns(UserWarning, match="compiles its kernels again: This user has no home"):
+        assert works(kernels.library(*kernel), kernel)
+
+
+def test_a_temporary_folder_that_others_may_change(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "replaceable", lambda path: True)
+    with pytest.warns(UserWarning, match="can be changed by other users"):
+        assert kernels.library(*kernel) is None
