@@ -65,7 +65,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     home = tmp_path_factory.mktemp("home")
     model = home / "octavo" / "model"
     shutil.copytree(PACKAGE, home / "octavo", ignore=shutil.ignore_patterns("__pycache__"))
-    for file, added in {"feedforward": walk_through(), "positions": POSITIONS, "ngrams": NGRAMS}.items():
+    for file, added in {
+        "feedforward": walk_through(),
+        "positions": POSITIONS,
+        "ngram_vectors": NGRAMS,
+    }.items():
         with (model / f"{file}.py").open("a", encoding="utf-8") as source:
             source.write(added)
     return {**os.environ, "PYTHONPATH": str(home), "OMP_NUM_THREADS": "1"}
