@@ -5,7 +5,7 @@ Standard library only, one process, HTTP/1.1 with connections kept open. Tests a
     with FakeEndpoint(faults={"429": 0.05, "cut": 0.1}) as server:
         … server.url, server.ledger() …
 
-    python benchmarks/fake_endpoint.py --port 8123      # by hand, for trying the how-to page
+    python benchmarks/fake_endpoint.py --port 8123      # by hand, for trying the guide to corpora
 
 Faults, each a share of the calls: 429 (with Retry-After as a number or a date), 429_past (its date is over), 503, 500,
 timeout (no answer), cut (the connection ends within the answer), wrong_json, empty, html, length (cut by max_tokens),

@@ -68,8 +68,9 @@ tried again, and today's law takes width 128 for two minutes of *spanish*. The d
 *stories* and *sources* are of widths 192, 192 and 128; the law before took 128, 128 and 96, and came to 1.881, 1.044
 and 1.347. *Sentences* are of the same collection as *spanish*, which is sorted by length, in any order. The steps of
 *sources* are those of a slower processor (Zen 4), of *sentences* and *pages* (30 kB of this project's Markdown:
-docs/studies.md and docs/minutes.md) those of one without AVX-512 (Zen 3). One run each: differences of 0.01 are
-noise. Six of the twelve settings made by hand are sizes of the dial's own family, with its way to mix counts in and
+docs/studies.md and docs/minutes.md, since rewritten) those of one without AVX-512 (Zen 3). One run each:
+differences of 0.01 are noise. Six of the twelve settings made by hand are sizes of the dial's own family,
+with its way to mix counts in and
 its dropout: the regret says what the choice among them is worth. *of* says how many of the twelve were trained: a
 setting that takes too long for twenty steps is left out, and of most texts those that were far behind on the notes
 (the recipes without counts, but for nanoGPT's). Ten minutes were given to six texts, and to the settings that were

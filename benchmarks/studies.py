@@ -45,7 +45,7 @@ HEAD = """\
 Every study below is shipped: `octavo study run NAME --text PATH --out FOLDER` repeats it. These are the small forms,
 for a laptop: most are of models of some 0.8 million parameters after 600 steps. They say what holds at that size and
 length; where one differs from the report that it follows, it says so, and the large form is there to be run.
-[What a verdict means](studies.md) tells how noise, intervals and the correction for many comparisons are taken.
+[What a verdict means](guide/studies.md) tells how noise, intervals and the correction for many comparisons are taken.
 
 This page is written by `benchmarks/studies.py` from the studies' folders; below each stands what it was run on. Where
 `benchmarks/results/studies` has what it takes, `--again` judges a study by today's code without running it.

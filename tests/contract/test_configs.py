@@ -151,7 +151,7 @@ def test_every_option_is_read_as_it_is_written(name: str) -> None:
 
 def forms() -> list[str]:
     """Every `{kind: …}` of the documentation, the recipes and what the sources say."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
     pages += sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".yaml"))
     found = (
         each[0]
@@ -188,7 +188,7 @@ def test_forms_are_found() -> None:
 def trainings() -> list[tuple[str, ...]]:
     """The recipe and the settings of every `octavo train` of the documentation that needs no file."""
     found = []
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]:
         for block in blocks(page.read_text("utf-8")):
             for command in commands(block) if block.language in SHELLS else ():
                 if command[:2] == ["octavo", "train"] and "--parts" not in command:

@@ -16,6 +16,8 @@ from safetensors.numpy import load_file, save_file
 
 from e2e.asking import refused, train
 from e2e.forked import Octavo
+from octavo.cli.app import VERBS as GROUPS
+from octavo.config import recipe_names
 from octavo.training.checkpoint_folder import seal
 
 VERBS = (
@@ -241,11 +243,27 @@ def test_a_run_goes_on_with_its_own_recipe(octavo: Octavo, tmp_path: Path) -> No
 
 
 def test_the_recipes_for_any_text_come_first(octavo: Octavo) -> None:
-    listed = [line for line in octavo("recipes").out.splitlines() if not line.startswith(" ")]
+    lines = octavo("recipes").out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    listed = re.findall(r"^  ([a-z][a-z0-9-]+)", "\n".join(lines), re.MULTILINE)
     assert listed[:3] == ["quick", "minute", "ten-minutes"]
+    small = {f"{name}-cpu" for name in listed}
+    assert set(listed) <= set(recipe_names()) <= {*listed, *small}, (
+        "the new recipe goes into GROUPS of cli/recipes.py"
+    )
     for verb in ("train", "plan"):
         helped = " ".join(octavo(verb, "--help").out.split())
         assert all(name in helped for name in listed[:3])
+
+
+def test_verbs_are_listed_in_groups(octavo: Octavo) -> None:
+    helped = octavo("--help").out
+    assert [helped.index(title) for title in GROUPS] == sorted(helped.index(title) for title in GROUPS)
+    assert all(f" {verb} " in helped for verbs in GROUPS.values() for verb in verbs)
+
+
+def test_studies_are_listed_without_letters_of_reports(octavo: Octavo) -> None:
+    assert not re.search(r"\b[A-E]\b", octavo("study", "list").out)
 
 
 def test_doctor(octavo: Octavo) -> None:

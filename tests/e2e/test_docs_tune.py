@@ -1,4 +1,4 @@
-"""The road of docs/tune.md, from the demo's model to a chat that keeps wishes: its commands, with shorter trainings."""
+"""The commands of docs/guide/tune.md, from the demo's model to a chat that keeps wishes, with shorter trainings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from guards.snippets import blocks, commands
 from octavo.synthetic.grammar import TOKEN
 from octavo.synthetic.vocabulary import vocabulary
 
-PAGE = Path(__file__).parents[2] / "docs" / "tune.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "tune.md"
 SHORTER = {
     "demo": ("corpus.stories=300", "training.steps=30", "evaluation.every=0.5"),
     "tune sft": ("corpus.stories=300", "evaluation.every=0.5"),

@@ -22,8 +22,8 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def kind(octavo: Octavo) -> Path:
-    """CONTRIBUTING's model, as it stands there."""
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """docs/extending.md's model, as it stands there."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = next(block.text for block in blocks(page) if "class Averages" in block.text)
     path = octavo.folder / "averages.py"
     path.write_text(code, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's objective and batches, as files of a user's own: they train, go on, are judged, write, are shown."""
+"""The objective and batches of docs/extending.md, in a user's own files: they train, resume, are judged and shown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ changes:
 
 @pytest.fixture(scope="module")
 def own_parts(octavo: Octavo) -> Path:
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = [block.text for block in blocks(page) if block.language == "python"]
     path = octavo.folder / "own.py"
     own = [text for text in code if '@register("objective")' in text or '@register("batches")' in text]

@@ -54,8 +54,8 @@ class RepeatedConfig(NGramsConfig):
 
 
 def walk_through() -> str:
-    """CONTRIBUTING's part, without the imports, which are in the file that it is written into."""
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """docs/extending.md's part, without the imports, which are in the file that it is written into."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = next(block.text for block in blocks(page) if block.language == "python")
     return "\n\n" + code[code.index("class GEGLU") :]
 
@@ -65,7 +65,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     home = tmp_path_factory.mktemp("home")
     model = home / "octavo" / "model"
     shutil.copytree(PACKAGE, home / "octavo", ignore=shutil.ignore_patterns("__pycache__"))
-    for file, added in {"feedforward": walk_through(), "positions": POSITIONS, "ngrams": NGRAMS}.items():
+    for file, added in {
+        "feedforward": walk_through(),
+        "positions": POSITIONS,
+        "ngram_vectors": NGRAMS,
+    }.items():
         with (model / f"{file}.py").open("a", encoding="utf-8") as source:
             source.write(added)
     return {**os.environ, "PYTHONPATH": str(home), "OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's part in a file of the user's own: `--parts FILE` trains, judges, resumes and studies with it."""
+"""docs/extending.md's part in a file of the user's own: `--parts FILE` trains, judges, resumes and studies with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ changes:
 
 @pytest.fixture(scope="module")
 def own_parts(octavo: Octavo) -> Path:
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = next(block.text for block in blocks(page) if block.language == "python")
     path = octavo.folder / "geglu.py"
     path.write_text(code, encoding="utf-8")

@@ -32,8 +32,8 @@ def page(run: Path) -> str:
 
 @pytest.fixture(scope="module")
 def own_part(octavo: Octavo) -> Path:
-    """CONTRIBUTING's feed-forward, in a folder with a space in its name."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """docs/extending.md's feed-forward, in a folder with a space in its name."""
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     path = octavo.folder / "my parts" / "geglu.py"
     path.parent.mkdir()
     code = next(block.text for block in blocks(text) if block.language == "python")

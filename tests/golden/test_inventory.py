@@ -31,7 +31,32 @@ from octavo.studies.spec import study_names
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = Path(__file__).with_name("inventory.json")
 
-GONE: dict[str, str] = {}
+GONE: dict[str, str] = {
+    "pages: docs/bring-gpt2.md": "docs/guide/ship.md",
+    "pages: docs/cleaning.md": "docs/guide/text.md",
+    "pages: docs/counts.md": "docs/design/counting.md",
+    "pages: docs/design.md": "docs/design/architecture.md",
+    "pages: docs/forecast.md": "docs/guide/tasks.md",
+    "pages: docs/generation.md": "docs/guide/generate.md",
+    "pages: docs/glossary.md": "docs/design/architecture.md",
+    "pages: docs/how-to.md": "docs/guide/train.md",
+    "pages: docs/many-machines.md": "docs/guide/train.md",
+    "pages: docs/minutes.md": "docs/design/forecasting-a-run.md",
+    "pages: docs/planning.md": "docs/design/planning.md",
+    "pages: docs/python.md": "docs/guide/python.md",
+    "pages: docs/reading-a-report.md": "docs/guide/evaluate.md",
+    "pages: docs/reading.md": "docs/guide/text.md",
+    "pages: docs/ship.md": "docs/guide/ship.md",
+    "pages: docs/speed.md": "docs/design/speed.md",
+    "pages: docs/studies.md": "docs/guide/studies.md",
+    "pages: docs/symbols.md": "docs/guide/tasks.md",
+    "pages: docs/tensors-only.md": "docs/reports.md",
+    "pages: docs/tokenizers.md": "docs/guide/text.md",
+    "pages: docs/translate.md": "docs/guide/tasks.md",
+    "pages: docs/tune.md": "docs/guide/tune.md",
+    "pages: docs/writing-a-corpus.md": "docs/guide/llm-corpora.md",
+    "pages: docs/pictures/symbols-digits.png": "one picture of records is enough",
+}
 """`group: entry`, and why it is gone or what its name is now."""
 
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")

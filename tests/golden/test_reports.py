@@ -176,7 +176,7 @@ def test_the_page_on_the_reports_names_their_recipes_and_what_it_names_exists() 
     assert named <= known, named - known
     for module in re.findall(r"`(octavo(?:\.\w+)+)`", page):
         assert importlib.util.find_spec(module) is not None
-    for away in ("README.md", "docs/how-to.md"):
+    for away in ("README.md", "docs/guide/studies.md"):
         assert "reports.md)" in (ROOT / away).read_text("utf-8")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from e2e.forked import Octavo
-from guards.common import PACKAGE, ROOT, name_of
+from guards.common import ROOT, name_of
 from guards.snippets import SHELLS, Block, blocks, commands
 
 SHOWN = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md")))
@@ -22,14 +22,17 @@ LINES = [
     for command in commands(block)
 ]
 
-LONG = ("docs/python.md",)  # a study, which is several trainings
+LONG = ("docs/guide/python.md",)  # several trainings and a study
 
-# Runs the blocks of one page, in order, with one set of names; line numbers in tracebacks are the page's.
+# Runs the blocks of each page in order, with one set of names and a folder of its own; line numbers are the page's.
 RUNNER = """
-import json, sys
-names = {"__name__": "__main__"}
-for page, line, text in json.load(sys.stdin):
-    exec(compile("\\n" * (line - 1) + text, page, "exec"), names)
+import json, os, sys
+for folder, blocks in json.load(sys.stdin):
+    os.mkdir(folder)
+    os.chdir(folder)
+    names = {"__name__": "__main__"}
+    for page, line, text in blocks:
+        exec(compile("\\n" * (line - 1) + text, page, "exec"), names)
 """
 
 
@@ -37,18 +40,18 @@ def python_blocks(page: Path) -> list[Block]:
     return [block for block in blocks(page.read_text("utf-8")) if block.language == "python"]
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * (name_of(page) in LONG))
-        for page in PAGES
-        if python_blocks(page)
-    ],
-)
-def test_python_snippets_run(page: Path, tmp_path: Path, server: Octavo) -> None:
-    told = json.dumps([(name_of(page), block.line, block.text) for block in python_blocks(page)])
-    done = server(program=RUNNER, stdin=told.encode(), folder=tmp_path)
-    assert done.code == 0, done.err
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_python_snippets_run(slow: bool, tmp_path: Path, server: Octavo) -> None:
+    pages = [page for page in PAGES if python_blocks(page) and (name_of(page) in LONG) == slow]
+    given = [
+        (
+            str(tmp_path / str(number)),
+            [(name_of(page), block.line, block.text) for block in python_blocks(page)],
+        )
+        for number, page in enumerate(pages)
+    ]
+    done = server(program=RUNNER, stdin=json.dumps(given).encode(), folder=tmp_path)
+    assert pages and done.code == 0, done.err
 
 
 @pytest.mark.parametrize("command", [line for line in LINES if line.values[0][0] == "octavo"])
@@ -100,11 +103,45 @@ def test_commands_are_found(text: str, expected: list[list[str]]) -> None:
     assert commands(block) == expected
 
 
-def test_every_word_of_the_glossary_has_a_meaning_a_term_and_a_file() -> None:
-    page = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+def test_every_word_of_the_glossary_has_a_meaning_and_a_term() -> None:
+    page = (ROOT / "docs" / "design" / "architecture.md").read_text("utf-8").partition("\n## Words")[2]
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
     words = [row for row in rows if row[0] not in ("word", "---")]
-    assert len(words) > 50 and len({word for word, *_ in words}) == len(words)
-    for word, meaning, term, where in words:
-        assert meaning.endswith(".") and term, word
-        assert (PACKAGE / where.strip("`")).is_file(), f"{word}: there is no {where}"
+    assert len(words) >= 20 and len({word for word, *_ in words}) == len(words)
+    assert all(len(row) == 3 and all(row) for row in words)
+
+
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found: dict[str, int] = {}
+    names = set()
+    for title in HEADING.findall(text):
+        name = re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+        count = found.get(name, 0)
+        found[name] = count + 1
+        names.add(f"{name}-{count}" if count else name)
+    return names
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "benchmarks").glob("**/*.md"))], ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for link in (one or other for one, other in LINK.findall(text)):
+        path, _, anchor = link.partition("#")
+        if "://" not in link:
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"{name_of(page)}: there is no {link}"
+            assert not anchor or anchor in anchors(target), f"{name_of(page)}: no heading for {link}"
+
+
+def test_the_documentation_stays_readable() -> None:
+    """What is written by hand; the reference and the results are generated."""
+    made = {"reference.md", "results.md", "ship-recipes.md"}
+    words = {name_of(page): len(page.read_text("utf-8").split()) for page in PAGES if page.name not in made}
+    assert words["README.md"] <= 800
+    assert sum(words.values()) - words["CONTRIBUTING.md"] <= 22_000, words

@@ -56,32 +56,29 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # main says so
 )
-for name in (
-    "demo",
-    "train",
-    "generate",
-    "chat",
-    "translate",
-    "forecast",
-    "write",
-    "eval",
-    "runs",
-    "compare",
-    "plan",
-    "recipes",
-    "info",
-    "doctor",
-    "corpus",
-    "study",
-    "tokenizer",
-    "export",
-    "verify",
-    "import",
-    "tune",
-):
-    module = f"{name}_" if iskeyword(name) else name  # as PEP 8 spells such names
-    app.command(getattr(import_module(f"octavo.cli.{module}"), f"{name}_command"), name=name)
+VERBS = {
+    "Begin": ("demo", "train", "plan", "recipes", "doctor"),
+    "Use a model": ("generate", "write", "chat", "translate", "forecast"),
+    "Look at runs": ("runs", "info", "eval"),
+    "Compare": ("compare", "study"),
+    "Tune": ("tune",),
+    "Ship": ("export", "verify", "import"),
+    "Corpora": ("corpus", "tokenizer"),
+}
+"""The verbs in groups, as `octavo --help` and the README list them."""
+
+for title, names in VERBS.items():
+    group = Group.create_ordered(title)
+    for name in names:
+        module = f"{name}_" if iskeyword(name) else name  # as PEP 8 spells such names
+        verb = getattr(import_module(f"octavo.cli.{module}"), f"{name}_command")
+        if isinstance(verb, App):
+            verb.group = group
+            app.command(verb, name=name)
+        else:
+            app.command(verb, name=name, group=group)
 app.command(completion_of(app))
+app.group_commands = Group.create_ordered("The program")
 app.meta.suppress_keyboard_interrupt = False
 app.meta.group_parameters = Group("Parameters of every command", sort_key=0)
 

@@ -37,7 +37,7 @@ def eval_command(
 
     The baselines place the number: a model above "unigram" has learned nothing from order, one below the best n-gram
     uses context that counting cannot. On its own split the run gets its diagnostics too: how it learned, whether it
-    recites or repeats itself, and what to do (docs/reading-a-report.md).
+    recites or repeats itself, and what to do (docs/guide/evaluate.md).
 
     The checkpoint was chosen on the validation split. The result is what --test gives, at best once, when everything
     is chosen.

@@ -112,7 +112,7 @@ def show_promises(
     if json:
         print_json(rows)
     elif on:
-        show("\nSteps were predicted, not timed; docs/planning.md says what is assumed.")
+        show("\nSteps were predicted, not timed; docs/design/planning.md says what is assumed.")
     return 0
 
 

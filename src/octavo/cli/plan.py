@@ -132,7 +132,7 @@ def show_predictions(found: list[dict[str, Any]] | None) -> None:
     if found:
         show()
         print_table([prediction_row(one) for one in found], head=PREDICTED)
-        show("\nPredicted, not measured; docs/planning.md says what is assumed.")
+        show("\nPredicted, not measured; docs/design/planning.md says what is assumed.")
 
 
 def plan_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -109,7 +109,7 @@ def load_parts(path: str | Path) -> OwnParts:
         if not isinstance(error, Exception | SystemExit):
             raise
         what = f"{path} cannot be loaded: {_where(error, place)}{_said(error)}."
-        raise ConfigError(what, remedy="CONTRIBUTING.md shows a file of parts") from error
+        raise ConfigError(what, remedy="docs/extending.md shows a file of parts") from error
     folder = Path(place).parent
     files = (getattr(sys.modules[each], "__file__", None) for each in set(sys.modules) - modules - {name})
     neighbours = any(file and folder in Path(file).absolute().parents for file in files)

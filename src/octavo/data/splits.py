@@ -17,6 +17,8 @@ from octavo.data.text import PIECE, CanonicalText, Text
 from octavo.errors import CorpusError
 
 PARTS = ("train", "validation", "test")
+SHORT = 1000
+"""Characters below which a text with an empty part is called too short."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ def split_text(
             which = "share, or test=0" if test else "validation share"
             if how in ("prompts", "sources"):
                 which += f", or take split=documents, which lets a {how[:-1]} stand on both sides"
+            if text.total_characters < SHORT and not removed and how not in ("prompts", "sources"):
+                raise CorpusError(
+                    f"This text is too short ({text.total_characters:,} characters).",
+                    remedy=f"Give more text, or another {which} (it is {shares}).",
+                )
             raise CorpusError(
                 f"With {count} of {text.total_characters:,} characters in all, split={how} and "
                 f"{shares}, the {name} part would be empty.",

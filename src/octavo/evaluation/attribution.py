@@ -96,11 +96,12 @@ class Credit:
 
 def said(found: Mapping[str, Any]) -> str:
     """Who predicts, in a sentence."""
+    share = found["trust_in_counting"]
+    made = "Counting made every prediction" if share > 0.995 else f"Counting has {share:.0%} of the weight"
     return (
-        f"Counting gave {found['counting_better']:.0%} of the tokens more probability than the network did, and the "
-        f"mixture gave counting {found['trust_in_counting']:.0%} of the weight: alone the network has "
-        f"{found['network_loss']:.3f} nats per token and counting {found['counting_loss']:.3f}, together "
-        f"{found['loss']:.3f}."
+        f"{made}, and gave {found['counting_better']:.0%} of the tokens more probability than the network did. "
+        f"Alone the network has {found['network_loss']:.3f} nats per token and counting {found['counting_loss']:.3f}; "
+        f"together they have {found['loss']:.3f}."
     )
 
 

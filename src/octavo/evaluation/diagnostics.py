@@ -476,8 +476,8 @@ def drift(facts: Facts) -> Diagnostic | None:
     if control < 0.02 or own > control / 2 or control - own <= 3 * error:
         return None
     said = (
-        f"It loses the thread: the halves of a sample have hardly more in common than halves of different samples "
-        f"({own:+.3f}); those of held-out text do ({control:+.3f})."
+        f"It loses its thread within a page: two halves of a sample have {own:+.3f} more in common than halves "
+        f"of different samples; in held-out text it is {control:+.3f}."
     )
     remedy = "longer training and a longer context"
     settings = (facts.setting("model.context", 2),)
@@ -713,7 +713,7 @@ def counting_alone(facts: Facts, how: Diagnostic | None, evidence: dict[str, Any
 
 
 def among_its_own(
-    facts: Facts, how: Diagnostic | None, loss: float, losses: Mapping[str, float], it: str = "It"
+    facts: Facts, how: Diagnostic | None, loss: float, losses: Mapping[str, float], it: str = ""
 ) -> Diagnostic:
     """Which of its objective's own baselines it beats, by a loss or by what else is better if it is smaller."""
     better = [name for name, reached in losses.items() if loss < reached]
@@ -724,13 +724,21 @@ def among_its_own(
         knows = f"it is not below {listed(others)}" if others else ""
         return beside_start(facts, how, losses["start"], evidence, knows)
     if not worse:
-        return Diagnostic("baselines", f"{it} is below {listed(better)}.", evidence, "good")
-    below = f"below {listed(better)}, but " if better else ""
-    said = f"{it} is {below}not below {listed(worse)}."
+        said = f"{it} is below {listed(better)}." if it else f"Better {_than(better)}."
+        return Diagnostic("baselines", said, evidence, "good")
+    if it:
+        said = f"{it} is {f'below {listed(better)}, but ' if better else ''}not below {listed(worse)}."
+    else:
+        said = f"Better {_than(better)}, but not {_than(worse)}." if better else f"Not better {_than(worse)}."
     severity: Severity = "note" if better else "bad"
     if facts.elsewhere:
         return Diagnostic("baselines", said, evidence, severity)
     return Diagnostic("baselines", said, evidence, severity, "train longer", facts.longer)
+
+
+def _than(names: Sequence[str]) -> str:
+    plain = {"uniform": "guessing", "start": "before tuning"}
+    return listed([f"than {plain.get(name, name)}" for name in names])
 
 
 def _cause(facts: Facts, how: Diagnostic | None, above: str) -> tuple[str, str, tuple[str, ...]]:

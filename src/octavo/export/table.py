@@ -76,7 +76,7 @@ def page() -> str:
         "<!-- Made by `python -m octavo.export.table > docs/ship-recipes.md`; a test keeps it current. -->\n"
         "# Where each recipe can go\n\n"
         "Before you train: `octavo plan RECIPE --ship`. How to export, and what is proven: "
-        "[Ship your model](ship.md). A recipe that tunes has the model of the run that it starts from.\n\n"
+        "[Ship](guide/ship.md). A recipe that tunes has the model of the run that it starts from.\n\n"
         f"| recipe | {columns} |\n| --- |{' --- |' * len(head)}\n" + "\n".join(rows) + "\n\n"
         "## How it is said\n\n"
         + "\n".join(f"- {', '.join(names)}. {note}." for note, names in notes.items())

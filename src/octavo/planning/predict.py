@@ -1,6 +1,6 @@
 """What a training would take on another machine: time, memory and money, computed from an estimated step.
 
-docs/planning.md has the formulae, and says what is assumed.
+docs/design/planning.md has the formulae, and says what is assumed.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def test_the_figures_follow_from_the_tokens() -> None:
     assert [side["best"] for side in tree["sides"]] == [0.5, 0.5, 0.0]
     assert [side["trust"] for side in tree["sides"]] == pytest.approx([0.35, 0.525, 0.125])
     assert tree["sample"] == [["a", pytest.approx(math.log(0.5))], ["b", pytest.approx(math.log(9))]]
-    assert "Counting gave 50% of the tokens" in said(tree)
+    assert "Counting has 65% of the weight, and gave 50% of the tokens" in said(tree)
+    assert said({**tree, "trust_in_counting": 1.0}).startswith("Counting made every prediction, and gave")
     page = of_counted({"counted": tree})
     assert [row.name for row in page["sides"]] == ["the network", "1-grams", "2-grams"]
     assert [one.side for one in page["pieces"]] == ["network", "counting"]

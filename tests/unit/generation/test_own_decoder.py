@@ -1,4 +1,4 @@
-"""CONTRIBUTING's decoder, as it stands, writes through the engine: several texts, more than slots, to the bit alone."""
+"""The decoder of docs/extending.md writes through the engine: several texts, more than slots, to the bit alone."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PROMPTS = ["", "the", "the small bird sees"]
 
 
 def walk_through() -> ModuleType:
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = next(block.text for block in blocks(page) if "Nearsighted" in block.text)
     module = ModuleType("nearsighted")
-    exec(compile(code, "CONTRIBUTING.md", "exec"), vars(module))
+    exec(compile(code, "docs/extending.md", "exec"), vars(module))
     return module
 
 

@@ -91,7 +91,7 @@ def test_alignment_by_hand() -> None:
 
 def test_sentences_in_the_manual_are_pidgin() -> None:
     """One of them had a word that the demo does not know."""
-    pages = [Path(octavo.__file__).parents[2] / "docs" / "translate.md", Path(translate.__file__)]
+    pages = [Path(octavo.__file__).parents[2] / "docs" / "guide" / "tasks.md", Path(translate.__file__)]
     found = [
         re.findall(r'translate-demo --prompt "(.*)"', page.read_text(encoding="utf-8")) for page in pages
     ]

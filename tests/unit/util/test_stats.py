@@ -73,7 +73,7 @@ def test_no_other_level_is_stated_anywhere() -> None:
     files = [
         *PACKAGE.rglob("*.py"),
         *PACKAGE.rglob("*.html"),
-        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").glob("**/*.md"),
         ROOT / "README.md",
     ]
     other = [

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's walk-through works: its code, as it stands, adds a part that the rest of Octavo finds."""
+"""docs/extending.md's walk-through works: its code, as it stands, adds a part that the rest of Octavo finds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from octavo.config.parts import parts
 
 walkthrough = types.ModuleType("walkthrough")  # pydantic looks a class's names up in its module
 sys.modules["walkthrough"] = walkthrough
-exec(compile(sys.stdin.read(), "CONTRIBUTING.md", "exec"), vars(walkthrough))
+exec(compile(sys.stdin.read(), "docs/extending.md", "exec"), vars(walkthrough))
 
 config = parts("feed_forward")["geglu"](width=24, bias=True)
 layer = config.build(width=16, dropout=0.0)
@@ -30,14 +30,14 @@ print("works")
 
 
 def test_the_walk_through_adds_a_part(server: Octavo) -> None:
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = next(block.text for block in blocks(page) if block.language == "python")
     done = server(program=USE, stdin=code.encode())
     assert (done.code, done.out) == (0, "works\n"), done.err
 
 
 def test_the_imports_of_the_walk_through_are_in_the_file_that_it_names() -> None:
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     code = next(block.text for block in blocks(page) if block.language == "python")
     imports = [line for line in code.splitlines() if line.startswith("from ")]
     file = (PACKAGE / "model" / "feedforward.py").read_text(encoding="utf-8")
