@@ -15,7 +15,7 @@ from octavo.export.safetensors import read_weights
 from octavo.export.weights import Shape, Weights
 from octavo.util.records import Record, json_text, read_record
 
-SETTINGS, CODE = "model.json", {"model.py": "model.py", "generate.py": "alone.py"}
+SETTINGS, CODE = "model.json", {"model.py": "model.py", "generate.py": "standalone_generate.py"}
 FORMAT = "octavo-torch"
 
 

@@ -61,7 +61,7 @@ class Machine:
 
 def catalogue() -> dict[str, Machine]:
     """One device of every kind that is shipped, by name."""
-    text = resources.files("octavo.run").joinpath("machines.yaml").read_text(encoding="utf-8")
+    text = resources.files("octavo.planning").joinpath("machines.yaml").read_text(encoding="utf-8")
     return {
         name: Machine(
             name=name,

@@ -71,7 +71,7 @@ class Entry(Strict):
 @cache
 def catalogue() -> dict[str, Entry]:
     """All texts by name, in alphabetical order."""
-    text = resources.files("octavo.corpus").joinpath("catalogue.yaml").read_text(encoding="utf-8")
+    text = resources.files("octavo.corpus.fetch").joinpath("catalogue.yaml").read_text(encoding="utf-8")
     tree = parse_yaml(text, "The catalogue")
     return {name: Entry(name=name, **tree[name]) for name in sorted(tree)}
 

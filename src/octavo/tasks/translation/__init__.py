@@ -1,1 +1,1 @@
-"""Translating with a run: lines as they come, averaged weights, and how good it is."""
+"""Pairs of a source and a target: translating, searching, averaging weights, and judging."""

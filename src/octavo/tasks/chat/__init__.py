@@ -1,0 +1,1 @@
+"""Conversations, preferences and prompts: learning to answer, and how good answers are."""

@@ -1,0 +1,1 @@
+"""Series of numbers: rows that follow, their probability, and simple predictors beside it."""
