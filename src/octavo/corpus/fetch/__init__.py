@@ -1,1 +1,1 @@
-"""Texts from elsewhere: well-known ones by name, data sets of the Hugging Face hub, and which addresses may be asked."""
+"""Texts from elsewhere: well-known ones by name, data sets of the Hugging Face hub, and which addresses are allowed."""
