@@ -10,7 +10,7 @@ from typing import Any
 from octavo.corpus.pixels import PixelsConfig, numbers_of, png
 from octavo.errors import InputError
 from octavo.run.run import Run
-from octavo.util.files import Made, storage_errors
+from octavo.util.files import folder_aside, publish_folder, storage_errors
 
 RECORDS = "records.txt"
 
@@ -30,14 +30,8 @@ def save_records(run: Run, prompt: str, count: int, folder: Path, how: Mapping[s
     if raster is not None:
         pictures = (png(raster.grey(numbers_of(record))) for record in records)
         files |= {f"sample-{number}.png": picture for number, picture in enumerate(pictures, 1)}
-    made = Made()
-    with storage_errors(folder):
-        try:
-            made.folder(folder)
-            for name, content in files.items():
-                with made.file(folder / name).open("xb") as file:
-                    file.write(content)
-        except BaseException:
-            made.take_back()
-            raise
+    with storage_errors(folder), folder_aside(folder) as aside:
+        for name, content in files.items():
+            (aside / name).write_bytes(content)
+        publish_folder(aside, folder)
     return 0 if run.tokenizer.end is None else sum(one.finish == "length" for one in samples)
