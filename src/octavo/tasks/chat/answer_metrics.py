@@ -19,7 +19,7 @@ from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
 from octavo.run.run import Run
 from octavo.tasks.chat.prompts import Asked, held_out
-from octavo.util.stats import SAID, ends_of
+from octavo.util.stats import SAID, drawn_again, ends_of
 
 PROMPTS = (4, 32)
 """Held-out prompts, the fewest and the most."""
@@ -138,6 +138,7 @@ def _style(asked: Sequence[Asked], side: Sequence[Sequence[Sample]], dataset: Da
 
 def _interval(by_prompt: np.ndarray) -> dict[str, float]:
     """Of the mean over prompts, which are drawn again."""
-    drawn = np.random.default_rng(0).integers(0, len(by_prompt), (DRAWS, len(by_prompt)))
-    low, high = ends_of(by_prompt[drawn].mean(axis=1))
+    random = np.random.default_rng(0)
+    drawn = drawn_again(lambda rows: by_prompt[rows].mean(axis=1), len(by_prompt), draws=DRAWS, random=random)
+    low, high = ends_of(drawn)
     return {"low": float(low), "high": float(high)}
