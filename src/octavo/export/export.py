@@ -26,13 +26,13 @@ from octavo.run.run import Run
 from octavo.util.console import Console
 from octavo.util.files import (
     FULL,
+    claim_folder,
     file_hash,
     files_of,
     folder_aside,
     inside,
     of_the_system,
     publish_folder,
-    refuse_no_folder,
     remove,
 )
 from octavo.util.records import Record, json_text, read_record
@@ -103,12 +103,10 @@ def export(
     run = _opened(path, checkpoint)
     run = run.network() if network_only else run
     places = {each.name: out if len(wanted) == 1 else out / each.name for each in wanted}
-    refuse_no_folder(out, "an export")
     for place in (out, *places.values()):
-        beside = [place.with_name(place.name + NOT_PROVEN)] if place.name else []  # "." and "/" have no name
-        for taken in (place, *beside):
-            if taken.exists() or taken.is_symlink():
-                raise InputError(f"{taken} exists already.", remedy="choose another --out")
+        claim_folder(place, "an export", new=True)
+        if place.name:  # "." and "/" have none
+            claim_folder(place.with_name(place.name + NOT_PROVEN), "an export", new=True)
     weights = weights_of(run.model, run.config.model)
     for each in wanted:
         each.needs()

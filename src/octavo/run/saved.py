@@ -11,7 +11,7 @@ from torch import Tensor
 
 import octavo
 from octavo.config import Recipe, to_yaml
-from octavo.errors import InputError, RunFolderError, StorageError
+from octavo.errors import InputError, StorageError
 from octavo.run.folder import RunFolder
 from octavo.run.manifest import code_identity, machine, versions
 from octavo.run.progress import Progress
@@ -20,23 +20,12 @@ from octavo.training.checkpoint import save_checkpoint
 from octavo.training.checkpoint_folder import point
 from octavo.util.files import (
     FULL,
-    exists,
+    claim_folder,
     folder_aside,
-    from_home,
     publish_folder,
-    refuse_no_folder,
     storage_errors,
 )
 from octavo.util.records import json_text
-
-
-def free_place(out: str | Path) -> Path:
-    """Where a run may be made. Raises RunFolderError for a place that is taken."""
-    out = from_home(out)
-    refuse_no_folder(out, "a run")
-    if exists(out) or out.is_symlink():
-        raise RunFolderError(f"{out} exists already.", remedy="choose another --out")
-    return out
 
 
 def save_run(
@@ -54,7 +43,7 @@ def save_run(
 
     Raises InputError for an `out` that exists and for a full disk; nothing of the run is left then.
     """
-    out = free_place(out)
+    claim_folder(out, "a run", new=True)
     try:
         with storage_errors(out), folder_aside(out) as aside:
             _write(RunFolder(aside), recipe, tokenizer, weights, step=step, told=told, log=log)

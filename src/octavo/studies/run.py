@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from octavo.studies.results import StudyResults, collect, is_study, study_of, wr
 from octavo.studies.runner import Pool, available_cores
 from octavo.studies.spec import Study, slug_of
 from octavo.util.console import Console
-from octavo.util.files import refuse_no_folder, storage_errors
+from octavo.util.files import claim_folder, storage_errors
 
 
 def run_study(
@@ -54,7 +54,7 @@ def run_resolved(
 ) -> StudyResults:
     """Run a study that is checked already, or resume it."""
     check_jobs(jobs)
-    refuse_strangers(folder, "a study", is_study)
+    claim_folder(folder, "a study", is_one=is_study, passing=["log.txt"])
     known = study_of(folder) if is_study(folder) else None
     if found.before:
         if cluster is not None:
@@ -167,16 +167,6 @@ def check_jobs(jobs: int | None) -> None:
     """Raise InputError if no run could go at a time."""
     if jobs is not None and jobs < 1:
         raise InputError(f"{jobs} runs side by side are too few; at least one has to run.", remedy="--jobs 1")
-
-
-def refuse_strangers(folder: Path, what: str, is_one: Callable[[Path], bool]) -> None:
-    """Raise InputError if something else stands in the way of what is to be written."""
-    with storage_errors(folder):
-        refuse_no_folder(folder, what)
-    if folder.is_dir() and not is_one(folder):
-        visible = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
-        if set(visible) - {"log.txt"}:
-            raise InputError(f"{folder} is not empty, and not {what}.", remedy="choose another --out")
 
 
 def refuse_changed(found: Study, folder: Path, console: Console) -> None:

@@ -429,8 +429,30 @@ def holder_of(path: Path) -> tuple[Path, str] | None:
     return None
 
 
-def refuse_no_folder(path: Path, what: str) -> None:
-    """Raise RunFolderError if `path` cannot be the folder that `what` (a run, a study) needs."""
+def claim_folder(
+    path: Path,
+    kind: str,
+    *,
+    new: bool = False,
+    is_one: Callable[[Path], bool] = lambda path: False,
+    passing: Iterable[str] = (),
+) -> None:
+    """Raise RunFolderError if something stands in the way of writing the folder `path` as `kind` (a run, a study).
+
+    Args:
+        new: nothing may be there at all; else an empty folder may be, with hidden files and those in `passing`.
+        is_one: whether a folder that is not empty is of the kind, so that it may be gone on with.
+    """
+    with storage_errors(path):
+        _refuse_no_folder(path, kind)
+        if new and os.path.lexists(path):
+            raise RunFolderError(f"{path} exists already.", remedy="choose another --out")
+        there = {entry.name for entry in path.iterdir()} if path.is_dir() and not is_one(path) else set()
+        if any(not name.startswith(".") for name in there.difference(passing)):
+            raise RunFolderError(f"{path} is not empty, and not {kind}.", remedy="choose another --out")
+
+
+def _refuse_no_folder(path: Path, kind: str) -> None:
     for place in [path, *path.parents]:
         if place.is_dir():
             return
@@ -440,5 +462,5 @@ def refuse_no_folder(path: Path, what: str) -> None:
                 remedy="make that folder, or choose another --out",
             )
         if place.exists():
-            kind = "a file" if place.is_file() else "no folder"
-            raise RunFolderError(f"{place} is {kind}; {what} needs a folder.", remedy="choose another --out")
+            found = "a file" if place.is_file() else "no folder"
+            raise RunFolderError(f"{place} is {found}; {kind} needs a folder.", remedy="choose another --out")
