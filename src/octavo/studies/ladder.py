@@ -149,11 +149,11 @@ class Ladder:
 
 
 def rates_of(study: Study, variant: Change, rate: float) -> dict[str, float]:
-    """A variant's learning rates, all of them, multiplied."""
+    """A variant's learning rates multiplied: those of all groups of its optimizer, which end in `rate`."""
     return {
         key: float(f"{value * rate:.6g}")
         for key, value in flatten(variant_recipe(study, variant)).items()
-        if key.startswith("training.optimizer.") and key.endswith("learning_rate") and value
+        if key.startswith("training.optimizer.") and key.endswith("rate") and value
     }
 
 

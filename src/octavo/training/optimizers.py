@@ -210,7 +210,8 @@ def with_base_rates(optimizers: list[Optimizer]) -> list[Optimizer]:
 
 
 class OptimizerConfig(PartConfig):
-    """Base of the optimizers: tables go to row-wise Adagrad, and a gate over counts to an AdamW of its own."""
+    """Base of the optimizers: tables go to row-wise Adagrad, and a gate over counts to an AdamW of its own. The names
+    of all learning rates end in `rate`: a ladder of studies multiplies them by one factor."""
 
     table_rate: float = Field(0.05, gt=0, le=LARGEST)
     """Step size of tables that are looked up row by row, such as those of n-grams, where the model has any."""
