@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from octavo.corpus.pixels import PixelsConfig, numbers_of, png
-from octavo.errors import InputError
+from octavo.generation.sampling import RECIPES, SamplingOptions
 from octavo.run.run import Run
-from octavo.util.files import folder_aside, publish_folder, storage_errors
+from octavo.util.files import claim_folder, folder_aside, publish_folder, storage_errors
 
 RECORDS = "records.txt"
 
 
-def save_records(run: Run, prompt: str, count: int, folder: Path, how: Mapping[str, Any]) -> int:
+def save_records(run: Run, prompt: str, count: int, folder: Path, options: SamplingOptions = RECIPES) -> int:
     """Write `count` samples into a new folder: records.txt, one a line where each is a line, and sample-N.png where the
-    records are images. Returns how many were cut off before their end. Raises InputError where the folder exists."""
-    if os.path.lexists(folder):
-        raise InputError(f"{folder} exists; a new folder is written.", remedy="choose another name")
+    records are images. Returns how many were cut off before their end. Raises RunFolderError where it exists."""
+    claim_folder(folder, "a set of samples", new=True)
     raster = run.config.corpus.raster() if isinstance(run.config.corpus, PixelsConfig) else None
     if raster is not None:
-        how = {**how, "tokens": how.get("tokens") or run.config.model.context}
-    samples = run.samples(prompt, count=count, **how)
+        options = replace(options, tokens=options.tokens or run.config.model.context)
+    samples = run.samples(prompt, count=count, **options.given())
     records = [prompt + one.text for one in samples]
     between = "\n\n" if any("\n" in record for record in records) else "\n"
     files = {RECORDS: (between.join(records) + "\n").encode()}
