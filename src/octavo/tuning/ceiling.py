@@ -22,8 +22,9 @@ from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.model.base import LanguageModel
 from octavo.synthetic.counting import distribution
 from octavo.synthetic.storyteller import story_grammar
+from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer
-from octavo.tuning.prompts import START, Question
+from octavo.tuning.prompts import START
 from octavo.tuning.rewards.base import Judged, Reward, RewardConfig, judge
 from octavo.util.console import Console
 from octavo.util.stats import counts_drawn_again, ends_of
@@ -79,15 +80,6 @@ class Curve:
             for each, kl, reward, low, high in (map(float, row) for row in rows)
         ]
         return {"points": points, "ends": self.ends}
-
-
-def binary_cost(share: float, wanted: float) -> float:
-    """Nats to raise a prompt's success rate from `share` to `wanted`, at the least: the closed form for rewards of 0
-    and 1. Infinite where nothing succeeds, or nothing fails, and another share is wanted."""
-    return sum(
-        0.0 if q == 0 else math.inf if p == 0 else q * math.log(q / p)
-        for q, p in ((wanted, share), (1 - wanted, 1 - share))
-    )
 
 
 def tilted(

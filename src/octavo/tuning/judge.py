@@ -18,11 +18,11 @@ from octavo.generation import Engine, Sample
 from octavo.model.base import LanguageModel
 from octavo.run.data import build_dataset
 from octavo.run.run import Run
-from octavo.tasks.chat.prompts import judges_only, wished
+from octavo.tasks.chat.prompts import Question, judges_only, wished
 from octavo.tuning.ceiling import DRAWS, Ceiling, ceiling_of, judged_by_prompt, written
 from octavo.tuning.plots import Reached
 from octavo.tuning.policy import PolicyGradientConfig
-from octavo.tuning.prompts import Question, fitting
+from octavo.tuning.prompts import fitting
 from octavo.tuning.rewards.base import RewardConfig
 from octavo.tuning.rollouts import as_batch, compared, distinct, room_for
 from octavo.util.console import Console
@@ -210,7 +210,7 @@ def judging_questions(
         learned |= dict.fromkeys(objective.questions(dataset.train, run.tokenizer))
         found: Sequence[Question] = ()
         if run.config.corpus.kind == "wishes":
-            found = [Question.of(one) for one in wished(run.tokenizer, MOST_PROMPTS, seed=seed)]
+            found = wished(run.tokenizer, MOST_PROMPTS, seed=seed)
         elif objective.prompts is None and (objective.prompt_ends or objective.answers):
             found = objective.questions(dataset.validation, run.tokenizer)
         others |= dict.fromkeys(found)

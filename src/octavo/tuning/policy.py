@@ -16,6 +16,7 @@ from octavo.data import Dataset, Split
 from octavo.data.batch import Batch
 from octavo.errors import ConfigError
 from octavo.model.base import LanguageModel
+from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.chat import has_chat
 from octavo.training.objective import (
@@ -33,7 +34,6 @@ from octavo.training.objective import (
 )
 from octavo.tuning.prompts import (
     START,
-    Question,
     fitting,
     questions_in_conversations,
     questions_in_file,

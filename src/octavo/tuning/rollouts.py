@@ -18,9 +18,9 @@ from octavo.data.permutation import draw
 from octavo.errors import InputError
 from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.model.base import LanguageModel
+from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import OwnBatches
-from octavo.tuning.prompts import Question
 from octavo.tuning.rewards.base import Reward, judge
 from octavo.util.seeds import derived
 

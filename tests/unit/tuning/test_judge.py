@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from octavo.generation import Sample
+from octavo.tasks.chat.prompts import Question
 from octavo.tuning import judge
 from octavo.tuning.ceiling import DRAWS, ceiling_of, written
 from octavo.tuning.judge import (
@@ -22,7 +23,7 @@ from octavo.tuning.judge import (
 )
 from octavo.tuning.plots import Reached
 from octavo.tuning.policy import PolicyGradientConfig
-from octavo.tuning.prompts import START, Question
+from octavo.tuning.prompts import START
 from octavo.tuning.rewards.base import Judged
 from octavo.tuning.rewards.checked import PidginConfig
 from octavo.util.stats import interval_of_mean
