@@ -475,10 +475,7 @@ def drift(facts: Facts) -> Diagnostic | None:
     own, control, error = values
     if control < 0.02 or own > control / 2 or control - own <= 3 * error:
         return None
-    said = (
-        f"It loses the thread: the halves of a sample have hardly more in common than halves of different samples "
-        f"({own:+.3f}); those of held-out text do ({control:+.3f})."
-    )
+    said = "It loses its thread within a page."
     remedy = "longer training and a longer context"
     settings = (facts.setting("model.context", 2),)
     return Diagnostic("drift", said, _evidence(values), "note", remedy, settings)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.model.attention import Attention, KeyValueCache, prefix_mask, segment_mask
-from octavo.model.base import LanguageModel, OldNames
+from octavo.model.base import LanguageModel
 from octavo.model.dropout import Dropout
 from octavo.model.inputs import VectorInput
 from octavo.model.ngram_vectors import NGrams
@@ -138,7 +138,6 @@ class GPT(LanguageModel):
         self.norm = norm
         self.lm_head = lm_head
         self.counts = counts
-        self.register_load_state_dict_pre_hook(OldNames(head="lm_head"))
         self.context = context
         self.vocab_size = embedding.num_embeddings
         self.logit_softcap = logit_softcap

@@ -12,7 +12,7 @@ from octavo.errors import ConfigError, InputError, OctavoError
 from octavo.run.data import Paths, build_dataset
 from octavo.run.finetune import ready_tokenizer
 from octavo.run.folder import RunFolder
-from octavo.studies.interim_looks import looks_at, note_look
+from octavo.studies.interim_looks import note_look
 from octavo.studies.job import Job, outcome_of, settled
 from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
 from octavo.studies.prerequisites import first_jobs, standing
@@ -71,8 +71,6 @@ def run_resolved(
         code = known.sources if known is not None else ()
         if open_jobs:
             code = tuple(dict.fromkeys((*code, code_sha256())))
-        if known is not None and not looks_at(folder) and not collect(folder).to_come:
-            note_look(folder, len(known.seeds))  # by an earlier Octavo, which did not count them
         planned = dataclasses.replace(planned, sources=code)
         write_study(planned, folder)
         if open_jobs:
