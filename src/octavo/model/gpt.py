@@ -197,24 +197,20 @@ class GPT(LanguageModel):
     def take_text(
         self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
     ) -> None:
-        """See the base class."""
         self.counts.take_text(tokens, held_out, learned=learned)
         if not learned:  # else the scales are those that the weights were learned with
             calibrate(self, tokens)
 
     def shorten(self, context: int) -> None:
-        """See the base class."""
         self.positions.shorten(context)
         self.context = min(context, self.context)
 
     @property
     def cache_numbers(self) -> int:
-        """See the base class."""
         return sum(2 * block.attention.kv_heads * block.attention.head_width for block in self.blocks)
 
     @property
     def predicts_untrained(self) -> bool:
-        """See the base class."""
         return self.counts.before > 0
 
     def new_cache(self, batch: int) -> Cache:
