@@ -288,7 +288,7 @@ def main() -> None:
     out = options.out
     out.mkdir(parents=True, exist_ok=True)
     base, most = Run.open(options.base), max(options.pairs)
-    asked = [Question.of(one) for one in wished(base.tokenizer, options.prompts, seed=5)]
+    asked = wished(base.tokenizer, options.prompts, seed=5)
 
     @cache
     def found() -> list[list[Sample]]:

@@ -32,7 +32,6 @@ from octavo.synthetic.checker import check
 from octavo.synthetic.wishes import Wish
 from octavo.tasks.chat.prompts import wished
 from octavo.tuning.judge import measure
-from octavo.tuning.prompts import Question
 from octavo.tuning.report import write_page
 from octavo.tuning.rewards.named import named_reward
 from octavo.tuning.rollouts import ROWS, as_batch, room_for
@@ -73,7 +72,7 @@ def drawn(
 ) -> dict[str, float]:
     """What a run keeps, how much of it is good pidgin, and its nats from `base` as that predicts, when it is drawn with
     a temperature or min_p: what these change counts too, exact over the vocabulary at each token."""
-    asked = [Question.of(one) for one in wished(run.tokenizer, prompts, seed=0) for _ in range(texts)]
+    asked = [one for one in wished(run.tokenizer, prompts, seed=0) for _ in range(texts)]
     requests = [TextRequest(one.prompt, 0, number) for number, one in enumerate(asked)]
     tokens = room_for(asked, run.model, run.tokenizer, None)
     engine = Engine(run.model, run.tokenizer)

@@ -125,11 +125,19 @@ def test_series_side_by_side_have_chance_of_their_own(trained: tuple[Path, Path]
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"samples": 0}, {"samples": -3}, {"steps": -1}, {"seed": -1}, {"seed": 2**64}]
+    "wrong",
+    [
+        {"samples": 0},
+        {"samples": -3},
+        {"samples": 2_000_000_000},
+        {"steps": -1},
+        {"seed": -1},
+        {"seed": 2**64},
+    ],
 )
 def test_numbers_that_no_forecast_has(trained: tuple[Path, Path], wrong: dict[str, int]) -> None:
     run, data = trained
-    with pytest.raises(InputError, match=r"no forecast|no seed"):
+    with pytest.raises(InputError, match=r"must be at (least|most)|no seed"):
         Run.open(run).forecast(data / "P3run25.txt", **{"steps": 2, **wrong})  # pyrefly: ignore
 
 

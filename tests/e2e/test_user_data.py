@@ -91,7 +91,7 @@ def test_a_page_is_not_written_over_another(octavo: Octavo, tmp_path: Path) -> N
 def test_a_written_corpus_takes_no_folder_of_others(octavo: Octavo, tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("mine")
     write = ("corpus", "write", "pidgin-storyteller", "--stories", "2", "--out")
-    refused(octavo(*write, tmp_path), "is no corpus that can be continued")
+    refused(octavo(*write, tmp_path), "is not empty, and not a corpus")
     assert (tmp_path / "corpus.txt").read_text() == "mine"
     for _ in range(2):
         assert octavo(*write, tmp_path / "new").code == 0

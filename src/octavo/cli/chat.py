@@ -40,14 +40,14 @@ def chat_command(
     from octavo.run.run import Run
     from octavo.tuning.chat_session import Talk
 
-    how = drawing.as_options()
+    options = drawing.as_options()
     run = the_run(run)
-    talk = Talk(Run.open(run, checkpoint=checkpoint), system=system, **how)
+    talk = Talk(Run.open(run, checkpoint=checkpoint), system=system, options=options)
     if not talk.answers:
         complain(
             f"{run} was not tuned for conversations: it goes on from each line, and sees nothing before it."
         )
-    complain(f"seed {how['seed']}; {COMMANDS}")
+    complain(f"seed {options.seed}; {COMMANDS}")
     terminal = sys.stdin.isatty()
     while True:
         try:

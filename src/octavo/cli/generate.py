@@ -13,6 +13,7 @@ from octavo.cli.common import Json, RunPath, Text, Which, Whole, complain, show,
 from octavo.errors import InputError
 
 if TYPE_CHECKING:
+    from octavo.generation.sampling import SamplingOptions
     from octavo.run.run import Run
 
 Positive = validators.Number(gte=1)
@@ -113,12 +114,13 @@ class Drawing:
     precision: Precision = "float32"
     only_valid: OnlyValid = False
 
-    def as_options(self) -> dict[str, Any]:
+    def as_options(self) -> SamplingOptions:
         """For `Run.samples`."""
+        from octavo.generation.sampling import SamplingOptions
         from octavo.run.draft import seed_of
 
-        given = asdict(self) | {"stop": self.stop or (), "seed": seed_of(self.seed)}
-        return {name: value for name, value in given.items() if (name, value) != ("only_valid", False)}
+        given: dict[str, Any] = asdict(self)
+        return SamplingOptions(**given | {"stop": self.stop or (), "seed": seed_of(self.seed)})
 
 
 PLAIN = Drawing()
@@ -163,33 +165,33 @@ def generate_command(
     check_out(out, prompts, speakers, correct, json)
     if prompt == "-":
         prompt = prompt_from_input()
-    how = drawing.as_options()
+    options = drawing.as_options()
     run = the_run(run, writes=None if prompts is None else "--prompts", prompt=True)
     loaded = Run.open(run, checkpoint=checkpoint)
     console = Console()
-    complain(f"seed {how['seed']}")
+    complain(f"seed {options.seed}")
     if speakers is not None:
-        show_speakers(loaded, speakers, samples, text, json, console, how)
+        show_speakers(loaded, speakers, samples, text, json, console, options)
         return 0
     corrector = None
     if correct is not None:
         corrector = corrector_for(loaded, correct, language=language, text=text, console=console)
     if out is not None:
-        keep(loaded, prompt, samples or 1, out, how)
+        keep(loaded, prompt, samples or 1, out, options)
     elif prompts is not None:
-        show_prompts(loaded, prompts, samples or 1, corrector, json, console, how)
+        show_prompts(loaded, prompts, samples or 1, corrector, json, console, options)
     elif samples in (None, 1) and not json and corrector is None:
-        stream(loaded, prompt, how)
+        stream(loaded, prompt, options)
     else:
-        show_samples(loaded, run, prompt, samples or 1, corrector, json, how)
+        show_samples(loaded, run, prompt, samples or 1, corrector, json, options)
     return 0
 
 
-def keep(run: Run, prompt: str, count: int, folder: Path, how: dict[str, Any]) -> None:
+def keep(run: Run, prompt: str, count: int, folder: Path, options: SamplingOptions) -> None:
     """Samples as files, and how many of them were cut off."""
     from octavo.tasks.records.files import save_records
 
-    cut = save_records(run, prompt, count, folder, how)
+    cut = save_records(run, prompt, count, folder, options)
     show(f"kept in {folder}")
     if cut:
         complain(f"{cut} of {count} had not ended when they were as long as --tokens allows")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from octavo.correction import Correction
     from octavo.evaluation.speakers import NameAnswer, Share
     from octavo.generation import Sample
+    from octavo.generation.sampling import SamplingOptions
     from octavo.run.prompts import PromptSamples
     from octavo.run.run import Run
     from octavo.util.console import Console
@@ -29,12 +30,12 @@ def show_speakers(
     text: list[str] | None,
     json: bool,
     console: Console,
-    how: dict[str, Any],
+    options: SamplingOptions,
 ) -> None:
     """Ask who answers a name, and print it."""
     from octavo.run.prompts import SAMPLES, ask_name
 
-    answer = ask_name(run, name, count=samples or SAMPLES, text=text, console=console, **how)
+    answer = ask_name(run, name, count=samples or SAMPLES, text=text, console=console, **options.given())
     if json:
         print_json(answer.as_dict())
     else:
@@ -48,15 +49,15 @@ def show_prompts(
     corrector: Corrector | None,
     json: bool,
     console: Console,
-    how: dict[str, Any],
+    options: SamplingOptions,
 ) -> None:
     """Write samples for each prompt of a file, keep them in the run folder, and print them."""
     from octavo.generation.batch_prompts import read_prompts
     from octavo.run.prompts import correct_all, save_prompts, write_all
 
-    written = write_all(run, read_prompts(path), count=samples, console=console, **how)
+    written = write_all(run, read_prompts(path), count=samples, console=console, **options.given())
     failed = correct_all(written, corrector, console) if corrector else None
-    about = {"step": run.step, **{name: value for name, value in how.items() if value not in (None, ())}}
+    about = {"step": run.step, **options.given()}
     saved = save_prompts(run, path.stem, written, about)
     if json:
         rows = [{"prompt": one.prompt, "samples": one.as_dicts()} for one in written]
@@ -83,17 +84,17 @@ def show_samples(
     count: int,
     corrector: Corrector | None,
     json: bool,
-    how: dict[str, Any],
+    options: SamplingOptions,
 ) -> None:
     """Write samples of one prompt and print them; what is generated is printed even where its correction fails."""
     from octavo.run.prompts import PromptSamples, correct_all
 
-    written = PromptSamples(prompt, run.samples(prompt, count=count, **how))
+    written = PromptSamples(prompt, run.samples(prompt, count=count, **options.given()))
     failed = correct_all([written], corrector) if corrector else None
     if json:
         pairs = zip(written.as_dicts(), written.samples, strict=True)
         rows = [row | {"tokens": _tokens(run, sample)} for row, sample in pairs]
-        about = {"run": str(path), "step": run.step, "prompt": prompt, "seed": how["seed"]}
+        about = {"run": str(path), "step": run.step, "prompt": prompt, "seed": options.seed}
         print_json({**about, "samples": rows})
     else:
         print_samples(written)
@@ -101,9 +102,9 @@ def show_samples(
         raise failed
 
 
-def stream(run: Run, prompt: str, how: dict[str, Any]) -> None:
+def stream(run: Run, prompt: str, options: SamplingOptions) -> None:
     """Print one sample as it is written."""
-    pieces = run.stream(prompt, **how)
+    pieces = run.stream(prompt, **options.given())
     first = next(pieces, "")  # before the prompt is echoed, so that an error stands alone
     show_piece(prompt + first)
     for piece in pieces:

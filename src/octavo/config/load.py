@@ -237,9 +237,10 @@ def _sentences(tree: Mapping[str, Any], problems: list[dict[str, Any]]) -> Itera
 
 def _plain(message: str) -> str:
     """Pydantic's message without its Python terms."""
-    message = re.sub(
-        r", unable to parse string as an? \w+| after validation, not \d+$| for <class.*", "", message
+    python = (
+        r", unable to parse string as an? \w+| after validation, not \d+$| for <class.*| or instance of \w+"
     )
+    message = re.sub(python, "", message)
     message = re.sub(r"\d{16,}", lambda digits: f"{float(digits[0]):g}", message)
     return re.sub(r"\b[Tt]uple\b", "list", message)
 

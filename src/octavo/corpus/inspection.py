@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from octavo.corpus.cleaning.cleaned import in_portions
-from octavo.corpus.cleaning.duplicates import NearDuplicates, bare
+from octavo.corpus.cleaning.duplicates import bare
 from octavo.corpus.counting import CharacterCounts, WordCounts, coverage, heaps, round_sizes, size_for
 from octavo.corpus.documents import Source
 from octavo.corpus.languages import CountedByFile, FileCounts, FileFigures
+from octavo.corpus.minhash import NearDuplicates
 from octavo.errors import CorpusError, MissingExtra
 
 Progress = Callable[[int, int | None], None]

@@ -320,7 +320,6 @@ class WindowsConfig(BatchesConfig):
     has_epochs: ClassVar[bool] = False
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> RandomWindows:
-        """See the base class."""
         return RandomWindows(stream, seed=seed)
 
 
@@ -338,7 +337,6 @@ class SlidingConfig(BatchesConfig):
     """Each epoch in another order."""
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> SlidingWindows:
-        """See the base class."""
         stream.need_a_window()
         stride = self.stride or stream.context
         windows = (len(stream.tokens) - stream.context - 1) // stride + 1
@@ -360,11 +358,9 @@ class PrefixesConfig(BatchesConfig):
     """Each epoch in another order."""
 
     def predictions(self, context: int) -> int:
-        """See the base class."""
         return 1
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> Prefixes:
-        """See the base class."""
         stream.need_a_window()
         windows = (len(stream.tokens) - stream.context - 1) // self.stride + 1
         order = Order(
@@ -392,12 +388,10 @@ class DocumentsConfig(BatchesConfig):
     """One document a row, so that positions too begin anew with each. One longer than the context is an error."""
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
-        """See the base class."""
         zeros = super().example(rows, context)
         return replace(zeros, segments=zeros.inputs) if self.attention == "document" else zeros
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PackedDocuments:
-        """See the base class."""
         rows = _rows(stream, alone=self.alone)
         order = Order(
             len(rows), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
@@ -405,7 +399,7 @@ class DocumentsConfig(BatchesConfig):
         return PackedDocuments(stream, rows, order, segments=self.attention == "document")
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
-        """See the base class: every token and end of every document is predicted once, a start token of its
+        """Every token and end of every document is predicted once, a start token of its
         own never.
         """
         rows = _rows(stream, alone=self.alone)

@@ -20,7 +20,7 @@ from pydantic import Field
 from octavo.data.shards import JOURNAL, starts_path, tokens_path
 from octavo.errors import CorpusError, InputError, StorageError, TokenizerError
 from octavo.tokenizers import Tokenizer, load_tokenizer
-from octavo.util.files import FULL, file_hash, remove, sync, take
+from octavo.util.files import FULL, FileRecord, publish_folder, remove, take
 from octavo.util.records import Count, Record, json_text, parse_json
 
 FORMAT = 1
@@ -33,13 +33,6 @@ FILES = ("*.txt", "*.bin", f"*{JOURNAL}", MANIFEST, f"{TOKENIZER}/*", _PURPOSE, 
 PARTS = ({"train", "validation"}, {"train", "validation", "test"}, {"text"})
 """What a dataset is made of: a corpus that is split, or a text as a whole."""
 _STALE = 24 * 3600  # seconds after which a folder that is still being built was left by a killed process
-
-
-class ListedFile(Record):
-    """A file as the manifest lists it."""
-
-    bytes: Count
-    sha256: str
 
 
 class ListedSplit(Record):
@@ -56,7 +49,7 @@ class Listing(Record):
 
     text: str
     dtype: Literal["|u1", "<u2", "<u4", "<f4"]
-    files: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", max_length=200)], ListedFile]
+    files: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", max_length=200)], FileRecord]
     splits: dict[str, ListedSplit]
 
 
@@ -140,11 +133,9 @@ def open_dataset(folder: Path, *, verify: bool = False) -> Dataset:
             raise _unusable(folder, f"its format version is {version!r}, this Octavo's is {FORMAT}")
         manifest = parse_json(written, Listing)
         for name, expected in manifest["files"].items():
-            size = (folder / name).stat().st_size
-            if size != expected["bytes"]:
-                raise _unusable(folder, f"{name} has {size:,} bytes where {expected['bytes']:,} were written")
-            if verify and file_hash(folder / name) != expected["sha256"]:
-                raise _unusable(folder, f"the content of {name} was altered")
+            wrong = FileRecord.model_validate(expected).difference(folder / name, contents=verify)
+            if wrong:
+                raise _unusable(folder, f"{name} {wrong}")
         dtype = np.dtype(manifest["dtype"])
         listed = manifest["splits"]
         if set(listed) not in PARTS:
@@ -313,32 +304,21 @@ def say_reused(final: Path, same: str, report: Callable[[str], None]) -> None:
 
 
 def publish(folder: Path, manifest: dict[str, Any], final: Path, known: Mapping[str, str]) -> Dataset:
-    """Write the manifest over all files in a folder built aside, force everything to disk, and give it its
-    name.
+    """Publish a folder that was built aside as a dataset.
 
     Args:
-        known: SHA-256 of files that need not be read for it, by name.
+        known: SHA-256 of files that need not be read for the manifest, by name.
     """
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    files = {
-        (name := path.relative_to(folder).as_posix()): {
-            "bytes": path.stat().st_size,
-            "sha256": known.get(name) or file_hash(path),
-        }
-        for path in paths
-    }
-    written = folder / MANIFEST
-    written.write_text(
-        json_text({"format": FORMAT, **manifest, "files": files}, indent=1) + "\n", encoding="utf-8"
-    )
-    for path in [*paths, written, folder / TOKENIZER, folder]:
-        sync(path)
+
+    def listing(files: Mapping[str, FileRecord]) -> str:
+        listed = {name: file.model_dump() for name, file in files.items()}
+        return json_text({"format": FORMAT, **manifest, "files": listed}, indent=1) + "\n"
+
     PUBLISHED.add(final)
     try:
-        folder.rename(final)
+        publish_folder(folder, final, manifest=MANIFEST, listing=listing, known=known)
     except OSError:
         if not final.exists():
             raise
         # Another process was first with the same dataset; ours is deleted by `aside`.
-    sync(final.parent)
     return open_dataset(final)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from octavo.errors import CorpusError, InputError
-from octavo.util.stats import ends_of
+from octavo.util.stats import drawn_again, ends_of
 
 WINDOW = 50
 """Speeches before and after; about two scenes."""
@@ -213,9 +213,12 @@ def _shares(table: np.ndarray) -> np.ndarray:
 def _interval(counts: np.ndarray, random: np.random.Generator) -> tuple[float, float] | None:
     if not counts.sum():
         return None
-    drawn = random.integers(len(counts), size=(RESAMPLINGS, len(counts)))
-    sums = np.stack([counts[:, column][drawn].sum(axis=1) for column in (0, 1)], axis=-1)
-    low, high = ends_of(_shares(sums[sums.sum(axis=1) > 0]))
+
+    def shares(rows: np.ndarray) -> np.ndarray:
+        sums = np.stack([counts[:, column][rows].sum(axis=1) for column in (0, 1)], axis=-1)
+        return _shares(sums[sums.sum(axis=1) > 0])
+
+    low, high = ends_of(drawn_again(shares, len(counts), draws=RESAMPLINGS, random=random))
     return float(low), float(high)
 
 

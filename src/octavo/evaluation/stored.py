@@ -119,12 +119,6 @@ class Diagnostic(Said):
     severity: str
 
 
-class Finding(Said):
-    """What an earlier version called a diagnostic."""
-
-    weight: str
-
-
 class NextStep(Record):
     """What the verdict asks for."""
 
@@ -259,16 +253,8 @@ class Evaluation(Record):
     translations: Translations | None = None
     counted: Counted | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
-    findings: tuple[Finding, ...] = ()
     next: NextStep | None = None
     verdict: tuple[str, ...] = ()
-
-
-def in_todays_words(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """An evaluation.json with diagnostics where an earlier version wrote findings."""
-    findings = evaluation.pop("findings", ())
-    diagnostics = [{**one, "severity": one["weight"]} for one in findings]
-    return {"diagnostics": diagnostics, **evaluation} if diagnostics else evaluation
 
 
 class Part(Record):

@@ -7,7 +7,7 @@ from typing import Any
 
 from octavo.config import to_yaml
 from octavo.errors import InputError
-from octavo.evaluation.stored import Evaluation, in_todays_words
+from octavo.evaluation.stored import Evaluation
 from octavo.export.reference import Reference
 from octavo.export.targets.base import Parcel, Target
 from octavo.export.tokenizer_json import shown_end
@@ -40,7 +40,7 @@ def evaluation_of(run: Run) -> dict[str, Any]:
     path = run.folder.evaluation if run.folder and not run.network_only else None
     if path is None or not path.is_file():
         return {}
-    found = in_todays_words(read_record(path, Evaluation, of="the run's evaluation", error=InputError))
+    found = read_record(path, Evaluation, of="the run's evaluation", error=InputError)
     return found if found.get("val_loss") is not None else {}
 
 

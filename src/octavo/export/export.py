@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,17 +25,15 @@ from octavo.run.evaluate import refuse_other_text
 from octavo.run.run import Run
 from octavo.util.console import Console
 from octavo.util.files import (
-    ASIDE,
     FULL,
-    Made,
+    claim_folder,
     file_hash,
     files_of,
+    folder_aside,
     inside,
-    name_folder,
     of_the_system,
-    refuse_no_folder,
+    publish_folder,
     remove,
-    sync,
 )
 from octavo.util.records import Record, json_text, read_record
 from octavo.util.terminal import shown
@@ -106,12 +103,10 @@ def export(
     run = _opened(path, checkpoint)
     run = run.network() if network_only else run
     places = {each.name: out if len(wanted) == 1 else out / each.name for each in wanted}
-    refuse_no_folder(out, "an export")
     for place in (out, *places.values()):
-        beside = [place.with_name(place.name + NOT_PROVEN)] if place.name else []  # "." and "/" have no name
-        for taken in (place, *beside):
-            if taken.exists() or taken.is_symlink():
-                raise InputError(f"{taken} exists already.", remedy="choose another --out")
+        claim_folder(place, "an export", new=True)
+        if place.name:  # "." and "/" have none
+            claim_folder(place.with_name(place.name + NOT_PROVEN), "an export", new=True)
     weights = weights_of(run.model, run.config.model)
     for each in wanted:
         each.needs()
@@ -198,10 +193,7 @@ def _one(
     target: Target, parcel: Parcel, kept: Reference, run: Run, about: dict[str, Any], place: Path
 ) -> Exported:
     """Write, prove and name one export."""
-    aside = place.parent / f"{ASIDE}{secrets.token_hex(8)}-{place.name[:40]}"
-    made = Made()
-    try:
-        made.folder(aside)
+    with folder_aside(place) as aside:
         in_float32 = None
         if parcel.dtype != "float32":
             in_float32 = _measured(target, replace(parcel, dtype="float32"), kept, aside / "float32")
@@ -213,14 +205,8 @@ def _one(
         missed = certificate["missed"]
         _write(aside / CERTIFICATE, json_text(certificate, indent=1, ensure_ascii=False) + "\n")
         _write(aside / CARD, card(target, parcel, run, kept, certificate))
-        for name in files_of(aside):
-            sync(aside / name)
         named = place.with_name(place.name + NOT_PROVEN) if missed else place
-        sync(aside)
-        name_folder(aside, named)
-    finally:
-        remove(aside, ["*"])
-        made.take_back()  # the folders above, where nothing came of it
+        publish_folder(aside, named)
     return Exported(target.name, named, certificate, missed)
 
 

@@ -59,11 +59,6 @@ def write_folder(
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def is_folder_of_ours(folder: Path) -> bool:
-    """Whether a folder is one that `write_folder` made."""
-    return (folder / SETTINGS).is_file()
-
-
 def read_folder(folder: Path) -> tuple[Shape, Weights, dict[str, Any]]:
     """The way back. The code in the folder is not looked at. Raises InputError."""
     told = read_record(folder / SETTINGS, Settings, of="the model", error=InputError)

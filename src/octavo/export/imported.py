@@ -8,8 +8,8 @@ from octavo.config import Recipe, check
 from octavo.export.incoming import Incoming, read_model
 from octavo.export.to_config import tensors_of
 from octavo.run.folder import RunFolder
-from octavo.run.saved import free_place, save_run
-from octavo.util.files import from_home
+from octavo.run.saved import save_run
+from octavo.util.files import claim_folder, from_home
 
 
 def import_model(path: str | Path, out: str | Path, *, tokenizer: str | Path | None = None) -> RunFolder:
@@ -18,7 +18,8 @@ def import_model(path: str | Path, out: str | Path, *, tokenizer: str | Path | N
     `tokenizer`: a tokenizer.json in place of the model's own. Raises InputError for what cannot be read or said, for an
     `out` that exists and for a full disk; nothing of the run is left then.
     """
-    path, out = from_home(path), free_place(out)
+    path, out = from_home(path), from_home(out)
+    claim_folder(out, "a run", new=True)  # before the model is read
     found = read_model(path, tokenizer=None if tokenizer is None else from_home(tokenizer))
     origin = {"path": str(path.absolute()), "form": found.form, "files": dict(found.files)}
     names = ", ".join(f"{name} ({sha[:12]}…)" for name, sha in found.files.items())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import torch
 from pydantic import ValidationError
@@ -12,6 +13,9 @@ from torch import Tensor
 
 from octavo.config import SamplingConfig
 from octavo.errors import InputError
+
+if TYPE_CHECKING:
+    from octavo.generation.decoder import Precision
 
 Window = Literal["slide", "crop"]
 
@@ -86,9 +90,65 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
 # How a run's model chooses tokens.
 
 
-def sampling_of(settings: SamplingConfig, **changes: Any) -> Sampling:
-    """The recipe's way of choosing tokens, with `changes`. Raises InputError for impossible ones."""
-    given = {name: value for name, value in changes.items() if value is not None}
+class SamplingFields(TypedDict, total=False):
+    """The fields of `SamplingOptions`, as keywords."""
+
+    tokens: int | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    window: Window | None
+    stop: Sequence[str]
+    seed: int
+    precision: Precision
+    only_valid: bool
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How a run writes. What is None, its recipe says; see `SamplingConfig`.
+
+    Attributes:
+        stop: texts to end before.
+        precision: see `Engine`.
+        only_valid: write only symbols that the recipe's validator lets through.
+    """
+
+    tokens: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    window: Window | None = None
+    stop: Sequence[str] = ()
+    seed: int = 0
+    precision: Precision = "float32"
+    only_valid: bool = False
+
+    def given(self) -> SamplingFields:
+        """What is not left to the recipe, as keywords; always the seed and the precision."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in type(self).__dataclass_fields__}
+        left = (None, False)  # by identity: a temperature of 0 is given
+        return SamplingFields(
+            **{
+                name: value
+                for name, value in fields.items()
+                if value != () and not any(value is one for one in left)
+            }
+        )
+
+
+RECIPES = SamplingOptions()
+"""All as the recipe has it."""
+
+
+def sampling_of(settings: SamplingConfig, options: SamplingOptions = RECIPES) -> Sampling:
+    """The way of choosing tokens by the recipe and `options`. Raises InputError for impossible ones."""
+    values = {name: getattr(options, name) for name in Sampling.__dataclass_fields__}
+    given = {name: value for name, value in values.items() if value is not None}
     try:
         checked = type(settings).model_validate(settings.model_dump() | given)
     except ValidationError as error:

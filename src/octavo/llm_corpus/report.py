@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from octavo.corpus.minhash import near_duplicate_share
 from octavo.llm_corpus.money import PICO
-from octavo.llm_corpus.similar import near_duplicate_share
 from octavo.llm_corpus.store import reading, storage, write_aside
 from octavo.synthetic.grammar import TOKEN
 from octavo.synthetic.vocabulary import MARKS

@@ -29,7 +29,7 @@ from octavo.llm_corpus.store import (
     write_aside,
 )
 from octavo.llm_corpus.writer import Writing
-from octavo.util.files import drop_asides, refuse_no_folder
+from octavo.util.files import claim_folder, drop_asides
 
 # The price before the run: tokens of a sample of prompts × the price table.
 
@@ -208,7 +208,7 @@ class WritingJob:
         """
         if backends is None:
             backends = {name: writer.build(seed=self.spec.seed) for name, writer in self.spec.writers.items()}
-        self._refuse_strangers()
+        claim_folder(self.out, "a corpus", is_one=lambda out: self.store.exists(), passing=[COMPARED])
         with locked(self.out):
             for folder in (self.out, self.out / "report"):
                 with storage(folder):
@@ -237,17 +237,6 @@ class WritingJob:
             finally:
                 store.close()
             return {"ended": ended, "out": str(self.out), **writing.progress.facts(), "report": report}
-
-    def _refuse_strangers(self) -> None:
-        """Raise InputError if something else than a corpus stands in the way."""
-        with storage(self.out):
-            refuse_no_folder(self.out, "a corpus")
-            there = {path.name for path in self.out.iterdir()} if self.out.is_dir() else set()
-        if STORE not in there and any(name != COMPARED and not name.startswith(".") for name in there):
-            raise InputError(
-                f"{self.out} is not empty, and has no {STORE}: it is no corpus that can be continued.",
-                remedy="choose another --out",
-            )
 
     def publish(self) -> dict[str, Any]:
         """Write corpus.txt, corpus.jsonl and the report from the store; returns the report's figures."""

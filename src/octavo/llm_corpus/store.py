@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from octavo.corpus.minhash import Signatures, band_keys, similarity
 from octavo.errors import InputError, StorageError
 from octavo.llm_corpus.calls import Batch
-from octavo.llm_corpus.similar import Signatures, band_keys, similarity
 from octavo.util.files import written_aside
 from octavo.util.records import json_text
 

@@ -78,16 +78,13 @@ class LowRank(Adapted, nn.Linear):
         return F.linear(input, self.frozen, self.bias) + self.scale * beside
 
     def joined(self, *pieces: Tensor) -> Tensor:
-        """See the base class."""
         frozen, a, b = pieces
         return frozen + self.scale * (b @ a)
 
     def apart(self, weight: Tensor) -> tuple[Tensor, ...]:
-        """See the base class."""
         return weight, self.lora_a.detach(), torch.zeros_like(self.lora_b)
 
     def plain(self) -> nn.Linear:
-        """See the base class."""
         return _linear(self)
 
 
@@ -109,15 +106,12 @@ class GrownEmbedding(Adapted, nn.Embedding):
         return torch.where((input < first)[..., None], old, new)
 
     def joined(self, *pieces: Tensor) -> Tensor:
-        """See the base class."""
         return torch.cat(pieces)
 
     def apart(self, weight: Tensor) -> tuple[Tensor, ...]:
-        """See the base class."""
         return tuple(weight.split((len(weight) - len(self.added), len(self.added))))
 
     def plain(self) -> nn.Embedding:
-        """See the base class."""
         return nn.Embedding.from_pretrained(self.weight.detach())
 
 
@@ -134,7 +128,6 @@ class GrownHead(Adapted, nn.Linear):
     joined, apart = GrownEmbedding.joined, GrownEmbedding.apart
 
     def plain(self) -> nn.Linear:
-        """See the base class."""
         return _linear(self)
 
 
@@ -200,7 +193,7 @@ class NoAdaptersConfig(AdaptersConfig):
     kind: Literal["none"] = "none"
 
     def attach(self, model: LanguageModel, *, added: int, seed: int) -> None:
-        """See the base class."""
+        """Nothing to do."""
 
 
 @register("adapters")
@@ -219,7 +212,6 @@ class LowRankConfig(AdaptersConfig):
     layers of the blocks."""
 
     def attach(self, model: LanguageModel, *, added: int, seed: int) -> None:
-        """See the base class."""
         layers = self._layers(model)
         model.requires_grad_(False)
         with torch.random.fork_rng(devices=[]):

@@ -113,20 +113,6 @@ def trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
     return [weights for weights in parameters if weights.requires_grad]
 
 
-class OldNames:
-    """A hook (`register_load_state_dict_pre_hook`) for a module whose children were called otherwise by an earlier
-    version (old="new"): weights that were saved then are loaded too. It can be pickled, as a function in a function
-    cannot."""
-
-    def __init__(self, **names: str) -> None:
-        self.names = names
-
-    def __call__(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
-        for old, new in self.names.items():
-            for name in [name for name in weights if name.startswith(f"{prefix}{old}.")]:
-                weights[f"{prefix}{new}." + name.removeprefix(f"{prefix}{old}.")] = weights.pop(name)
-
-
 def _named(schema: dict[str, Any]) -> None:
     """Editors should know that settings without a kind are the usual one's."""
     if schema["properties"]["kind"].get("default") != "gpt":

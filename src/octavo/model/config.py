@@ -120,26 +120,21 @@ class GPTConfig(ModelConfig):
 
     @property
     def takes_vectors(self) -> bool:
-        """See the base class."""
         return self.input.vectors
 
     @property
     def contexts(self) -> tuple[int, int]:
-        """See the base class."""
         return 1, self.positions.longest(context=self.context)
 
     @property
     def before(self) -> int:
-        """See the base class."""
         return self.counts.before
 
     @property
     def held_out(self) -> float:
-        """See the base class."""
         return self.counts.held_out
 
     def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
-        """See the base class."""
         return self.counts.table_bytes(tokens, vocab_size=vocab_size)
 
     @property
@@ -199,19 +194,17 @@ class GPTConfig(ModelConfig):
         return qkv + (self.query_width * self.width if self.output_projection else 0)
 
     def block_matrix_parameters(self) -> int:
-        """See the base class."""
         return self.layers * (
             self._attention_matrices + self.feed_forward.matrix_parameters(width=self.width)
         )
 
     def matrix_parameters(self, *, vocab_size: int) -> int:
-        """See the base class: blocks and head."""
+        """Blocks and head."""
         size = {"vocab_size": vocab_size, "width": self.width}
         ends = self.input.matrix_parameters(**size) + self.output.matrix_parameters(**size)
         return self.block_matrix_parameters() + ends
 
     def parameters(self, *, vocab_size: int, head: bool = True) -> int:
-        """See the base class."""
         has_feed_forward = self.feed_forward.kind != "none"
         norm = self.norm.parameters(width=self.width)
         biases = self.qkv_bias * (self.heads + 2 * self.resolved_kv_heads) * self.resolved_head_width
@@ -234,19 +227,17 @@ class GPTConfig(ModelConfig):
         return total
 
     def forward_flops(self, *, vocab_size: int, length: int | None = None) -> int:
-        """See the base class: 2 per number in a matrix product, and 4·L·H·D·T for scores and weighted values; the mask
+        """2 per number in a matrix product, and 4·L·H·D·T for scores and weighted values; the mask
         is not halved (Chowdhery et al. 2022, appendix B).
         """
         length = length or self.context
         return 2 * self.matrix_parameters(vocab_size=vocab_size) + 4 * self.layers * self.query_width * length
 
     def cache_bytes(self, *, batch: int = 1) -> int:
-        """See the base class."""
         positions = batch * self.layers * self.resolved_kv_heads * self.context
         return 2 * positions * self.resolved_head_width * FLOAT_BYTES
 
     def activation_bounds(self) -> tuple[int, int]:
-        """See the base class."""
         matrices = self.block_matrix_parameters()
         features = (
             matrices // self.width + self.layers * 16 * self.width
@@ -256,7 +247,7 @@ class GPTConfig(ModelConfig):
         return 2 * inputs, FLOAT_BYTES * (6 * features + 8 * scores)
 
     def as_estimated(self, device: torch.device, *, segments: bool = False) -> GPTConfig:
-        """See the base class: where attention is fused, no weights are kept for its dropout."""
+        """Where attention is fused, no weights are kept for its dropout."""
         if device.type == "cpu" and (segments or not reaches(self.context, self.resolved_head_width)):
             return self
         return self.model_copy(update={"dropout": self.dropout.model_copy(update={"attention": 0.0})})
@@ -264,7 +255,7 @@ class GPTConfig(ModelConfig):
     # What it becomes
 
     def build(self, *, vocab_size: int, explicit_attention: bool = False) -> GPT:
-        """See the base class. With `explicit_attention` the attention weights exist as tensors and can be captured."""
+        """With `explicit_attention` the attention weights exist as tensors and can be captured."""
         embedding = self.input.build(vocab_size=vocab_size, width=self.width)
         lm_head = self.output.build(vocab_size=vocab_size, width=self.width, bias=self.head_bias)
         if self.tied:
@@ -287,7 +278,6 @@ class GPTConfig(ModelConfig):
         )
 
     def draw(self, model: nn.Module) -> None:
-        """See the base class."""
         self.initialization.build()(model)
 
     def _block(self, explicit: bool) -> Block:

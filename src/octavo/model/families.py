@@ -168,7 +168,6 @@ class Quantiles(Family):
         return torch.where(level < edge, low, torch.where(level > 1 - edge, high, inside))
 
     def penalty(self, raw: Tensor, u: Tensor) -> Tensor:
-        """See the base class."""
         places, tails = self._parts(raw)
         beyond = torch.stack([places[..., 0] - u, u - places[..., -1]], dim=-1).detach()
         return self.pinball(raw, u) + torch.where(beyond > 0, beyond / tails + tails.log(), 0.0).sum(dim=-1)

@@ -12,7 +12,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
-from octavo.model.base import OldNames
 from octavo.model.dropout import Dropout
 
 
@@ -61,7 +60,6 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.down_proj = nn.Linear(features, width, bias=bias)
         self.dropout = Dropout(dropout)
-        self.register_load_state_dict_pre_hook(OldNames(into="up_proj", out="down_proj"))
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.activation(self.up_proj(x))  # (B, T, F)
@@ -76,7 +74,6 @@ class SwiGLU(nn.Module):
         self.gate_up_proj = nn.Linear(width, 2 * features, bias=bias)
         self.down_proj = nn.Linear(features, width, bias=bias)
         self.dropout = Dropout(dropout)
-        self.register_load_state_dict_pre_hook(OldNames(gate_into="gate_up_proj", out="down_proj"))
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1)  # (B, T, F) twice

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.model.attention import Attention, KeyValueCache, prefix_mask, segment_mask
-from octavo.model.base import LanguageModel, OldNames
+from octavo.model.base import LanguageModel
 from octavo.model.dropout import Dropout
 from octavo.model.inputs import VectorInput
 from octavo.model.ngram_vectors import NGrams
@@ -138,7 +138,6 @@ class GPT(LanguageModel):
         self.norm = norm
         self.lm_head = lm_head
         self.counts = counts
-        self.register_load_state_dict_pre_hook(OldNames(head="lm_head"))
         self.context = context
         self.vocab_size = embedding.num_embeddings
         self.logit_softcap = logit_softcap
@@ -198,24 +197,20 @@ class GPT(LanguageModel):
     def take_text(
         self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
     ) -> None:
-        """See the base class."""
         self.counts.take_text(tokens, held_out, learned=learned)
         if not learned:  # else the scales are those that the weights were learned with
             calibrate(self, tokens)
 
     def shorten(self, context: int) -> None:
-        """See the base class."""
         self.positions.shorten(context)
         self.context = min(context, self.context)
 
     @property
     def cache_numbers(self) -> int:
-        """See the base class."""
         return sum(2 * block.attention.kv_heads * block.attention.head_width for block in self.blocks)
 
     @property
     def predicts_untrained(self) -> bool:
-        """See the base class."""
         return self.counts.before > 0
 
     def new_cache(self, batch: int) -> Cache:

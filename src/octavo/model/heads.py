@@ -74,7 +74,6 @@ class VectorHead(nn.Linear, Calibrated):
         self.register_buffer("scale", torch.ones(columns))
 
     def calibrate(self, rows: np.ndarray) -> None:
-        """See the base class."""
         mean, spread = spread_of(rows)
         fill(self.center, mean)
         fill(self.scale, spread_of_steps(rows) if self.difference else spread)
@@ -188,11 +187,9 @@ class TokenOutputConfig(OutputConfig):
     kind: Literal["tokens"] = "tokens"
 
     def build(self, *, vocab_size: int, width: int, bias: bool) -> nn.Linear:
-        """See the base class."""
         return nn.Linear(width, vocab_size, bias=bias)
 
     def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
-        """See the base class."""
         return width * vocab_size
 
 
@@ -218,7 +215,7 @@ class VectorOutputConfig(OutputConfig):
         """The distribution."""
 
     def build(self, *, vocab_size: int, width: int, bias: bool) -> VectorHead:
-        """See the base class; it always has a bias."""
+        """It always has a bias."""
         return VectorHead(
             width=width,
             columns=vocab_size,
@@ -234,7 +231,6 @@ class VectorOutputConfig(OutputConfig):
         return self.family().size + self.zero + (self.hidden if self.channels == "chained" else 0)
 
     def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
-        """See the base class."""
         found = vocab_size * width * self._outputs
         if self.channels == "chained":
             numbers = self.family().size + self.zero
@@ -242,7 +238,6 @@ class VectorOutputConfig(OutputConfig):
         return found
 
     def parameters(self, *, vocab_size: int, width: int, bias: bool) -> int:
-        """See the base class."""
         return self.matrix_parameters(vocab_size=vocab_size, width=width) + vocab_size * self._outputs
 
 
@@ -253,7 +248,6 @@ class GaussianConfig(VectorOutputConfig):
     kind: Literal["gaussian"] = "gaussian"
 
     def family(self) -> Family:
-        """See the base class."""
         return Gaussian(floor=self.floor)
 
 
@@ -264,7 +258,6 @@ class StudentTConfig(VectorOutputConfig):
     kind: Literal["student-t"] = "student-t"
 
     def family(self) -> Family:
-        """See the base class."""
         return StudentT(floor=self.floor)
 
 
@@ -277,7 +270,6 @@ class MixtureConfig(VectorOutputConfig):
     """How many."""
 
     def family(self) -> Family:
-        """See the base class."""
         return Mixture(components=self.components, floor=self.floor)
 
 
@@ -290,7 +282,6 @@ class QuantilesConfig(VectorOutputConfig):
     """How many."""
 
     def family(self) -> Family:
-        """See the base class."""
         return Quantiles(levels=self.levels, floor=self.floor)
 
 
@@ -305,5 +296,4 @@ class BinsConfig(VectorOutputConfig):
     """Spreads that they reach to on either side."""
 
     def family(self) -> Family:
-        """See the base class."""
         return Bins(bins=self.bins, limit=self.limit)

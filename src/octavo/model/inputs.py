@@ -38,7 +38,6 @@ class VectorInput(nn.Linear, Calibrated):
         self.register_buffer("scale", torch.ones(columns))
 
     def calibrate(self, rows: np.ndarray) -> None:
-        """See the base class."""
         for buffer, values in zip((self.center, self.scale), spread_of(rows), strict=True):
             fill(buffer, values)
 
@@ -62,17 +61,16 @@ class Steps(NGrams, Calibrated):
         self.register_buffer("scale", torch.ones(columns))
 
     def sparse_parameters(self) -> list[nn.Parameter]:
-        """See the base class: a matrix is no table."""
+        """A matrix is no table."""
         return []
 
     def calibrate(self, rows: np.ndarray) -> None:
-        """See the base class."""
         fill(self.scale, spread_of_steps(rows))
 
     def forward(
         self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None
     ) -> Tensor:
-        """See the base class; `tokens` are rows (B, T, D)."""
+        """`tokens` are rows (B, T, D)."""
         assert segments is None, "steps cross the borders of segments"
         known = tokens if earlier is None else torch.cat([earlier.to(tokens.dtype), tokens], dim=1)
         short = tokens.size(1) + self.before - known.size(1)
@@ -112,15 +110,13 @@ class TokenInputConfig(InputConfig):
     kind: Literal["tokens"] = "tokens"
 
     def build(self, *, vocab_size: int, width: int) -> nn.Module:
-        """See the base class."""
         return nn.Embedding(vocab_size, width)
 
     def parameters(self, *, vocab_size: int, width: int) -> int:
-        """See the base class."""
         return vocab_size * width
 
     def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
-        """See the base class: a lookup is no product."""
+        """A lookup is no product."""
         return 0
 
 
@@ -136,17 +132,13 @@ class LinearInputConfig(InputConfig):
     vectors: ClassVar[bool] = True
 
     def build(self, *, vocab_size: int, width: int) -> nn.Module:
-        """See the base class."""
         return VectorInput(columns=vocab_size, width=width)
 
     def recent(self, *, vocab_size: int, width: int) -> NGrams | None:
-        """See the base class."""
         return Steps(columns=vocab_size, width=width, lags=self.lags) if self.lags else None
 
     def parameters(self, *, vocab_size: int, width: int) -> int:
-        """See the base class."""
         return self.matrix_parameters(vocab_size=vocab_size, width=width) + width
 
     def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
-        """See the base class."""
         return (FEATURES + self.lags) * vocab_size * width

@@ -94,7 +94,6 @@ class NGramsConfig(TablesConfig):
     """Whether the module's `forward` takes `segments=`, as `NGrams` has it."""
 
     def without_tables(self) -> PartConfig:
-        """See the base class."""
         return NoNGramsConfig()
 
 
@@ -127,10 +126,8 @@ class HashedNGramsConfig(NGramsConfig):
 
     @property
     def tables(self) -> int:
-        """See the base class."""
         return self.longest - 1
 
     @property
     def rows(self) -> int:
-        """See the base class."""
         return self.tables * self.buckets

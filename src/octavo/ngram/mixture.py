@@ -128,7 +128,7 @@ class KneserNeyCounts(Counts):
         return list(self.parameters())
 
     def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
-        """See the base class. The gate begins with what counting alone makes of the text that is held out."""
+        """The gate begins with what counting alone makes of the text that is held out."""
         tokens = np.asarray(tokens)
         counted = tokens if held_out is None else tokens[~held_out]
         if len(tokens) < 2 * self.orders or len(counted) < self.orders:
@@ -399,20 +399,17 @@ class KneserNeyCountsConfig(CountsConfig):
 
     @property
     def before(self) -> int:
-        """See the base class."""
         return max(self.orders - 1, self.recent)
 
     @property
     def held_out(self) -> float:
-        """See the base class."""
         return self.share
 
     def parameters(self, *, width: int) -> int:
-        """See the base class."""
         return self.hidden * (width + 2 * self.orders + 1) + (self.hidden + 1) * (self.orders + 1)
 
     def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
-        """See the base class. There are two: of what the network learns from, taken as large, and of all."""
+        """There are two: of what the network learns from, taken as large, and of all."""
         return 2 * table_bytes(kinds(tokens, vocab_size=vocab_size, highest=self.orders))
 
     def build(self, *, width: int, vocab_size: int) -> Counts:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from octavo.config import Recipe, check, stored_tree
 from octavo.config.plugins import command
 from octavo.errors import RunFolderError
-from octavo.evaluation.stored import Evaluation, Remembered, Row, in_todays_words
+from octavo.evaluation.stored import Evaluation, Remembered, Row
 from octavo.report.about import trained_on
 from octavo.report.sections import Answer, PromptTable, name_answers, prompt_tables
 from octavo.report.test_looks import chosen_and_tested, of_result, tested
@@ -113,7 +113,7 @@ class ReportData:
         settings = stored_tree(folder / "config.yaml")
         recipe = check(settings)
         objective = recipe.objective.build()
-        evaluation = in_todays_words(_record(folder / "evaluation.json", Evaluation))
+        evaluation = _record(folder / "evaluation.json", Evaluation)
         metrics = read_rows(folder / "metrics.jsonl", Row)
         manifest = _record(folder / "manifest.json", AnyRecord)
         return cls(

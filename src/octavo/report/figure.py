@@ -37,12 +37,11 @@ class Plot(Figure):
         return shown(text)  # XML has no control characters
 
     def tight_layout(self, **options: Any) -> None:
-        """See the base class; it measures texts."""
+        """It measures texts."""
         self._plain()
         super().tight_layout(**options)
 
     def draw(self, renderer: Any) -> None:
-        """See the base class."""
         self._plain()
         super().draw(renderer)
 

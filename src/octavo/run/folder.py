@@ -20,11 +20,11 @@ from octavo.evaluation.stored import Manifest, Row
 from octavo.training.checkpoint_folder import CheckpointFolder, follow, list_checkpoints, newest_whole
 from octavo.util.files import (
     Made,
+    claim_folder,
     exists,
     holder_of,
     kind_of,
     put_away,
-    refuse_no_folder,
     remove,
     storage_errors,
     take,
@@ -110,15 +110,13 @@ class RunFolder:
     @classmethod
     def refuse_taken(cls, path: Path) -> None:
         """Raise RunFolderError where something stands already."""
-        with storage_errors(path):
-            refuse_no_folder(path, "a run")
-        if path.is_dir() and any(not entry.name.startswith(".") for entry in path.iterdir()):
-            is_run = (path / "config.yaml").is_file()
-            what = "holds a run already" if is_run else "is not empty, and not a run"
+        config = path / "config.yaml"
+        claim_folder(path, "a run", is_one=lambda path: config.is_file())
+        if config.is_file():
             remedy = "choose another --out"
-            if is_run and kind_of(path) != "checkpoint" and not holder_of(path):
+            if kind_of(path) != "checkpoint" and not holder_of(path):
                 remedy = f"resume it with --resume, replace it with --overwrite, or {remedy}"
-            raise RunFolderError(f"{path} {what}.", remedy=remedy)
+            raise RunFolderError(f"{path} holds a run already.", remedy=remedy)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:

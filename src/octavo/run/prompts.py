@@ -7,13 +7,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from octavo.correction import Correction, Corrector
 from octavo.correction.words import WORD
 from octavo.errors import InputError, OctavoError, TokenizerError
 from octavo.evaluation.speakers import NameAnswer, Play, who_answers
 from octavo.generation import Engine, Sample, TextRequest
+from octavo.generation.sampling import SamplingFields, SamplingOptions
 from octavo.run.run import Run
 from octavo.run.training_text import text_pieces, training_text
 from octavo.util.console import Console
@@ -52,16 +53,14 @@ def write_all(
     prompts: Sequence[str],
     *,
     count: int,
-    seed: int = 0,
-    tokens: int | None = None,
     console: Console | None = None,
-    **how: Any,
+    **options: Unpack[SamplingFields],
 ) -> list[PromptSamples]:
     """`count` samples for each prompt, all at once, each as `run.samples` would write them.
 
     Raises TokenizerError, before anything is written, that lists every prompt that the vocabulary does not cover.
     """
-    console = console or Console(quiet=True)
+    console, given = console or Console(quiet=True), SamplingOptions(**options)
     engine, problems = Engine(run.model, run.tokenizer), []
     for prompt in prompts:
         try:
@@ -73,10 +72,10 @@ def write_all(
             "\n  · ".join([f"{len(problems)} of {len(prompts)} prompts cannot be read:", *problems]),
             remedy="take them out of the file, or write them in what the vocabulary has",
         )
-    requests = [TextRequest(prompt, seed, index) for prompt in prompts for index in range(count)]
-    limit, done, found = run.config.sampling.tokens if tokens is None else tokens, 0, {}
+    requests = [TextRequest(prompt, given.seed, index) for prompt in prompts for index in range(count)]
+    limit, done, found = run.config.sampling.tokens if given.tokens is None else given.tokens, 0, {}
     with console.working("writing", len(requests) * limit):
-        for sample, _ in run.write_each(requests, tokens=tokens, **how):
+        for sample, _ in run.write_each(requests, **options):
             done += 1
             if sample.finish:
                 found[sample.number] = sample
@@ -203,9 +202,8 @@ def ask_name(
     *,
     count: int = SAMPLES,
     text: list[str] | None = None,
-    seed: int = 0,
     console: Console | None = None,
-    **how: Any,
+    **options: Unpack[SamplingFields],
 ) -> NameAnswer:
     """Prompt the model `count` times with a speaker's name, with another speaker's, and with nothing, and count who
     answers. `text`: read speakers from these files instead of the run's own training text.
@@ -214,7 +212,7 @@ def ask_name(
 
     Raises InputError for a name that does not speak, CorpusError where the text is gone or no play.
     """
-    console = console or Console(quiet=True)
+    console, seed = console or Console(quiet=True), options.get("seed", 0)
     name = name.strip().removesuffix(":").rstrip()
     if not name:
         raise InputError("No name was given.", remedy="for example --speakers ROMEO")
@@ -222,7 +220,7 @@ def ask_name(
     play = Play.read(whole)
     name = _spelled(play, name)
     others = [other for other in (play.other_name(name), "") if other is not None]
-    mine, *controls = write_all(run, [name, *others], count=count, seed=seed, console=console, **how)
+    mine, *controls = write_all(run, [name, *others], count=count, console=console, **options)
     answer = who_answers(
         play,
         name,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from torch import Tensor
 from octavo.config import Recipe, stored_recipe
 from octavo.config.plugins import command
 from octavo.errors import CheckpointError, InputError, RunFolderError
-from octavo.generation import Engine, Precision, Prompt, Sample, TextRequest
+from octavo.generation import Engine, Prompt, Sample, TextRequest
 from octavo.generation.constrain import Referee
-from octavo.generation.sampling import sampling_of
+from octavo.generation.sampling import SamplingFields, SamplingOptions, sampling_of
 from octavo.model.base import LanguageModel, build_model
 from octavo.model.capture import attention_weights
 from octavo.ngram.mixture import NoCountsConfig
@@ -193,22 +193,11 @@ class Run:
         page = self.folder.report / "index.html" if self.folder else None
         return page if page and page.is_file() else None
 
-    def generate(
-        self,
-        prompt: Prompt = "",
-        *,
-        tokens: int | None = None,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        precision: Precision = "float32",
-        only_valid: bool = False,
-        **sampling: Any,
-    ) -> str:
-        """What the model writes after `prompt` (without it), a text or its ids. `sampling`: temperature, top_k, top_p,
-        min_p, repetition_penalty, window; what is not given is the recipe's. `precision`: see `Engine`. `only_valid`:
-        only symbols that the recipe's validator lets through."""
-        how = {"tokens": tokens, "seed": seed, "stop": stop, "precision": precision, "only_valid": only_valid}
-        return "".join(self.stream(prompt, **how, **sampling))
+    def generate(self, prompt: Prompt = "", **options: Unpack[SamplingFields]) -> str:
+        """What the model writes after `prompt` (without it), a text or its ids. `options`: tokens, temperature, top_k,
+        top_p, min_p, repetition_penalty, window, which are the recipe's where they are not given; stop, seed,
+        precision, only_valid. See `SamplingOptions`."""
+        return "".join(self.stream(prompt, **options))
 
     @property
     def validator(self) -> Validator | None:
@@ -230,80 +219,55 @@ class Run:
         if self.config.model.takes_vectors:
             self.tokenizer.encode("")  # columns say that there is no text
 
-    def _engine(self, precision: Precision, only_valid: bool) -> Engine:
+    def _engine(self, options: SamplingOptions) -> Engine:
         self.refuse_no_text()
         referee = None
-        if only_valid:
+        if options.only_valid:
             if (validator := self.validator) is None:
                 raise InputError(
                     "This run's recipe has no validator, so nobody knows what is valid.",
                     remedy="leave --only-valid out, or train with validator=…; octavo recipes --schema lists those",
                 )
             referee = Referee(validator, self.tokenizer)
-        return Engine(self.model, self.tokenizer, precision=precision, referee=referee)
+        return Engine(self.model, self.tokenizer, precision=options.precision, referee=referee)
 
-    def _tokens(self, wanted: int | None) -> int:
-        return self.config.sampling.tokens if wanted is None else wanted
+    def _tokens(self, options: SamplingOptions) -> int:
+        return self.config.sampling.tokens if options.tokens is None else options.tokens
 
-    def stream(
-        self,
-        prompt: Prompt = "",
-        *,
-        tokens: int | None = None,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        precision: Precision = "float32",
-        only_valid: bool = False,
-        **sampling: Any,
-    ) -> Iterator[str]:
+    def stream(self, prompt: Prompt = "", **options: Unpack[SamplingFields]) -> Iterator[str]:
         """The same in pieces, as they are written."""
-        yield from self._engine(precision, only_valid).stream(
+        given = SamplingOptions(**options)
+        yield from self._engine(given).stream(
             prompt,
-            tokens=self._tokens(tokens),
-            sampling=sampling_of(self.config.sampling, **sampling),
-            seed=seed,
-            stop=stop,
+            tokens=self._tokens(given),
+            sampling=sampling_of(self.config.sampling, given),
+            seed=given.seed,
+            stop=given.stop,
         )
 
-    def samples(
-        self,
-        prompt: Prompt = "",
-        *,
-        count: int,
-        tokens: int | None = None,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        precision: Precision = "float32",
-        only_valid: bool = False,
-        **sampling: Any,
-    ) -> list[Sample]:
+    def samples(self, prompt: Prompt = "", *, count: int, **options: Unpack[SamplingFields]) -> list[Sample]:
         """Several continuations written side by side, with ids and log-probabilities."""
-        return self._engine(precision, only_valid).samples(
+        given = SamplingOptions(**options)
+        return self._engine(given).samples(
             prompt,
-            tokens=self._tokens(tokens),
-            sampling=sampling_of(self.config.sampling, **sampling),
+            tokens=self._tokens(given),
+            sampling=sampling_of(self.config.sampling, given),
             count=count,
-            seed=seed,
-            stop=stop,
+            seed=given.seed,
+            stop=given.stop,
         )
 
     def write_each(
-        self,
-        requests: Sequence[TextRequest],
-        *,
-        tokens: int | None = None,
-        stop: Sequence[str] = (),
-        precision: Precision = "float32",
-        only_valid: bool = False,
-        **sampling: Any,
+        self, requests: Sequence[TextRequest], **options: Unpack[SamplingFields]
     ) -> Iterator[tuple[Sample, str]]:
-        """Several texts at once, each after a prompt of its own: (sample, new text) as it comes, `sample.number` its
-        place among the requests."""
-        yield from self._engine(precision, only_valid).write_each(
+        """Several texts at once, each after a prompt and with a seed of its own: (sample, new text) as it comes,
+        `sample.number` its place among the requests."""
+        given = SamplingOptions(**options)
+        yield from self._engine(given).write_each(
             requests,
-            tokens=self._tokens(tokens),
-            sampling=sampling_of(self.config.sampling, **sampling),
-            stop=stop,
+            tokens=self._tokens(given),
+            sampling=sampling_of(self.config.sampling, given),
+            stop=given.stop,
         )
 
     def translator(self, *, cached: bool = True) -> Translator:

@@ -22,7 +22,7 @@ from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
 from octavo.synthetic.checker import check as check_pidgin
 from octavo.synthetic.wishes import Wish
-from octavo.tasks.chat.prompts import asked, held_out, judges_only, wished
+from octavo.tasks.chat.prompts import held_out, judges_only, question, wished
 from octavo.tasks.translation.evaluate import samples_of
 from octavo.util.files import replace_text
 from octavo.util.records import json_text
@@ -64,8 +64,8 @@ def prompts_of(recipe: Recipe, dataset: Dataset, context: int) -> tuple[Sequence
     if recipe.form == "text" or not prompts:
         return prompts, prompts
     first = held_out(dataset.validation, tokenizer, 1, context=context)
-    found = [asked(prompt, tokenizer) if prompt or not first else first[0] for prompt in prompts]
-    return [one.ids for one in found], [one.shown(tokenizer) for one in found]
+    found = [question(prompt, tokenizer) if prompt or not first else first[0] for prompt in prompts]
+    return [one.prompt for one in found], [one.shown(tokenizer) for one in found]
 
 
 def shortened(text: str, limit: int = 120) -> str:
@@ -156,7 +156,7 @@ def answered(model: LanguageModel, dataset: Dataset, recipe: Recipe, sampling: S
     prompts = held_out(dataset.validation, dataset.tokenizer, ANSWERS, context=model.context)
     if recipe.corpus.kind == "wishes":
         prompts = wished(dataset.tokenizer, STORIES, seed=recipe.seed)
-    requests = [TextRequest(prompt.ids, recipe.seed + number) for number, prompt in enumerate(prompts)]
+    requests = [TextRequest(prompt.prompt, recipe.seed + number) for number, prompt in enumerate(prompts)]
     tokens = min(recipe.sampling.tokens, model.context)
     written = Engine(model, dataset.tokenizer).write_each(requests, tokens=tokens, sampling=sampling)
     samples = in_order(sample for sample, _ in written)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,40 +11,21 @@ from torch import Tensor
 
 import octavo
 from octavo.config import Recipe, to_yaml
-from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
+from octavo.errors import InputError, StorageError
 from octavo.run.folder import RunFolder
 from octavo.run.manifest import code_identity, machine, versions
 from octavo.run.progress import Progress
 from octavo.tokenizers import Tokenizer
 from octavo.training.checkpoint import save_checkpoint
-from octavo.training.checkpoint_folder import PARTS, point
+from octavo.training.checkpoint_folder import point
 from octavo.util.files import (
-    ASIDE,
     FULL,
-    Made,
-    exists,
-    from_home,
-    name_folder,
-    refuse_no_folder,
-    remove,
+    claim_folder,
+    folder_aside,
+    publish_folder,
     storage_errors,
-    sync,
 )
 from octavo.util.records import json_text
-
-OURS = (
-    *("config.yaml", "manifest.json", "metrics.jsonl", "log.txt", "best", "last", "tokenizer/*"),
-    *(f"checkpoints/*/{part}" for part in PARTS),
-)
-
-
-def free_place(out: str | Path) -> Path:
-    """Where a run may be made. Raises RunFolderError for a place that is taken."""
-    out = from_home(out)
-    refuse_no_folder(out, "a run")
-    if exists(out) or out.is_symlink():
-        raise RunFolderError(f"{out} exists already.", remedy="choose another --out")
-    return out
 
 
 def save_run(
@@ -63,27 +43,17 @@ def save_run(
 
     Raises InputError for an `out` that exists and for a full disk; nothing of the run is left then.
     """
-    out = free_place(out)
-    made, aside = Made(), out.with_name(f"{ASIDE}{secrets.token_hex(8)}-{out.name[:40]}")
+    claim_folder(out, "a run", new=True)
     try:
-        with storage_errors(out):
-            made.folder(out.absolute().parent)
-            aside.mkdir()
-        _write(RunFolder(aside), recipe, tokenizer, weights, out, step=step, told=told, log=log)
-        with storage_errors(out):
-            name_folder(aside, out)
-    except (OctavoError, OSError) as error:
-        remove(aside, OURS)
-        made.take_back()
-        if isinstance(error, StorageError) and _is_full(error):
+        with storage_errors(out), folder_aside(out) as aside:
+            _write(RunFolder(aside), recipe, tokenizer, weights, step=step, told=told, log=log)
+            publish_folder(aside, out)
+    except StorageError as error:
+        if _is_full(error):
             raise InputError(
                 f"The disk is full: {out} could not be written, and nothing of it is left.",
                 remedy="free some space, then run the same command again",
             ) from error
-        raise
-    except BaseException:
-        remove(aside, OURS)
-        made.take_back()
         raise
     return RunFolder.open(out)
 
@@ -98,7 +68,6 @@ def _write(
     recipe: Recipe,
     tokenizer: Tokenizer,
     weights: Mapping[str, Tensor],
-    out: Path,
     *,
     step: int,
     told: Mapping[str, Any],
@@ -115,14 +84,11 @@ def _write(
         "versions": versions(),
         "machine": machine(),
     }
-    with storage_errors(out):
-        tokenizer.save(folder.tokenizer)
-        folder.config.write_text(config, encoding="utf-8")
-        folder.metrics.write_text("", encoding="utf-8")
-        folder.log.write_text(f"{log}\n", encoding="utf-8")
-        folder.manifest.write_text(json_text(manifest, indent=1), encoding="utf-8")
-        for file in (*sorted(folder.tokenizer.iterdir()), folder.config, folder.metrics, folder.manifest):
-            sync(file)
+    tokenizer.save(folder.tokenizer)
+    folder.config.write_text(config, encoding="utf-8")
+    folder.metrics.write_text("", encoding="utf-8")
+    folder.log.write_text(f"{log}\n", encoding="utf-8")
+    folder.manifest.write_text(json_text(manifest, indent=1), encoding="utf-8")
     checkpoint = save_checkpoint(
         folder.checkpoints,
         step,

@@ -122,7 +122,6 @@ class ByNetworks(Distillation):
 
     @torch.no_grad()
     def soft_targets(self, batch: Batch[Tensor], *, step: int) -> Tensor:
-        """See the base class."""
         soft = super().soft_targets(batch, step=step)
         if batch.alone is not None:
             of_gate = batch.alone == 0

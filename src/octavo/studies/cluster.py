@@ -10,7 +10,6 @@ import dataclasses
 import io
 import logging
 import os
-import secrets
 import socket
 import tarfile
 import tempfile
@@ -26,7 +25,7 @@ from octavo.studies.job import OUTCOME, Job, perform, write_outcome
 from octavo.studies.runner import TRIES, Bench, Done, environment
 from octavo.training.signals import stop_requests
 from octavo.util.console import Console
-from octavo.util.files import ASIDE, Made, put_away
+from octavo.util.files import folder_aside, publish_folder, put_away
 
 Files = dict[str, bytes]
 CONNECT_SECONDS = 10.0
@@ -200,27 +199,23 @@ def unpack(content: bytes, folder: Path) -> None:
 
     Raises InputError for an archive that would write anywhere else.
     """
-    made, aside = Made(), folder.with_name(f"{ASIDE}{secrets.token_hex(8)}-{folder.name}")
-    try:
+    with folder_aside(folder) as aside:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             for member in archive.getmembers():
-                _unpack(archive, member, aside, made)
+                _unpack(archive, member, aside)
         assert (aside / OUTCOME).is_file(), "a run comes back with its outcome"
         if folder.exists():
             put_away(folder, "earlier")
-        aside.replace(folder)
-    except BaseException:
-        made.take_back()
-        raise
+        publish_folder(aside, folder)
 
 
-def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, aside: Path, made: Made) -> None:
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, aside: Path) -> None:
     target = aside / member.name
     leads = target.parent / member.linkname if member.issym() else target
     if not Path(os.path.normpath(leads)).is_relative_to(aside):
         raise InputError(f"The archive holds {member.name}, which leads out of it.")
-    made.folder(target if member.isdir() else target.parent)
+    (target if member.isdir() else target.parent).mkdir(parents=True, exist_ok=True)
     if member.issym():
-        made.file(target).symlink_to(member.linkname, target_is_directory=True)
+        target.symlink_to(member.linkname, target_is_directory=True)
     elif (stream := archive.extractfile(member)) is not None:
-        made.file(target).write_bytes(stream.read())
+        target.write_bytes(stream.read())

@@ -17,7 +17,7 @@ def looks_at(folder: Path) -> tuple[int, ...]:
     """With how many seeds a study was judged, in that order."""
     try:
         return tuple(parse_json((folder / LOOKS).read_bytes(), list[Count]))
-    except (OSError, ValueError):  # it was never judged whole, or by an earlier Octavo
+    except (OSError, ValueError):  # it was never judged whole
         return ()
 
 

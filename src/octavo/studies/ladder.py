@@ -28,11 +28,11 @@ from octavo.run.folder import RunFolder
 from octavo.studies.measures import measure
 from octavo.studies.resolve import beside_of, problems_of_variants, resolved, variant_recipe
 from octavo.studies.results import StudyResults, collect, is_study, study_tree
-from octavo.studies.run import check_jobs, price_resolved, refuse_changed, refuse_strangers, run_resolved
+from octavo.studies.run import check_jobs, price_resolved, refuse_changed, run_resolved
 from octavo.studies.spec import BASELINE, Change, Study, problems_error, read_study_file, slug_of
 from octavo.studies.token_comparison import write_where
 from octavo.util.console import Console
-from octavo.util.files import replace_text, storage_errors
+from octavo.util.files import claim_folder, replace_text, storage_errors
 
 LADDER = "ladder.yaml"
 SWEEP_SEED = 1_000_003
@@ -149,11 +149,11 @@ class Ladder:
 
 
 def rates_of(study: Study, variant: Change, rate: float) -> dict[str, float]:
-    """A variant's learning rates, all of them, multiplied."""
+    """A variant's learning rates multiplied: those of all groups of its optimizer, which end in `rate`."""
     return {
         key: float(f"{value * rate:.6g}")
         for key, value in flatten(variant_recipe(study, variant)).items()
-        if key.startswith("training.optimizer.") and key.endswith("learning_rate") and value
+        if key.startswith("training.optimizer.") and key.endswith("rate") and value
     }
 
 
@@ -212,7 +212,7 @@ def run_ladder(
     check_jobs(jobs)
     found = load_ladder(ladder, text, override_words(overrides))
     folder = Path(out) if out is not None else Path("studies") / slug_of(found.study.name)
-    refuse_strangers(folder, "a ladder", is_ladder)
+    claim_folder(folder, "a ladder", is_one=is_ladder, passing=["log.txt"])
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with RunFolder(folder).lock():

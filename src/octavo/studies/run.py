@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from octavo.errors import ConfigError, InputError, OctavoError
 from octavo.run.data import Paths, build_dataset
 from octavo.run.finetune import ready_tokenizer
 from octavo.run.folder import RunFolder
-from octavo.studies.interim_looks import looks_at, note_look
+from octavo.studies.interim_looks import note_look
 from octavo.studies.job import Job, outcome_of, settled
 from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
 from octavo.studies.prerequisites import first_jobs, standing
@@ -22,7 +22,7 @@ from octavo.studies.results import StudyResults, collect, is_study, study_of, wr
 from octavo.studies.runner import Pool, available_cores
 from octavo.studies.spec import Study, slug_of
 from octavo.util.console import Console
-from octavo.util.files import refuse_no_folder, storage_errors
+from octavo.util.files import claim_folder, storage_errors
 
 
 def run_study(
@@ -54,7 +54,7 @@ def run_resolved(
 ) -> StudyResults:
     """Run a study that is checked already, or resume it."""
     check_jobs(jobs)
-    refuse_strangers(folder, "a study", is_study)
+    claim_folder(folder, "a study", is_one=is_study, passing=["log.txt"])
     known = study_of(folder) if is_study(folder) else None
     if found.before:
         if cluster is not None:
@@ -71,8 +71,6 @@ def run_resolved(
         code = known.sources if known is not None else ()
         if open_jobs:
             code = tuple(dict.fromkeys((*code, code_sha256())))
-        if known is not None and not looks_at(folder) and not collect(folder).to_come:
-            note_look(folder, len(known.seeds))  # by an earlier Octavo, which did not count them
         planned = dataclasses.replace(planned, sources=code)
         write_study(planned, folder)
         if open_jobs:
@@ -167,16 +165,6 @@ def check_jobs(jobs: int | None) -> None:
     """Raise InputError if no run could go at a time."""
     if jobs is not None and jobs < 1:
         raise InputError(f"{jobs} runs side by side are too few; at least one has to run.", remedy="--jobs 1")
-
-
-def refuse_strangers(folder: Path, what: str, is_one: Callable[[Path], bool]) -> None:
-    """Raise InputError if something else stands in the way of what is to be written."""
-    with storage_errors(folder):
-        refuse_no_folder(folder, what)
-    if folder.is_dir() and not is_one(folder):
-        visible = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
-        if set(visible) - {"log.txt"}:
-            raise InputError(f"{folder} is not empty, and not {what}.", remedy="choose another --out")
 
 
 def refuse_changed(found: Study, folder: Path, console: Console) -> None:

@@ -145,7 +145,6 @@ class WorldConfig(PixelsConfig):
         return World(**{name: getattr(self, name) for name in WorldConfig.model_fields})
 
     def raster(self) -> Raster:
-        """See the base class."""
         return Raster(self.rows, self.columns, self.levels, frames=self.frames)
 
 

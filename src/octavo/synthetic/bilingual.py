@@ -301,12 +301,3 @@ def explained(source: str, target: str) -> Parallel | None:
     ways = list(realizations(read(words)))
     found = next((way for way in ways if tuple(word.text for word in way) == wanted), None)
     return None if found is None else known(words, found, ways)
-
-
-def most_probable(source: str) -> str:
-    """The likeliest translation of a sentence in pidgin; of several, the first in the grammar's order."""
-    counts: dict[tuple[str, ...], int] = {}
-    for way in realizations(read(words_of(source))):
-        texts = tuple(word.text for word in way)
-        counts[texts] = counts.get(texts, 0) + 1
-    return text_of(max(counts, key=lambda texts: counts[texts]))

@@ -8,7 +8,7 @@ notation of the plan, and why a text's probability is known exactly. The univers
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -216,14 +216,3 @@ def entropy_rate() -> float:
     """Nats per token of all the stories there could be, exactly; a story's end is a token of its own."""
     grammar = story_grammar()
     return grammar.entropy() / (grammar.tokens() + 1)
-
-
-def entropy_per_word(stories: Iterable[Story], *, marks: bool = False) -> float:
-    """Mean −log probability per word of these stories, in nats: the loss that no model can beat on them.
-
-    With `marks`, per token instead: words, punctuation marks and the end each count as one.
-    """
-    told = list(stories)
-    if not told:
-        raise InputError("The entropy of no stories was asked for.", remedy="Give at least one story.")
-    return -sum(s.log_probability for s in told) / sum(s.tokens if marks else s.words for s in told)

@@ -78,7 +78,6 @@ class BPETokenizer(ByteLevelTokenizer):
         return np.concatenate(parts)
 
     def halves(self) -> np.ndarray | None:
-        """See the base class."""
         model = loads(self._encoder.to_str())["model"]
         ids, found = model["vocab"], np.full((self.vocab_size, 2), -1)
         for pair in reversed(model["merges"]):  # of two ways to a token, the first made it

@@ -30,7 +30,6 @@ class Columns(Tokenizer):
 
     @property
     def marks(self) -> dict[str, Any]:
-        """See the base class."""
         return {"start_id": None, "end_id": None, "channels": len(self.channels)}
 
     def _refuse(self) -> NoReturn:

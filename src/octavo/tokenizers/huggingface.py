@@ -138,7 +138,6 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @cached_property
     def special(self) -> Mapping[str, int]:
-        """See the base class."""
         return {name: id for id, name in sorted(self._names.items())}
 
     def encode(self, text: str) -> np.ndarray:

@@ -62,11 +62,9 @@ class SeparateTokenizer(Tokenizer):
         return np.concatenate(parts)
 
     def encode_source(self, text: str) -> np.ndarray:
-        """See the base class."""
         return self.source.encode(text) + np.int32(self.first)
 
     def halves(self) -> np.ndarray | None:
-        """See the base class."""
         sides = [(self.target, 0), (self.source, self.first)]
         found = [(side.halves(), side.vocab_size, first) for side, first in sides]
         if all(halves is None for halves, _, _ in found):
@@ -88,7 +86,7 @@ class SeparateTokenizer(Tokenizer):
 
     @cached_property
     def special(self) -> dict[str, int]:  # pyrefly: ignore  # cached there too
-        """See the base class: the target's."""
+        """The target's."""
         return dict(self.target.special)
 
     def _data(self) -> dict[str, Any]:
@@ -146,7 +144,6 @@ class Separate(TokenizerConfig):
 
     @property
     def sides(self) -> tuple[TokenizerConfig, TokenizerConfig]:
-        """See the base class."""
         return self.source, self.target
 
     @property
@@ -173,7 +170,6 @@ class Separate(TokenizerConfig):
         )
 
     def unfit(self, *, corpus: Any, batches: Any, model: Any, split: str, cleaned: bool) -> str | None:
-        """See the base class."""
         if not (corpus.gives_pairs and batches.pairs):
             return "each side of pairs has its own, so it goes with corpus=pairs and batches=pairs"
         if split not in ("sources", "documents") or cleaned:

@@ -35,7 +35,7 @@ class Extended(Tokenizer):
 
     @cached_property
     def special(self) -> Mapping[str, int]:
-        """See the base class: those inside, and the added ones."""
+        """Those inside, and the added ones."""
         first = self.inner.vocab_size
         return {**self.inner.special, **{name: first + at for at, name in enumerate(self.added)}}
 
@@ -43,11 +43,9 @@ class Extended(Tokenizer):
         return self.inner.encode(text)
 
     def encode_source(self, text: str) -> np.ndarray:
-        """See the base class."""
         return self.inner.encode_source(text)
 
     def halves(self) -> np.ndarray | None:
-        """See the base class."""
         known = self.inner.halves()
         return None if known is None else np.pad(known, ((0, len(self.added)), (0, 0)), constant_values=-1)
 

@@ -23,8 +23,10 @@ from pydantic import Field
 
 from octavo.errors import CheckpointError
 from octavo.util.files import (
+    FileRecord,
     file_hash,
     is_folder,
+    publish_folder,
     put_away,
     remove,
     replace_text,
@@ -44,18 +46,11 @@ PARTS = (
 _LEFT = re.compile(r"\.tmp-(prune-)?step-\d+")
 
 
-class Kept(Record):
-    """A file of a checkpoint."""
-
-    size: Count
-    sha256: str
-
-
 class Listing(Record):
     """MANIFEST.json of this format."""
 
     step: Count
-    files: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", max_length=200)], Kept]
+    files: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*(/\w[\w.-]*)?$", max_length=200)], FileRecord]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +100,8 @@ class CheckpointFolder:
                 raise CheckpointError(f"{path} does not belong there; the checkpoint is damaged.")
         for name, entry in files.items():
             path = self.folder / name
-            if not path.is_file():
-                raise CheckpointError(f"{path} is missing; the checkpoint is damaged.")
-            if path.stat().st_size != entry["size"]:
-                raise CheckpointError(
-                    f"{path} has {path.stat().st_size:,} bytes instead of {entry['size']:,}; the checkpoint is damaged."
-                )
-            if contents and file_hash(path) != entry["sha256"]:
-                raise CheckpointError(
-                    f"{path} has been altered (its SHA-256 differs); the checkpoint is damaged."
-                )
+            if wrong := FileRecord.model_validate(entry).difference(path, contents=contents):
+                raise CheckpointError(f"{path} {wrong}; the checkpoint is damaged.")
 
     def as_saved(self, path: Path, *, version: str) -> bool:
         """Whether a file outside is, to the byte, the one of its name here, and `version` of Octavo wrote it."""
@@ -156,6 +143,12 @@ def write_checkpoint(
     """
     final = checkpoints / f"step-{step:06d}"
     aside = checkpoints / f".tmp-{final.name}"
+
+    def listing(files: Mapping[str, FileRecord]) -> str:
+        listed = {name: file.model_dump() for name, file in files.items()}
+        manifest = {"format": FORMAT, "octavo": version, "step": step, "files": listed}
+        return json_text({**manifest, "sha256": seal(manifest)}, indent=1)
+
     with storage_errors(checkpoints):
         checkpoints.mkdir(parents=True, exist_ok=True)
         if final.exists():  # immutable: the same step of the same run is the same checkpoint
@@ -169,22 +162,7 @@ def write_checkpoint(
             (aside / "config.yaml").write_text(config, encoding="utf-8")
             (aside / "state.json").write_text(json_text(dict(state), indent=1), encoding="utf-8")
             put_tensors(aside)
-            folders = (aside, aside / "tokenizer")  # not rglob, which passes over what it cannot read
-            files = sorted(path for folder in folders for path in folder.iterdir() if path.is_file())
-            listing = {
-                path.relative_to(aside).as_posix(): {"size": path.stat().st_size, "sha256": file_hash(path)}
-                for path in files
-            }
-            for path in files:
-                sync(path)
-            manifest = {"format": FORMAT, "octavo": version, "step": step, "files": listing}
-            sealed = {**manifest, "sha256": seal(manifest)}
-            (aside / MANIFEST).write_text(json_text(sealed, indent=1), encoding="utf-8")
-            sync(aside / MANIFEST)
-            for folder in folders:
-                sync(folder)
-            aside.rename(final)
-            sync(checkpoints)
+            publish_folder(aside, final, manifest=MANIFEST, listing=listing)
         except OSError:
             remove(aside, PARTS)
             raise

@@ -73,7 +73,6 @@ class Recorded(Work):
     def learned(
         self, parts: Sequence[Batch[np.ndarray]], *, over: float, step: int
     ) -> tuple[float, float, dict[str, float]]:
-        """See the base class."""
         self.over.fill_(over)
         said = [row for part in parts for row in self.said_of(part, step)]
         rows = (said[0][None] if len(said) == 1 else torch.stack(said)).tolist()
@@ -139,7 +138,6 @@ class Recorded(Work):
         return torch.stack([*(value.reshape(()).float() for value in found.values()), self.norm])
 
     def update(self, norm: float) -> None:
-        """See the base class."""
         if self.updating is not None:
             self.updating.replay()
         elif self.updated:
@@ -152,7 +150,6 @@ class Recorded(Work):
             self.updated = True
 
     def forget(self) -> None:
-        """See the base class."""
         torch._foreach_zero_(self.gradients)
         self.passes.clear()
 

@@ -32,7 +32,6 @@ class Distillation(Objective):
         self.unit, self.metrics = objective.unit, objective.metrics
 
     def told(self, tokenizer: Tokenizer) -> None:
-        """See the base class."""
         self.objective.told(tokenizer)
 
     @torch.no_grad()
@@ -41,7 +40,6 @@ class Distillation(Objective):
         return logits_of(self.teachers[step % len(self.teachers)], batch).float().softmax(dim=-1)
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
-        """See the base class."""
         soft = self.soft_targets(batch, step=step)
         logits = at_least_float32(logits_of(model, batch))
         own = self.objective.loss(lambda *_, **__: logits, batch, step=step)  # it need not be computed twice
@@ -51,11 +49,9 @@ class Distillation(Objective):
         return Loss(torch.lerp(own.total, total, self.weight), own.metrics, reported=reported)
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
-        """See the base class."""
         return self.objective.evaluate(model, batch)
 
     def baselines(
         self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int
     ) -> Mapping[str, float]:
-        """See the base class."""
         return self.objective.baselines(train, validation, vocab_size=vocab_size)

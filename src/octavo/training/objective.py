@@ -235,7 +235,6 @@ class NextToken(Objective):
         self.label_smoothing = label_smoothing
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
-        """See the base class."""
         logits = at_least_float32(logits_of(model, batch)).flatten(0, 1)  # (B·T, V)
         targets = batch.targets.flatten()
         if self.label_smoothing:
@@ -253,7 +252,6 @@ class NextToken(Objective):
         return Loss(total.sum(), reported=right.sum())
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
-        """See the base class."""
         logits = logits_of(model, batch).float()  # (B, T, V)
         targets = batch.targets
         nats = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
@@ -271,13 +269,11 @@ class Answers(NextToken):
 
     @property
     def writes(self) -> bool:
-        """See the base class."""
         return True
 
     def baselines(
         self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int
     ) -> Mapping[str, float]:
-        """See the base class."""
         return {"uniform": math.log(vocab_size)}
 
 

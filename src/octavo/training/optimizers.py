@@ -65,7 +65,6 @@ class AdamW(Optimizer, optim.AdamW):
     step = torch.no_grad()(inspect.unwrap(optim.AdamW.step))
 
     def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-        """See the base class."""
         shape = tuple(parameter.shape)
         return {"step": (), "exp_avg": shape, "exp_avg_sq": shape}
 
@@ -76,7 +75,6 @@ class SGD(Optimizer, optim.SGD):
     step = torch.no_grad()(inspect.unwrap(optim.SGD.step))
 
     def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-        """See the base class."""
         return {"momentum_buffer": tuple(parameter.shape)} if group["momentum"] else {}
 
 
@@ -100,7 +98,6 @@ class Muon(Optimizer):
         )
 
     def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-        """See the base class."""
         return {"momentum": tuple(parameter.shape)}
 
     @torch.no_grad()
@@ -147,7 +144,6 @@ class RowAdagrad(Optimizer):
         super().__init__(parameters, {"lr": lr, "eps": eps})
 
     def state_shapes(self, parameter: Tensor, group: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-        """See the base class."""
         return {"squares": (len(parameter), 1)}
 
     @torch.no_grad()
@@ -210,7 +206,8 @@ def with_base_rates(optimizers: list[Optimizer]) -> list[Optimizer]:
 
 
 class OptimizerConfig(PartConfig):
-    """Base of the optimizers: tables go to row-wise Adagrad, and a gate over counts to an AdamW of its own."""
+    """Base of the optimizers: tables go to row-wise Adagrad, and a gate over counts to an AdamW of its own. The names
+    of all learning rates end in `rate`: a ladder of studies multiplies them by one factor."""
 
     table_rate: float = Field(0.05, gt=0, le=LARGEST)
     """Step size of tables that are looked up row by row, such as those of n-grams, where the model has any."""
@@ -251,12 +248,10 @@ class SGDConfig(OptimizerConfig):
     """Pull of the weights toward zero."""
 
     def dense(self, model: nn.Module) -> list[Optimizer]:
-        """See the base class."""
         groups = decay_groups(tables_and_rest(model)[1], weight_decay=self.weight_decay)
         return [SGD(groups, lr=self.learning_rate, momentum=self.momentum)]
 
     def state_size(self, *, parameters: int, matrices: int) -> int:
-        """See the base class."""
         return parameters if self.momentum else 0
 
 
@@ -289,11 +284,10 @@ class AdamWConfig(OptimizerConfig, AdamSettings):
     kind: Literal["adamw"] = "adamw"
 
     def dense(self, model: nn.Module) -> list[Optimizer]:
-        """See the base class."""
         return [self.over(tables_and_rest(model)[1])]
 
     def state_size(self, *, parameters: int, matrices: int) -> int:
-        """See the base class: the two moments."""
+        """The two moments."""
         return 2 * parameters
 
 
@@ -323,7 +317,6 @@ class MuonConfig(OptimizerConfig):
     """AdamW for everything else."""
 
     def dense(self, model: nn.Module) -> list[Optimizer]:
-        """See the base class."""
         matrices, rest = matrices_and_rest(model)
         muon = Muon(
             matrices,
@@ -335,5 +328,5 @@ class MuonConfig(OptimizerConfig):
         return [muon, *([self.rest.over(rest)] if rest else [])]
 
     def state_size(self, *, parameters: int, matrices: int) -> int:
-        """See the base class: one momentum for matrices, two moments for the rest."""
+        """One momentum for matrices, two moments for the rest."""
         return matrices + 2 * (parameters - matrices)

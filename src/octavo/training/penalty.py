@@ -64,7 +64,6 @@ class Penalized(NextToken):
         self.wrong: Tensor | None = None  # (V, V); None until it is told of the words
 
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
-        """See the base class."""
         if dataset.tokenizer.kind != "word":
             raise ConfigError(
                 f"The rules of {self.rule} are about words; the tokens of tokenizer={dataset.tokenizer.kind} are none.",
@@ -72,12 +71,10 @@ class Penalized(NextToken):
             )
 
     def told(self, tokenizer: Tokenizer) -> None:
-        """See the base class."""
         words = [tokenizer.decode([token]) for token in range(tokenizer.vocab_size)]
         self.wrong = torch.from_numpy(RULES[self.rule](words))
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
-        """See the base class."""
         logits = at_least_float32(logits_of(model, batch))  # (B, T, V)
         own = super().loss(lambda *_, **__: logits, batch, step=step)  # it need not be computed twice
         if self.wrong is None:

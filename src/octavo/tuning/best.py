@@ -18,11 +18,11 @@ from octavo.errors import InputError, TokenizerError
 from octavo.generation import Sample
 from octavo.run.data import build_dataset
 from octavo.run.run import Run
-from octavo.tasks.chat.prompts import judges_only
+from octavo.tasks.chat.prompts import Question, judges_only
 from octavo.tokenizers import with_special
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate, has_chat
 from octavo.tuning.ceiling import judged_by_prompt, written
-from octavo.tuning.prompts import START, Question, fitting, questions_in_conversations, questions_in_file
+from octavo.tuning.prompts import START, fitting, questions_in_conversations, questions_in_file
 from octavo.tuning.rewards.base import Reward, RewardConfig
 from octavo.tuning.rollouts import room_for
 from octavo.util.console import Console

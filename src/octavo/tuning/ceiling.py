@@ -11,7 +11,7 @@ P prompts, M samples of each, K points of the curve. KL in nats for a whole text
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,12 @@ from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.model.base import LanguageModel
 from octavo.synthetic.counting import distribution
 from octavo.synthetic.storyteller import story_grammar
+from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer
-from octavo.tuning.prompts import START, Question
+from octavo.tuning.prompts import START
 from octavo.tuning.rewards.base import Judged, Reward, RewardConfig, judge
 from octavo.util.console import Console
-from octavo.util.stats import ends_of
+from octavo.util.stats import counts_drawn_again, ends_of
 
 LEAST = 10.0
 """Effective samples of a prompt that must carry a point."""
@@ -79,15 +80,6 @@ class Curve:
             for each, kl, reward, low, high in (map(float, row) for row in rows)
         ]
         return {"points": points, "ends": self.ends}
-
-
-def binary_cost(share: float, wanted: float) -> float:
-    """Nats to raise a prompt's success rate from `share` to `wanted`, at the least: the closed form for rewards of 0
-    and 1. Infinite where nothing succeeds, or nothing fails, and another share is wanted."""
-    return sum(
-        0.0 if q == 0 else math.inf if p == 0 else q * math.log(q / p)
-        for q, p in ((wanted, share), (1 - wanted, 1 - share))
-    )
 
 
 def tilted(
@@ -166,7 +158,7 @@ def sampled_frontier(rewards: Sequence[np.ndarray], *, seed: int = 0) -> Curve:
         kept.append((beta, float(kl.mean()), float(reward.mean())))
     kls, means = (np.array([point[i] for point in kept]) for i in (1, 2))
     drawn = []
-    for rows, weights, share in _drawn_again(counts, seed):
+    for rows, weights, share in counts_drawn_again(counts, draws=DRAWS, seed=seed):
         # Each curve goes as far as its own samples lead.
         points = [tilted(table[rows], weights, beta) for beta in betas]
         own_kls, own_means = (np.array([point[i] @ share for point in points]) for i in (1, 0))
@@ -195,7 +187,7 @@ def sampled_best_of_n(
         points.append((n, max(float(kl.mean()), 0.0), float((q * table).sum(1).mean())))
     tried, kls, means = (np.array([point[i] for point in points], float) for i in range(3))
     drawn = []
-    for rows, weights, share in _drawn_again(counts, seed):
+    for rows, weights, share in counts_drawn_again(counts, draws=DRAWS, seed=seed):
         upto = np.minimum(np.cumsum(weights, axis=1), 1.0)
         best = [(np.diff(upto**n, axis=1, prepend=0.0) * table[rows]).sum(1) @ share for n in tried]
         drawn.append(best)
@@ -252,21 +244,6 @@ def _chosen(counts: np.ndarray, n: int) -> np.ndarray:
     for i in range(n):
         among *= np.maximum(upto - i, 0) / np.maximum(upto[:, -1:] - i, 1)
     return np.diff(among, axis=1, prepend=0.0)
-
-
-def _drawn_again(counts: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Texts that are drawn again, and before them the prompts, where there are several: which prompts those are, the
-    weights (P', U) of their rewards, and each prompt's share of all."""
-    random, prompts = np.random.default_rng(seed), len(counts)
-    for _ in range(DRAWS):
-        times = random.multinomial(prompts, np.full(prompts, 1 / prompts)) if prompts > 1 else np.ones(1, int)
-        rows = np.flatnonzero(times)
-        texts = counts[rows].sum(1).astype(int)
-        weights = [
-            random.multinomial(m, counts[row] / counts[row].sum()) / m
-            for row, m in zip(rows, texts, strict=True)
-        ]
-        yield rows, np.array(weights), times[rows] / prompts
 
 
 # The ceiling of a base and a reward: of a run from its samples, of the storyteller exactly.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from octavo.corpus.records.turns import Message
 from octavo.errors import InputError, TokenizerError
 from octavo.generation import Sample, TextRequest
+from octavo.generation.sampling import RECIPES, SamplingOptions
 from octavo.run.run import Run
 from octavo.tokenizers.chat import ChatTemplate, has_chat
 from octavo.tuning.prompts import ROOM
@@ -25,9 +26,9 @@ class Talk:
         forgotten: how many of the messages the model no longer sees: the oldest ones, but for the system's.
     """
 
-    def __init__(self, run: Run, *, system: str = "", seed: int = 0, **sampling: Any) -> None:
+    def __init__(self, run: Run, *, system: str = "", options: SamplingOptions = RECIPES) -> None:
         run.refuse_no_text()
-        self.run, self.seed, self.sampling = run, seed, sampling
+        self.run, self.options = run, options
         self.answers = has_chat(run.tokenizer)
         if system and not self.answers:
             raise InputError(
@@ -52,15 +53,15 @@ class Talk:
         lacks; the conversation is then as before.
         """
         if self.template is None:
-            yield from self.run.stream(text, seed=self.seed, **self.sampling)
+            yield from self.run.stream(text, **self.options.given())
             return
         question = self.template.render([Message("user", text)], answering=True).ids.tolist()
         ids = self._fitting(question)
-        settings = dict(self.sampling)
-        wanted = settings.pop("tokens", None) or self.run.config.sampling.tokens
-        seed = (self.seed + len(self.messages)) % 2**64  # else the same question has the same answer
+        wanted = self.options.tokens or self.run.config.sampling.tokens
+        seed = (self.options.seed + len(self.messages)) % 2**64  # else the same question has the same answer
         most = min(wanted, self.run.model.context - len(ids))
-        written = self.run.write_each([TextRequest(ids, seed)], tokens=most, **settings)
+        options = replace(self.options, tokens=most)
+        written = self.run.write_each([TextRequest(ids, seed)], **options.given())
         sample, piece = next(written)
         yield piece
         yield from (piece for _, piece in written)

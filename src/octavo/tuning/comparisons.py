@@ -28,13 +28,13 @@ class Comparisons(Source):
         self._config = config
 
     def documents(self) -> Iterator[Document]:
-        """See the base class. Raises InputError where the texts tie too often."""
+        """Raises InputError where the texts tie too often."""
         told = json.dumps(self.describe(), sort_keys=True)
         for number, turns in enumerate(_compared(self._config.run, told), start=1):
             yield Document(f"comparison {number}", iter([turns.text()]))
 
     def describe(self) -> dict[str, Any]:
-        """See the base class: the weights, not the folder, say what is written."""
+        """The weights, not the folder, say what is written."""
         from octavo.run.finetune import find_start
         from octavo.util.files import file_hash
 

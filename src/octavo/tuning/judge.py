@@ -18,16 +18,16 @@ from octavo.generation import Engine, Sample
 from octavo.model.base import LanguageModel
 from octavo.run.data import build_dataset
 from octavo.run.run import Run
-from octavo.tasks.chat.prompts import judges_only, wished
+from octavo.tasks.chat.prompts import Question, judges_only, wished
 from octavo.tuning.ceiling import DRAWS, Ceiling, ceiling_of, judged_by_prompt, written
 from octavo.tuning.plots import Reached
 from octavo.tuning.policy import PolicyGradientConfig
-from octavo.tuning.prompts import Question, fitting
+from octavo.tuning.prompts import fitting
 from octavo.tuning.rewards.base import RewardConfig
 from octavo.tuning.rollouts import as_batch, compared, distinct, room_for
 from octavo.util.console import Console
 from octavo.util.records import read_record
-from octavo.util.stats import SAID, ends_of
+from octavo.util.stats import SAID, interval_of_mean
 
 MOST_PROMPTS = 64
 TEXTS = 1024
@@ -109,7 +109,9 @@ def measure(
         "gained": rewards[1] - rewards[0],
         "kl": distances(run, base, prompts, after),
     }
-    tuned: dict[str, Any] = _mean(rewards[1], seed) | style(after) | {"kl": _mean(tables["kl"], seed)}
+    draws: Any = {"draws": DRAWS, "seed": seed}
+    kl = interval_of_mean(tables["kl"], least=0.0, **draws)
+    tuned: dict[str, Any] = interval_of_mean(rewards[1], **draws) | style(after) | {"kl": kl}
     figures: dict[str, Any] = {
         "reward": config.model_dump(mode="json"),
         "learned_from": run.config.objective.kind,
@@ -117,9 +119,9 @@ def measure(
         "prompts_held_out": held_out,
         "texts_a_prompt": each,
         "failed_rewards": {**judged[0].failed, **judged[1].failed},
-        "base": _mean(rewards[0], seed) | style(before),
+        "base": interval_of_mean(rewards[0], **draws) | style(before),
         "tuned": tuned,
-        "win_rate": _mean(wins, seed),
+        "win_rate": interval_of_mean(wins, least=0.0, most=1.0, **draws),
         "bits_per_byte": _cost(run),
         "ceiling": ceiling.as_dict(),
     }
@@ -188,7 +190,10 @@ def taught_by(
     if taught == gold:
         return None
     reward = taught.build()
-    base, tuned = (_mean(judged_by_prompt(reward, questions, found).rewards, seed) for found in texts)
+    base, tuned = (
+        interval_of_mean(judged_by_prompt(reward, questions, found).rewards, draws=DRAWS, seed=seed)
+        for found in texts
+    )
     return {"reward": taught.model_dump(mode="json"), "base": base, "tuned": tuned}
 
 
@@ -205,7 +210,7 @@ def judging_questions(
         learned |= dict.fromkeys(objective.questions(dataset.train, run.tokenizer))
         found: Sequence[Question] = ()
         if run.config.corpus.kind == "wishes":
-            found = [Question.of(one) for one in wished(run.tokenizer, MOST_PROMPTS, seed=seed)]
+            found = wished(run.tokenizer, MOST_PROMPTS, seed=seed)
         elif objective.prompts is None and (objective.prompt_ends or objective.answers):
             found = objective.questions(dataset.validation, run.tokenizer)
         others |= dict.fromkeys(found)
@@ -229,17 +234,6 @@ def distances(
         for one in row
     ]
     return compared(run.model, base, as_batch(pairs))["kl"].sum(1).reshape(len(questions), -1)
-
-
-def _mean(values: np.ndarray, seed: int) -> dict[str, float]:
-    """The mean over prompts (P, M) with its interval: prompts and texts drawn again."""
-    random, means = np.random.default_rng(seed), []
-    prompts, each = values.shape
-    for _ in range(DRAWS):
-        rows = random.integers(0, prompts, prompts) if prompts > 1 else np.zeros(1, int)
-        means.append(np.nanmean(values[rows[:, None], random.integers(0, each, (len(rows), each))]))
-    low, high = ends_of(np.array(means))
-    return {"mean": float(np.nanmean(values)), "low": float(low), "high": float(high)}
 
 
 def style(texts: Sequence[Sequence[Sample]]) -> dict[str, float]:

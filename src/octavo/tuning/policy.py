@@ -16,6 +16,7 @@ from octavo.data import Dataset, Split
 from octavo.data.batch import Batch
 from octavo.errors import ConfigError
 from octavo.model.base import LanguageModel
+from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.chat import has_chat
 from octavo.training.objective import (
@@ -33,7 +34,6 @@ from octavo.training.objective import (
 )
 from octavo.tuning.prompts import (
     START,
-    Question,
     fitting,
     questions_in_conversations,
     questions_in_file,
@@ -60,11 +60,10 @@ class PolicyGradient(Objective):
 
     @property
     def asks_start(self) -> bool:
-        """See the base class: for the distance from it."""
+        """For the distance from it."""
         return True
 
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
-        """See the base class."""
         config, batch = self.config, recipe.training.batch
         if recipe.training.start_from is None:
             raise ConfigError(
@@ -98,7 +97,6 @@ class PolicyGradient(Objective):
         room_for(fitting(questions, model.context, config.tokens), model, dataset.tokenizer, config.tokens)
 
     def own_batches(self, learning: Learning) -> OwnBatches:
-        """See the base class."""
         config, tokenizer = self.config, learning.dataset.tokenizer
         asked = config.questions(learning.dataset.train, tokenizer)
         questions = fitting(asked, learning.model.context, config.tokens)
@@ -126,7 +124,7 @@ class PolicyGradient(Objective):
         )
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
-        """See the base class. The ratio to the probability with which a token was written is 1 at the first update, so
+        """The ratio to the probability with which a token was written is 1 at the first update, so
         its gradient is that of the log-probability; further updates need it, and `clip` keeps it near 1 (Schulman et
         al. 2017)."""
         if batch.advantages is None or batch.behaviour is None:
@@ -152,13 +150,11 @@ class PolicyGradient(Objective):
         return Loss(total, metrics)
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
-        """See the base class."""
         return self.texts.evaluate(model, batch)
 
     def baselines(
         self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int
     ) -> Mapping[str, float]:
-        """See the base class."""
         return self.texts.baselines(train, validation, vocab_size=vocab_size)
 
 
@@ -231,7 +227,6 @@ class PolicyGradientConfig(ObjectiveConfig):
 
     @property
     def reads(self) -> str:  # pyrefly: ignore  # of other objectives always the same
-        """See the base class."""
         return "conversations" if self.answers else "text"
 
     def questions(self, split: Split, tokenizer: Tokenizer) -> tuple[Question, ...]:

@@ -49,7 +49,6 @@ class OfPairs(Objective):
     """What makes such a run, for messages."""
 
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
-        """See the base class."""
         kind = recipe.objective.kind
         if recipe.training.start_from is None:
             raise ConfigError(
@@ -67,14 +66,12 @@ class OfPairs(Objective):
         """The loss of each pair, (B,), and the metrics, (B,) each."""
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
-        """See the base class."""
         losses, metrics = self.judged(model, batch)
         there = (batch.targets >= 0).sum(dim=1)
         means = {name: (value.detach() * there).sum() for name, value in metrics.items()}
         return Loss((losses * counts(batch).sum(dim=1)).sum(), means)
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
-        """See the base class."""
         losses, metrics = self.judged(model, batch)
         there = batch.targets >= 0
         known = {metric.name for metric in self.metrics}
@@ -126,23 +123,21 @@ class DirectPreference(OfPairs):
 
     @property
     def writes(self) -> bool:
-        """See the base class."""
         return True
 
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
-        """See the base class."""
         super().refuse(recipe, dataset, model, processes=processes)
         if processes > 1:
             raise ConfigError("objective=dpo asks its reference in one process alone.")
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
-        """See the base class. Dropout is off: at its start the model is its reference."""
+        """Dropout is off: at its start the model is its reference."""
         if isinstance(model, nn.Module):
             model.eval()
         return super().loss(model, batch, step=step)
 
     def judged(self, model: Model, batch: Batch[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the base class. Without a reference the model takes its own place, so that a step's time is told."""
+        """Without a reference the model takes its own place, so that a step's time is told."""
         config, likelihood = self.config, answer_likelihood(model, batch)
         with torch.no_grad():
             before = answer_likelihood(model if self.reference is None else self.reference, batch)
@@ -166,7 +161,7 @@ class DirectPreference(OfPairs):
     def baselines(
         self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int
     ) -> Mapping[str, float]:
-        """See the base class; the run that it started from says the rest."""
+        """The run that it started from says the rest."""
         return {"coin": math.log(2)} if self.config.form == "dpo" else {}
 
 

@@ -5,47 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 from octavo.corpus.records.prompts import PromptRecord
 from octavo.corpus.records.turns import Message, Turns
 from octavo.corpus.sources import FilesSource
 from octavo.data import Split
 from octavo.errors import InputError
-from octavo.generation import Prompt
 from octavo.generation.batch_prompts import read_prompts
-from octavo.tasks.chat.prompts import Asked, asked, prompts_in
+from octavo.tasks.chat.prompts import Question, prompts_in, question
 from octavo.tokenizers import Tokenizer
 
 ROOM = 4
 """An answer gets at least one part in so many of the context."""
 
 
-class Question(NamedTuple):
-    """A prompt.
-
-    Attributes:
-        prompt: as the model reads it: a text to go on from, or the ids of a conversation that the assistant goes on
-            with.
-        text: as the reward sees it, and people: of a conversation what the user said last.
-    """
-
-    prompt: Prompt
-    text: str
-
-    @classmethod
-    def of(cls, found: Asked) -> Question:
-        """What a model that answers is asked."""
-        return cls(tuple(found.ids), found.text)
-
-
 START = Question("", "")
 """The start of a document."""
-
-
-def question(said: str | Sequence[Message], tokenizer: Tokenizer) -> Question:
-    """What a user says, perhaps after other turns. Raises TokenizerError for what the vocabulary lacks."""
-    return Question.of(asked(said, tokenizer))
 
 
 def questions_in_file(path: Path, tokenizer: Tokenizer, *, answers: bool) -> tuple[Question, ...]:
@@ -80,7 +55,7 @@ def _cut(split: Split, tokenizer: Tokenizer, end: str) -> Iterator[str]:
 
 def questions_in_conversations(split: Split, tokenizer: Tokenizer) -> tuple[Question, ...]:
     """What comes before the first answer in each conversation, each once."""
-    return tuple(dict.fromkeys(map(Question.of, prompts_in(split, tokenizer))))
+    return tuple(dict.fromkeys(prompts_in(split, tokenizer)))
 
 
 def fitting(questions: Sequence[Question], context: int, wanted: int | None) -> tuple[Question, ...]:

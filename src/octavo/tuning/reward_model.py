@@ -62,7 +62,6 @@ class BradleyTerry(OfPairs):
     )
 
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
-        """See the base class."""
         super().refuse(recipe, dataset, model, processes=processes)
         if not judges(dataset.tokenizer):
             raise ConfigError(
@@ -71,7 +70,6 @@ class BradleyTerry(OfPairs):
             )
 
     def judged(self, model: Model, batch: Batch[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """See the base class."""
         assert batch.sides is not None, "batches of preferences"
         rewards = rewards_of(model, batch.sides.flatten(0, 1)).view(-1, 2)
         lengths = answer_lengths(batch)
@@ -85,7 +83,6 @@ class BradleyTerry(OfPairs):
     def baselines(
         self, train: np.ndarray | None, validation: np.ndarray, *, vocab_size: int
     ) -> Mapping[str, float]:
-        """See the base class."""
         return {"coin": math.log(2)}
 
 

@@ -18,9 +18,9 @@ from octavo.data.permutation import draw
 from octavo.errors import InputError
 from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.model.base import LanguageModel
+from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import OwnBatches
-from octavo.tuning.prompts import Question
 from octavo.tuning.rewards.base import Reward, judge
 from octavo.util.seeds import derived
 
@@ -140,7 +140,7 @@ class Rollouts(OwnBatches):
         self._kept: dict[tuple[int, int], Rollout] = {}
 
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
-        """See the base class; the first of several updates writes for all of them, and each learns without dropout, as
+        """The first of several updates writes for all of them, and each learns without dropout, as
         the texts were written."""
         self.model.eval()
         key = step // self.way.updates, micro
@@ -150,26 +150,25 @@ class Rollouts(OwnBatches):
         return self._kept[key].batch
 
     def told(self, step: int) -> Mapping[str, float]:
-        """See the base class: means over the texts of a step."""
+        """Means over the texts of a step."""
         found = [kept.told for (number, _), kept in self._kept.items() if number == step // self.way.updates]
         return {name: float(np.mean([one[name] for one in found])) for name in found[0]} if found else {}
 
     def over(self, step: int) -> str | None:
-        """See the base class."""
         kl, budget = self.told(step).get("kl", 0.0), self.way.budget
         if budget is None or kl <= budget:
             return None
         return f"the model is {kl:.2f} nats from its base, beyond the budget of {budget:g}: it stops here"
 
     def remark(self, step: int) -> str | None:
-        """See the base class: once, where no group has anything to teach."""
+        """Once, where no group has anything to teach."""
         if self._said_flat or self.told(step).get("flat_groups", 0.0) < 1:
             return None
         self._said_flat = True
         return "all texts of each group are worth the same, so the reward taught nothing"
 
     def tensors(self, step: int) -> dict[str, Tensor]:
-        """See the base class: the texts that are still to be learned from."""
+        """The texts that are still to be learned from."""
         if step % self.way.updates == 0:
             return {}
         kept: dict[str, Tensor] = {}
@@ -181,7 +180,6 @@ class Rollouts(OwnBatches):
         return kept
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """See the base class."""
         found: dict[tuple[int, int], dict[str, np.ndarray]] = {}
         told: dict[tuple[int, int], dict[str, float]] = {}
         for name, tensor in tensors.items():

@@ -8,13 +8,17 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
+
+from pydantic import AliasChoices, Field
 
 from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
+from octavo.util.records import Count, Record
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says of a full disk."""
@@ -44,7 +48,7 @@ def written_aside(path: Path, *, over: bool = True) -> Iterator[Path]:
     It has the rights that the umask leaves, whatever the library that fills it does. Where anything is raised it is
     gone, and `path` is as it was. With `over` false, FileExistsError where the name is taken by then.
     """
-    aside = path.with_name(f"{ASIDE}{secrets.token_hex(8)}-{path.name[:40]}")
+    aside = _aside(path)
     handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:
         rights = os.fstat(handle).st_mode
@@ -77,8 +81,52 @@ def _linked(aside: Path, path: Path) -> bool:
         return False
 
 
-def name_folder(aside: Path, final: Path) -> None:
-    """Give a folder that was written aside its name, for certain. Raises OSError; it is aside still, then."""
+def _aside(path: Path) -> Path:
+    return path.with_name(f"{ASIDE}{secrets.token_hex(8)}-{path.name[:40]}")
+
+
+@contextmanager
+def folder_aside(final: Path) -> Iterator[Path]:
+    """A new folder next to `final`, to fill within the context. Afterwards it is gone unless `publish_folder` named it,
+    and so are the folders above it that were made for it."""
+    made, aside = Made(), _aside(final)
+    try:
+        yield made.folder(aside)
+    finally:
+        remove(aside, ["*"])
+        made.take_back()
+
+
+def publish_folder(
+    aside: Path,
+    final: Path,
+    *,
+    manifest: str = "",
+    listing: Callable[[dict[str, FileRecord]], str] | None = None,
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Give a folder that was filled aside its name, once all of it is on the disk: files, manifest, folders, name.
+
+    Args:
+        manifest: a file to write last, of the text that `listing` makes of the records of all others, by name.
+        known: SHA-256 of files that need not be read for it, by name.
+
+    Raises OSError, FileExistsError where the name is taken; the folder is aside still, then.
+    """
+    paths = {name: aside / name for name in files_of(aside)}
+    text = None
+    if listing is not None:
+        text = listing({name: FileRecord.of(path, known.get(name)) for name, path in paths.items()})
+    for path in paths.values():
+        if not path.is_symlink():
+            sync(path)
+    if text is not None:
+        (aside / manifest).write_text(text, encoding="utf-8")
+        sync(aside / manifest)
+    for place, _, _ in _walk(aside):
+        sync(Path(place))
+    if os.path.lexists(final):  # a rename would replace an empty folder
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(final))
     aside.rename(final)
     try:
         sync(final.parent)
@@ -140,6 +188,30 @@ def file_hash(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class FileRecord(Record):
+    """A file as a manifest lists it."""
+
+    bytes: Count = Field(validation_alias=AliasChoices("bytes", "size"))
+    """`size` in older checkpoints."""
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path, sha256: str | None = None) -> FileRecord:
+        """The record of a file whose hash may be known already. Raises OSError."""
+        return cls(bytes=path.stat().st_size, sha256=sha256 or file_hash(path))
+
+    def difference(self, path: Path, *, contents: bool = True) -> str | None:
+        """What about a file is not as it was recorded, to follow its name; None where it is the same. Without
+        `contents` it is not read, and hashes are not compared. Raises OSError."""
+        if not path.is_file():
+            return "is missing"
+        if (size := path.stat().st_size) != self.bytes:
+            return f"has {size:,} bytes instead of {self.bytes:,}"
+        if contents and file_hash(path) != self.sha256:
+            return "has been altered (its SHA-256 differs)"
+        return None
 
 
 def sync(path: Path) -> None:
@@ -284,15 +356,20 @@ class Made:
 
 def files_of(folder: Path) -> list[str]:
     """All files and links below a folder, relative to it, with / between names; links are not followed. OSError."""
+    found = []
+    for place, folders, files in _walk(folder):
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        found += [Path(place, name).relative_to(folder).as_posix() for name in files + links]
+    return sorted(found)
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """`os.walk` that raises OSError where it cannot look."""
 
     def failed(error: OSError) -> None:
         raise error
 
-    found = []
-    for place, folders, files in os.walk(folder, onerror=failed):
-        links = [name for name in folders if Path(place, name).is_symlink()]
-        found += [Path(place, name).relative_to(folder).as_posix() for name in files + links]
-    return sorted(found)
+    return os.walk(folder, onerror=failed)
 
 
 def strange(folder: Path, ours: Iterable[str]) -> list[str]:
@@ -352,8 +429,30 @@ def holder_of(path: Path) -> tuple[Path, str] | None:
     return None
 
 
-def refuse_no_folder(path: Path, what: str) -> None:
-    """Raise RunFolderError if `path` cannot be the folder that `what` (a run, a study) needs."""
+def claim_folder(
+    path: Path,
+    kind: str,
+    *,
+    new: bool = False,
+    is_one: Callable[[Path], bool] = lambda path: False,
+    passing: Iterable[str] = (),
+) -> None:
+    """Raise RunFolderError if something stands in the way of writing the folder `path` as `kind` (a run, a study).
+
+    Args:
+        new: nothing may be there at all; else an empty folder may be, with hidden files and those in `passing`.
+        is_one: whether a folder that is not empty is of the kind, so that it may be gone on with.
+    """
+    with storage_errors(path):
+        _refuse_no_folder(path, kind)
+        if new and os.path.lexists(path):
+            raise RunFolderError(f"{path} exists already.", remedy="choose another --out")
+        there = {entry.name for entry in path.iterdir()} if path.is_dir() and not is_one(path) else set()
+        if any(not name.startswith(".") for name in there.difference(passing)):
+            raise RunFolderError(f"{path} is not empty, and not {kind}.", remedy="choose another --out")
+
+
+def _refuse_no_folder(path: Path, kind: str) -> None:
     for place in [path, *path.parents]:
         if place.is_dir():
             return
@@ -363,5 +462,5 @@ def refuse_no_folder(path: Path, what: str) -> None:
                 remedy="make that folder, or choose another --out",
             )
         if place.exists():
-            kind = "a file" if place.is_file() else "no folder"
-            raise RunFolderError(f"{place} is {kind}; {what} needs a folder.", remedy="choose another --out")
+            found = "a file" if place.is_file() else "no folder"
+            raise RunFolderError(f"{place} is {found}; {kind} needs a folder.", remedy="choose another --out")

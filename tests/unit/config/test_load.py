@@ -212,7 +212,11 @@ def test_one_problem_is_one() -> None:
             {"tokenizer": {"kind": "word", "words": 5}},
             "tokenizer.words: input should be a valid list, or a valid path, not 5",
         ),
-        ({"training": 5}, "training: input should be a valid dictionary"),
+        ({"training": 5}, "training: input should be a valid dictionary, not 5"),
+        (
+            {"training": {"optimizer": {"kind": "muon", "rest": "x"}}},
+            "training.optimizer.rest: input should be a valid dictionary, not 'x'",
+        ),
         ({"training": {"clip": float("nan")}}, "training.clip: input should be a finite number, not nan"),
         ({"seed": 2**32}, "seed: input should be less than 4294967296, not 4294967296"),
         ({"model": {"tied": "perhaps"}}, "model.tied: "),

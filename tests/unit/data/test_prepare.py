@@ -9,6 +9,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from octavo.data import Dataset, default_cache, open_dataset, prepare, prepare_t
 from octavo.data.shards import token_dtype
 from octavo.errors import ConfigError, CorpusError, StorageError, TokenizerError
 from octavo.tokenizers import Tokenizer, TokenizerConfig
+from octavo.util import files as util_files
 from octavo.util.files import file_hash
 from unit.data.common import Given
 
@@ -167,10 +169,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from octavo.config.parts import parts
-from octavo.data import preparation, prepare
-from unit.dataset.common import Given
+from octavo.data import prepare
+from unit.data.common import Given
 def die(*arguments): os.kill(os.getpid(), signal.SIGKILL)
-preparation.publish = die
+sys.modules["octavo.data.prepare"].publish = die
 prepare(Given("one text of some length"), parts("tokenizer")["char"](), cache=Path(sys.argv[1]))
 """
 
@@ -196,7 +198,7 @@ def test_a_killed_build_leaves_nothing_that_counts(tmp_path: Path) -> None:
 
 def test_a_live_build_that_looks_old_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that differs once let another process delete what was just being built."""
-    from octavo.data import prepare as preparation
+    preparation = import_module("octavo.data.prepare")
 
     publish = preparation.publish
 
@@ -229,7 +231,7 @@ def test_what_the_user_put_into_the_cache_stays(tmp_path: Path) -> None:
 
 
 def test_two_at_once_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from octavo.data import prepare as preparation
+    preparation = import_module("octavo.data.prepare")
 
     publish = preparation.publish
 
@@ -309,7 +311,7 @@ def test_wrong_settings_and_places(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def full(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "sync", full)
+    monkeypatch.setattr(util_files, "sync", full)
     with pytest.raises(StorageError, match="No space left on device"):
         made(tmp_path, *STORIES)
     assert not list((tmp_path / "datasets").iterdir())

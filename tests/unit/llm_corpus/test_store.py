@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from octavo.corpus.minhash import HASHES, Signatures, near_duplicate_share, similarity
 from octavo.errors import InputError, StorageError
-from octavo.llm_corpus.similar import HASHES, Signatures, near_duplicate_share, similarity
 from octavo.llm_corpus.store import Call, Candidate, Outcome, Store, locked, reading, spent_in, write_aside
 from octavo.synthetic.storyteller import Storyteller
 

@@ -73,15 +73,6 @@ def test_diagnostics_stand_once_with_evidence_and_settings(tmp_path: Path) -> No
     assert [name for name, _ in evidence(DIAGNOSTIC)] == ["best step", "rise", "curve"]
 
 
-def test_findings_of_an_earlier_version_make_the_same_page(tmp_path: Path) -> None:
-    old = {name: value for name, value in EVALUATION.items() if name != "diagnostics"}
-    old["findings"] = []
-    for one in EVALUATION["diagnostics"]:
-        old["findings"].append({("weight" if key == "severity" else key): one[key] for key in one})
-    before, after = (page(tmp_path / name, given) for name, given in (("old", old), ("new", EVALUATION)))
-    assert before.replace(str(tmp_path / "old"), str(tmp_path / "new")) == after
-
-
 def test_the_meter_shows_both_sides_and_the_longest_run(tmp_path: Path) -> None:
     text = page(tmp_path, EVALUATION)
     assert [tuple(row) for row in copied(EVALUATION)] == [(10, 0.8, 0.3), (50, 0.4, 0.15)]

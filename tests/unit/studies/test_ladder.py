@@ -346,7 +346,8 @@ def test_rates_change_all_learning_rates_and_nothing_else() -> None:
     (baseline, _), flat = study.variants, flatten(variant_recipe(study, study.variants[0]))
     found = rates_of(study, baseline, 2.0)
     optimizer = "training.optimizer."
-    assert sorted(found) == [f"{optimizer}learning_rate", f"{optimizer}rest.learning_rate"]
+    rates = ("gate_rate", "learning_rate", "rest.learning_rate", "table_rate")
+    assert sorted(found) == [f"{optimizer}{rate}" for rate in rates], "of every group of parameters"
     assert flat[f"{optimizer}momentum"], "there is more to it"
     assert found == {key: pytest.approx(2 * flat[key]) for key in found}
 

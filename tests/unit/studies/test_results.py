@@ -58,7 +58,6 @@ def test_changes_and_seeds_may_be_added(whole: Whole, text: Path, tmp_path: Path
     results, _ = whole
     shutil.copytree(results.folder, tmp_path / "copy", symlinks=True)
     assert looks_at(tmp_path / "copy") == (2,)
-    (tmp_path / "copy" / "looks.json").unlink()  # as an earlier version left it
     more = run_study(
         study_tree(seeds=3, noise=0), text, tmp_path / "copy", jobs=1, console=Console(quiet=True)
     )

@@ -20,13 +20,21 @@ from octavo.synthetic.bilingual import (
     Bilingual,
     draw_source,
     explained,
-    most_probable,
     read,
     realizations,
     text_of,
     words_of,
 )
 from octavo.synthetic.source import BilingualSource
+
+
+def most_probable(source: str) -> str:
+    """The likeliest translation of a sentence in pidgin; of several, the first in the grammar's order."""
+    counts: dict[tuple[str, ...], int] = {}
+    for way in realizations(read(words_of(source))):
+        texts = tuple(word.text for word in way)
+        counts[texts] = counts.get(texts, 0) + 1
+    return text_of(max(counts, key=lambda texts: counts[texts]))
 
 
 def test_pairs_are_functions_of_seed_and_number() -> None:

@@ -204,11 +204,13 @@ def resumed(recording: Recording, tree: Tree, root: Path) -> str | None:
         shutil.rmtree(root)
 
 
-def fsyncs(*sources: Path) -> list[str]:
-    """The lines that ask for an fsync in these files, as a recording names them."""
+def fsyncs(source: Path, function: str | None = None) -> list[str]:
+    """The lines that ask for an fsync in a file, or in one function of it, as a recording names them."""
+    tree = ast.parse(source.read_text(encoding="utf-8"))
     return [
         site(source, node.lineno)
-        for source in sources
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        for place in ast.walk(tree)
+        if (isinstance(place, ast.FunctionDef) and place.name == function) or (not function and place is tree)
+        for node in ast.walk(place)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sync"
     ]

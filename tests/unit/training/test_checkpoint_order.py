@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from octavo.training import checkpoint_folder
 from octavo.training.checkpoint_folder import MANIFEST
+from octavo.util import files as util_files
 from unit.training.saving import contents, save
 
 
@@ -17,7 +17,7 @@ def test_everything_is_synced_before_the_name_and_the_name_after_it(
 ) -> None:
     """Files and their folders reach the disk before the rename does, the manifest last of them, and then the name."""
     done: list[tuple[str, Path]] = []
-    sync, rename = checkpoint_folder.sync, Path.rename
+    sync, rename = util_files.sync, Path.rename
 
     def synced(path: Path) -> None:
         sync(path)
@@ -27,7 +27,7 @@ def test_everything_is_synced_before_the_name_and_the_name_after_it(
         done.append(("rename", Path(target)))
         return rename(path, target)
 
-    monkeypatch.setattr(checkpoint_folder, "sync", synced)
+    monkeypatch.setattr(util_files, "sync", synced)
     monkeypatch.setattr(Path, "rename", renamed)
     saved = save(tmp_path / "checkpoints", 5)
     named = done.index(("rename", saved.folder))

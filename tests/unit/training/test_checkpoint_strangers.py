@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from octavo.training.checkpoint_folder import follow, list_checkpoints, point, prune, sweep
+from octavo.errors import CheckpointError
+from octavo.training.checkpoint_folder import MANIFEST, follow, list_checkpoints, point, prune, seal, sweep
 from unit.training.saving import save
 
 
@@ -59,3 +61,18 @@ def test_all_files_of_a_checkpoint_follow_the_umask(tmp_path: Path) -> None:
             os.umask(before)
         files = {path for path in folder.rglob("*") if path.is_file()}
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o666 & ~mask}
+
+
+def test_a_manifest_that_calls_bytes_size_is_read(tmp_path: Path) -> None:
+    """As those of older checkpoints do."""
+    saved = save(tmp_path / "checkpoints", 5)
+    manifest = json.loads((saved.folder / MANIFEST).read_text())
+    manifest.pop("sha256")
+    manifest["files"] = {
+        name: {"size": file["bytes"], "sha256": file["sha256"]} for name, file in manifest["files"].items()
+    }
+    (saved.folder / MANIFEST).write_text(json.dumps({**manifest, "sha256": seal(manifest)}))
+    saved.verify()
+    (saved.folder / "state.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"state\.json has 2 bytes instead of"):
+        saved.verify()

@@ -17,10 +17,15 @@ import pytest
 
 from octavo.run import trainer
 from octavo.training import checkpoint_folder
+from octavo.util import files
 from unit.training.crash import Disk, Event, Recorder, Tree
 from unit.training.crashed import Recording, best_of, fsyncs, problem, record, resumed, states
 
-FSYNCS = fsyncs(Path(checkpoint_folder.__file__), Path(trainer.__file__))
+FSYNCS = [
+    *fsyncs(Path(files.__file__), "publish_folder"),
+    *fsyncs(Path(checkpoint_folder.__file__)),
+    *fsyncs(Path(trainer.__file__)),
+]
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from octavo.corpus.records.turns import Message
 from octavo.errors import InputError
 from octavo.generation import Sample
 from octavo.run.run import Run
+from octavo.tasks.chat.prompts import question
 from octavo.tuning import best
 from octavo.tuning.best import best_answers, pairs_of
 from octavo.tuning.comparisons import ComparisonsSource
-from octavo.tuning.prompts import question
 from octavo.tuning.rewards.base import Reward
 from unit.tuning.test_prompts import CHAT
 

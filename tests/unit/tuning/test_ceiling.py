@@ -15,7 +15,6 @@ from octavo.tuning.ceiling import (
     _chosen,
     _effective,
     _table,
-    binary_cost,
     exact_best_of_n,
     exact_frontier,
     sampled_best_of_n,
@@ -25,6 +24,15 @@ from octavo.tuning.ceiling import (
 from octavo.util.stats import LEVEL
 
 FOUND = {-1.0: 0.2, 0.0: 0.5, 0.5: 0.2, 3.0: 0.1}
+
+
+def binary_cost(share: float, wanted: float) -> float:
+    """Nats to raise a prompt's success rate from `share` to `wanted`, at the least: the closed form for rewards of 0
+    and 1. Infinite where nothing succeeds, or nothing fails, and another share is wanted."""
+    return sum(
+        0.0 if q == 0 else math.inf if p == 0 else q * math.log(q / p)
+        for q, p in ((wanted, share), (1 - wanted, 1 - share))
+    )
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.97])

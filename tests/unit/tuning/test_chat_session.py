@@ -9,6 +9,7 @@ import pytest
 
 from octavo.config.parts import parts
 from octavo.generation import Sample
+from octavo.generation.sampling import SamplingOptions
 from octavo.tokenizers import build_tokenizer, with_special
 from octavo.tokenizers.chat import CHAT_TOKENS
 from octavo.tuning.chat_session import Talk
@@ -32,7 +33,7 @@ def talk(answer: str, written: str, finish: Any) -> Talk:
         config=SimpleNamespace(sampling=SimpleNamespace(tokens=50)),
         write_each=lambda *_, **__: iter([(sample, answer)]),
     )
-    found = Talk(run, stop=["who"])
+    found = Talk(run, options=SamplingOptions(stop=["who"]))
     assert "".join(found.ask("hello")) == answer
     return found
 
@@ -56,7 +57,7 @@ def long_talk(context: int, system: str = "") -> tuple[Talk, list[tuple[list[int
         config=SimpleNamespace(sampling=SimpleNamespace(tokens=50)),
         write_each=write,
     )
-    return Talk(run, system=system, seed=3), given
+    return Talk(run, system=system, options=SamplingOptions(seed=3)), given
 
 
 def test_the_same_question_again_is_answered_with_other_random_numbers() -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from octavo.generation import Sample
+from octavo.tasks.chat.prompts import Question
 from octavo.tuning import judge
-from octavo.tuning.ceiling import Ceiling, ceiling_of, written
+from octavo.tuning.ceiling import DRAWS, Ceiling, ceiling_of, written
 from octavo.tuning.judge import (
-    _mean,
     distance,
     distances,
     judging_questions,
@@ -24,9 +24,10 @@ from octavo.tuning.judge import (
 )
 from octavo.tuning.plots import Reached
 from octavo.tuning.policy import PolicyGradientConfig
-from octavo.tuning.prompts import START, Question
+from octavo.tuning.prompts import START
 from octavo.tuning.rewards.base import Judged
 from octavo.tuning.rewards.checked import PidginConfig
+from octavo.util.stats import interval_of_mean
 from unit.tuning import toy
 from unit.tuning.test_prompts import CHAT, split
 
@@ -63,7 +64,7 @@ def test_a_mean_has_the_interval_of_other_prompts_and_other_texts(
     for seed in range(count):
         values = random.normal(0, between, (prompts, 1)) + random.normal(0, within, (prompts, 16))
         values[0, 0] = np.nan
-        found = _mean(values, seed)
+        found = interval_of_mean(values, draws=DRAWS, seed=seed)
         held += found["low"] <= 0 <= found["high"]
         assert found["low"] < found["mean"] < found["high"]
     assert held / count >= 0.84

@@ -16,8 +16,8 @@ from octavo.config import check
 from octavo.errors import ConfigError
 from octavo.generation import Sample
 from octavo.model.base import LanguageModel
+from octavo.tasks.chat.prompts import Question
 from octavo.tuning.policy import PolicyGradient, PolicyGradientConfig
-from octavo.tuning.prompts import Question
 from octavo.tuning.rollouts import Rollouts, compared
 from unit.tuning import toy
 

@@ -11,16 +11,14 @@ import pytest
 from octavo.corpus.records.turns import Message, Turns
 from octavo.data import Split
 from octavo.errors import CorpusError, InputError, TokenizerError
-from octavo.tasks.chat.prompts import held_out
+from octavo.tasks.chat.prompts import Question, held_out, question
 from octavo.tasks.chat.turns import ByTemplate
 from octavo.tokenizers import Tokenizer, build_tokenizer, with_special
 from octavo.tokenizers.char import Char
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate
 from octavo.tuning.prompts import (
     START,
-    Question,
     fitting,
-    question,
     questions_in_conversations,
     questions_in_file,
     questions_in_text,

@@ -10,8 +10,8 @@ import torch
 
 from octavo.corpus.records.turns import Message
 from octavo.model.base import LanguageModel
+from octavo.tasks.chat.prompts import question
 from octavo.tokenizers.chat import ChatTemplate
-from octavo.tuning.prompts import question
 from octavo.tuning.rollouts import compared
 from unit.tuning import toy
 from unit.tuning.test_policy import agree, estimates

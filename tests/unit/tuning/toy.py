@@ -10,10 +10,11 @@ from torch import Tensor
 
 from octavo.model.base import LanguageModel, build_model
 from octavo.model.config import GPTConfig
+from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer, with_special
 from octavo.tokenizers.chat import CHAT_TOKENS
 from octavo.tokenizers.word import Word
-from octavo.tuning.prompts import START, Question
+from octavo.tuning.prompts import START
 from octavo.tuning.rewards.base import Reward
 from octavo.tuning.rollouts import Rollouts, Way
 

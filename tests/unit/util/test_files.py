@@ -14,10 +14,12 @@ from safetensors import SafetensorError
 
 from octavo.errors import InputError, StorageError
 from octavo.util.files import (
+    FileRecord,
     file_hash,
+    folder_aside,
     from_home,
-    name_folder,
     of_the_system,
+    publish_folder,
     storage_errors,
     sync,
     written_aside,
@@ -111,10 +113,50 @@ def test_a_name_that_the_disk_cannot_keep_is_not_given(
     monkeypatch.setattr(os, "fsync", failing)
     (tmp_path / "aside").mkdir()
     with pytest.raises(OSError, match="Input/output error"):
-        name_folder(tmp_path / "aside", tmp_path / "final")
+        publish_folder(tmp_path / "aside", tmp_path / "final")
     with (
         pytest.raises(OSError, match="Input/output error"),
         written_aside(tmp_path / "file", over=False) as new,
     ):
         new.write_text("new")
     assert [path.name for path in tmp_path.iterdir()] == ["aside"]
+
+
+def test_a_folder_is_whole_and_in_nobodys_place_or_nothing_is_left(tmp_path: Path) -> None:
+    final, listed = tmp_path / "made" / "final", {}
+
+    def listing(files: dict[str, FileRecord]) -> str:
+        listed.update(files)
+        return "the manifest"
+
+    with folder_aside(final) as aside:
+        (aside / "inner").mkdir()
+        (aside / "inner" / "file").write_text("content")
+        publish_folder(aside, final, manifest="MANIFEST", listing=listing)
+    assert [path.name for path in final.parent.iterdir()] == ["final"]
+    assert (final / "MANIFEST").read_text() == "the manifest"
+    assert list(listed) == ["inner/file"]
+    assert listed["inner/file"].difference(final / "inner" / "file") is None
+    with pytest.raises(ValueError, match="something"), folder_aside(tmp_path / "other" / "final") as aside:
+        (aside / "file").write_text("content")
+        raise ValueError("something")
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    with pytest.raises(FileExistsError), folder_aside(taken) as aside:
+        publish_folder(aside, taken)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "taken"]
+
+
+def test_a_record_tells_what_a_file_lost(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("content")
+    record = FileRecord.of(path)
+    assert FileRecord.model_validate({"size": 7, "sha256": file_hash(path)}) == record  # older checkpoints
+    assert record.model_dump() == {"bytes": 7, "sha256": file_hash(path)}
+    path.write_text("c0ntent")
+    assert record.difference(path) == "has been altered (its SHA-256 differs)"
+    assert record.difference(path, contents=False) is None
+    path.write_text("more content")
+    assert record.difference(path, contents=False) == "has 12 bytes instead of 7"
+    path.unlink()
+    assert record.difference(path) == "is missing"

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal
 
 from pydantic import Field
 
 from octavo.config.parts import register
 from octavo.corpus.cleaning.base import Dropped, Step, StepConfig
+from octavo.corpus.minhash import NearDuplicates
 from octavo.corpus.words import WORDS
-from octavo.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from datasketch import LeanMinHash
 
 
 def bare(text: str) -> bytes:
@@ -51,50 +47,6 @@ class ExactDuplicates(StepConfig):
 
     def build(self) -> Step:
         return _ExactDuplicates(self.ignoring)
-
-
-class NearDuplicates:
-    """An index of texts that finds those which are nearly the same: MinHash over runs of words (Broder 1997), looked
-    up by bands (locality-sensitive hashing). The same texts in the same order give the same answers everywhere.
-
-    Args:
-        likeness: least share of common runs of words among all of two texts (Jaccard), estimated.
-        words: length of a run.
-        permutations: hash functions; the estimate's error is about 1 / √permutations at most.
-    """
-
-    def __init__(self, *, likeness: float, words: int, permutations: int) -> None:
-        try:
-            from datasketch import LeanMinHash, MinHash, MinHashLSH  # slow to import
-        except ImportError as error:
-            raise MissingExtra("datasketch", "data", "Finding near duplicates") from error
-        self._lean = LeanMinHash
-        self._likeness, self._words = likeness, words
-        self._blank = MinHash(num_perm=permutations, seed=1)
-        self._index = MinHashLSH(threshold=likeness, num_perm=permutations)
-        self._kept: dict[int, tuple[int, LeanMinHash]] = {}
-
-    def earlier(self, text: str, number: int) -> tuple[int, float] | None:
-        """The earlier text that is most like this one, and how like it is; None adds this one to the index."""
-        sketch = self._blank.copy()
-        sketch.update_batch(list(self._runs(text)))
-        lean = self._lean(sketch)
-        like = [
-            (self._kept[place][1].jaccard(lean), -place)
-            for place in cast("list[int]", self._index.query(lean))
-        ]
-        share, place = max(like, default=(0.0, 0))
-        if share >= self._likeness:
-            return self._kept[-place][0], share
-        place = len(self._kept)  # not `number`: portions of one document share it
-        self._index.insert(place, lean)
-        self._kept[place] = number, lean
-        return None
-
-    def _runs(self, text: str) -> Iterator[bytes]:
-        words = WORDS.findall(text.casefold())
-        for start in range(max(1, len(words) - self._words + 1)):
-            yield " ".join(words[start : start + self._words]).encode()
 
 
 class _NearDuplicates(Step):

@@ -16,18 +16,11 @@ from pydantic import Field, ValidationError, field_validator
 from octavo.config import Strict, parse_yaml
 from octavo.errors import ConfigError, CorpusError
 from octavo.util.cache import default_cache
-from octavo.util.files import from_home
-from octavo.util.records import Count, Record, parse_json
+from octavo.util.files import FileRecord, from_home
+from octavo.util.records import parse_json
 
 NAMED = "corpus:"
 """A path that begins so is the name of a text of the catalogue."""
-
-
-class Remembered(Record):
-    """What is kept next to a fetched file."""
-
-    bytes: Count | None = None
-    sha256: str | None = None
 
 
 class Entry(Strict):
@@ -63,7 +56,7 @@ class Entry(Strict):
         """What is known of the file that was fetched: address, bytes, sha256; empty when it never was."""
         path = self.path(cache)
         try:
-            return parse_json(path.with_name(path.name + ".json").read_bytes(), Remembered)
+            return parse_json(path.with_name(path.name + ".json").read_bytes(), FileRecord)
         except (OSError, ValueError):
             return {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import time
@@ -18,7 +17,7 @@ from octavo.corpus.fetch.addresses import UnknownHost, answered
 from octavo.corpus.fetch.catalogue import Entry, Mirrors, entry, user_mirrors
 from octavo.errors import CorpusError, StorageError
 from octavo.util.cache import default_cache
-from octavo.util.files import one_at_a_time
+from octavo.util.files import FileRecord, one_at_a_time, sync, written_aside
 from octavo.util.records import json_text
 
 if TYPE_CHECKING:
@@ -120,10 +119,10 @@ def _here(wanted: Entry, cache: Path) -> Fetched | None:
     path = wanted.path(cache)
     if not path.is_file():
         return None
-    size, sha256 = _measured(path)
-    if (wanted.sha256 or wanted.remembered(cache).get("sha256")) not in (None, sha256):
+    record = FileRecord.of(path)
+    if (wanted.sha256 or wanted.remembered(cache).get("sha256")) not in (None, record.sha256):
         return None
-    return Fetched(wanted, path, size, sha256, new=False, pinned=wanted.sha256 is not None)
+    return Fetched(wanted, path, record.bytes, record.sha256, new=False, pinned=wanted.sha256 is not None)
 
 
 def _fetched(
@@ -255,7 +254,8 @@ class _Part:
             )
 
     def _verified(self, expected: str | None) -> tuple[int, str]:
-        size, sha256 = _measured(self._file)
+        record = FileRecord.of(self._file)
+        size, sha256 = record.bytes, record.sha256
         wrong = None
         if size == 0:
             wrong = f"What came from {self._address} is empty."
@@ -276,13 +276,11 @@ class _Part:
 
     def publish(self, path: Path, facts: dict[str, Any]) -> None:
         """Give the verified file its name."""
-        with self._file.open("rb") as file:
-            os.fsync(file.fileno())
-        noted = path.with_name(path.name + ".json")
-        aside = path.with_name(f".{path.name}.json.part")
-        aside.write_text(json_text(facts, indent=1) + "\n", encoding="utf-8")
-        aside.replace(noted)
+        sync(self._file)
+        with written_aside(path.with_name(path.name + ".json")) as aside:
+            aside.write_text(json_text(facts, indent=1) + "\n", encoding="utf-8")
         self._file.replace(path)
+        sync(path.parent)
         self._tag.unlink(missing_ok=True)
 
 
@@ -298,11 +296,6 @@ def _length(response: Response) -> int | None:
 def _strong_tag(response: Response) -> str:
     tag = response.headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
-
-
-def _measured(path: Path) -> tuple[int, str]:
-    with path.open("rb") as file:
-        return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def _protected(package: ZipFile) -> bool:
 
 
 def _chapters(package: ZipFile) -> list[str]:
-    """Names of the pages that the book is read in, without its table of contents."""
+    """Names of the pages that the book is read in, each once, without its table of contents."""
     container = _elements(part(package, "META-INF/container.xml"))
     opf = next((a["full-path"] for tag, a in container if tag == "rootfile" and "full-path" in a), None)
     if opf is None:
@@ -53,9 +53,8 @@ def _chapters(package: ZipFile) -> list[str]:
         elif tag == "itemref" and attributes.get("linear") != "no":
             spine.append(attributes.get("idref", ""))
     folder = posixpath.dirname(opf)
-    return [
-        posixpath.normpath(posixpath.join(folder, unquote(items[name]))) for name in spine if name in items
-    ]
+    paths = (posixpath.join(folder, unquote(items[name])) for name in spine if name in items)
+    return list(dict.fromkeys(map(posixpath.normpath, paths)))  # a spine may name one many times
 
 
 @register("reader")

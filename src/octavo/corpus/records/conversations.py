@@ -22,7 +22,6 @@ class ConversationRecord(RecordConfig):
     )
 
     def text(self, record: object, place: str, field: str) -> str:
-        """See the base class."""
         found = self.fields(record, place)
         if "messages" in found:
             messages = self.messages(found["messages"], place, "messages")

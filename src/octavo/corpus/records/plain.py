@@ -42,5 +42,4 @@ class TextRecord(RecordConfig):
     form: ClassVar[Form] = "text"
 
     def text(self, record: object, place: str, field: str) -> str:
-        """See the base class."""
         return sound(record, place) if isinstance(record, str) else text_in(record, field, place)

@@ -20,7 +20,6 @@ class PreferenceRecord(RecordConfig):
     sample: ClassVar[str] = '{"prompt": "Hi.", "chosen": "Hello!", "rejected": "What?"}'
 
     def text(self, record: object, place: str, field: str) -> str:
-        """See the base class."""
         found = self.fields(record, place)
         if lacking := [key for key in ("chosen", "rejected") if key not in found]:
             listed = ", ".join(map(repr, found)) or "nothing"

@@ -19,5 +19,4 @@ class PromptRecord(RecordConfig):
     sample: ClassVar[str] = '{"prompt": "Hi."}'
 
     def text(self, record: object, place: str, field: str) -> str:
-        """See the base class."""
         return Turns(tuple(self.prompt(self.fields(record, place), place))).text()

@@ -18,8 +18,8 @@ from octavo.generation import Engine, Sample, TextRequest, in_order
 from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
 from octavo.run.run import Run
-from octavo.tasks.chat.prompts import Asked, held_out
-from octavo.util.stats import SAID, ends_of
+from octavo.tasks.chat.prompts import Question, held_out
+from octavo.util.stats import SAID, drawn_again, ends_of
 
 PROMPTS = (4, 32)
 """Held-out prompts, the fewest and the most."""
@@ -82,11 +82,11 @@ def said(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _answers(
-    model: LanguageModel, asked: Sequence[Asked], run: Run, dataset: Dataset, tokens: int
+    model: LanguageModel, asked: Sequence[Question], run: Run, dataset: Dataset, tokens: int
 ) -> list[list[Sample]]:
     """`SEEDS` answers to each prompt, drawn by the recipe's settings; both models draw with the same seeds."""
     requests = [
-        TextRequest(one.ids, run.config.seed + seed, index)
+        TextRequest(one.prompt, run.config.seed + seed, index)
         for index, one in enumerate(asked)
         for seed in range(SEEDS)
     ]
@@ -120,11 +120,11 @@ def _runs(found: Sequence[str], length: int = 3) -> list[tuple[str, ...]]:
     return list(zip(*(found[at:] for at in range(length)), strict=False))
 
 
-def _likeness(asked: Asked, row: Sequence[Sample]) -> list[float]:
+def _likeness(asked: Question, row: Sequence[Sample]) -> list[float]:
     return [likeness(one.text, asked.answer) for one in row]
 
 
-def _style(asked: Sequence[Asked], side: Sequence[Sequence[Sample]], dataset: Dataset) -> dict[str, float]:
+def _style(asked: Sequence[Question], side: Sequence[Sequence[Sample]], dataset: Dataset) -> dict[str, float]:
     """How the answers are, apart from what they say."""
     flat = [(one, sample) for one, row in zip(asked, side, strict=True) for sample in row]
     pairs = [run for _, sample in flat for run in _runs(words(sample.text), 2)]
@@ -138,6 +138,7 @@ def _style(asked: Sequence[Asked], side: Sequence[Sequence[Sample]], dataset: Da
 
 def _interval(by_prompt: np.ndarray) -> dict[str, float]:
     """Of the mean over prompts, which are drawn again."""
-    drawn = np.random.default_rng(0).integers(0, len(by_prompt), (DRAWS, len(by_prompt)))
-    low, high = ends_of(by_prompt[drawn].mean(axis=1))
+    random = np.random.default_rng(0)
+    drawn = drawn_again(lambda rows: by_prompt[rows].mean(axis=1), len(by_prompt), draws=DRAWS, random=random)
+    low, high = ends_of(drawn)
     return {"low": float(low), "high": float(high)}

@@ -109,12 +109,10 @@ class ConversationsConfig(BatchesConfig):
     reads: ClassVar[str] = "conversations"
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
-        """See the base class."""
         zeros = super().example(rows, context)
         return replace(zeros, segments=zeros.inputs) if self.packed else zeros
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PackedConversations:
-        """See the base class."""
         found = Conversations(stream, packed=self.packed)
         order = Order(
             len(found.rows), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
@@ -122,7 +120,7 @@ class ConversationsConfig(BatchesConfig):
         return PackedConversations(found, order)
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
-        """See the base class: everything that is learned is predicted once, of the conversations that fit."""
+        """Everything that is learned is predicted once, of the conversations that fit."""
         found = Conversations(stream, packed=self.packed)
         rows = looked_at(found.rows.predictions, limit, documents=len(stream.starts))
         for first in range(0, len(rows), stream.batch):

@@ -104,17 +104,15 @@ class PreferencesConfig(BatchesConfig):
     reads: ClassVar[str] = "preferences"
 
     def predictions(self, context: int) -> int:
-        """See the base class: both sides are read."""
+        """Both sides are read."""
         return 2 * context
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
-        """See the base class."""
         zeros = super().example(rows, context)
         begins = np.zeros((rows, 2), np.int64)
         return replace(zeros, sides=np.zeros((rows, 2, context), np.int64), begins=begins)
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PreferenceBatches:
-        """See the base class."""
         found = Preferences(stream)
         order = Order(
             len(found), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
@@ -122,7 +120,7 @@ class PreferencesConfig(BatchesConfig):
         return PreferenceBatches(found, order)
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
-        """See the base class: every pair that fits once."""
+        """Every pair that fits once."""
         found = Preferences(stream)
         chosen = looked_at(np.ones(len(found), np.int64), limit, documents=len(stream.starts))
         for first in range(0, len(chosen), stream.batch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from octavo.config import Recipe
 from octavo.corpus.records.turns import Message
 from octavo.data import Split
+from octavo.generation import Prompt
 from octavo.synthetic.wishes import WishesSource
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.chat import ChatTemplate
@@ -22,43 +23,51 @@ def judges_only(recipe: Recipe) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A prompt: its ids, to the token after which the assistant writes, the answer that the data has, if any, and what
-    the user said last."""
+class Question:
+    """A prompt; the same as any other of the same prompt and text.
 
-    ids: list[int]
-    answer: str
-    text: str = ""
+    Attributes:
+        prompt: as the model reads it: a text to go on from, or the ids of a conversation, to the token after which the
+            assistant writes.
+        text: as people and rewards see it: of a conversation what the user said last.
+        answer: that of the data, where there is one.
+    """
+
+    prompt: Prompt
+    text: str
+    answer: str = field(default="", compare=False)
 
     def shown(self, tokenizer: Tokenizer) -> str:
-        """The prompt for people, a line for each turn, the last one begun."""
-        turns = ChatTemplate(tokenizer).parse(self.ids)
+        """The prompt for people; of a conversation a line for each turn, the last one begun."""
+        if isinstance(self.prompt, str):
+            return self.prompt
+        turns = ChatTemplate(tokenizer).parse(self.prompt)
         return "\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
 
-def asked(said: str | Sequence[Message], tokenizer: Tokenizer, answer: str = "") -> Asked:
+def question(said: str | Sequence[Message], tokenizer: Tokenizer, answer: str = "") -> Question:
     """What a user says, perhaps after other turns. Raises TokenizerError for what the vocabulary lacks or does not
     keep."""
     messages = [Message("user", said)] if isinstance(said, str) else said
     ids = ChatTemplate(tokenizer).render(messages, answering=True).ids
-    return Asked(ids.tolist(), answer, messages[-1].content)
+    return Question(tuple(ids.tolist()), messages[-1].content, answer)
 
 
-def wished(tokenizer: Tokenizer, count: int, *, seed: int) -> list[Asked]:
+def wished(tokenizer: Tokenizer, count: int, *, seed: int) -> list[Question]:
     """Wishes for stories in combinations that no training has seen, each once, with a story that keeps them."""
     pairs = WishesSource(stories=4 * count, seed=seed, held_out=True).build().pairs()
     found = {wish.text: story for wish, story in pairs}
-    return [asked(wish, tokenizer, story) for wish, story in list(found.items())[:count]]
+    return [question(wish, tokenizer, story) for wish, story in list(found.items())[:count]]
 
 
-def held_out(split: Split, tokenizer: Tokenizer, count: int, *, context: int) -> list[Asked]:
+def held_out(split: Split, tokenizer: Tokenizer, count: int, *, context: int) -> list[Question]:
     """Prompts of a split that leave room in the context, spread evenly, at most `count`."""
-    found = [one for one in prompts_in(split, tokenizer) if len(one.ids) < context]
+    found = [one for one in prompts_in(split, tokenizer) if len(one.prompt) < context]
     chosen = np.arange(min(count, len(found))) * len(found) // max(1, min(count, len(found)))
     return [found[at] for at in chosen]
 
 
-def prompts_in(split: Split, tokenizer: Tokenizer) -> Iterator[Asked]:
+def prompts_in(split: Split, tokenizer: Tokenizer) -> Iterator[Question]:
     """The prompts of a split, each with the first answer to it. Where there are several answers (preferences), the
     first is the chosen one."""
     template = ChatTemplate(tokenizer)
@@ -73,4 +82,4 @@ def prompts_in(split: Split, tokenizer: Tokenizer) -> Iterator[Asked]:
             end = opened + int(after[0]) if len(after) else len(ids)
             turns = template.parse(ids[:opened])
             said = turns[-2].content if len(turns) > 1 else ""  # an answer may stand without a prompt
-            yield Asked(ids[:opened].tolist(), tokenizer.decode(ids[opened:end]), said)
+            yield Question(tuple(ids[:opened].tolist()), said, tokenizer.decode(ids[opened:end]))

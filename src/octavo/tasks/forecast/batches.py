@@ -134,14 +134,12 @@ class SeriesBatchesConfig(BatchesConfig):
     more people, heavier and lighter ones, had been recorded. What is zero stays zero."""
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
-        """See the base class; with one column."""
+        """With one column."""
         numbers = np.zeros((2, rows, context, 1), np.float32)
         return Batch(numbers[0], np.zeros((rows, context), np.int64), values=numbers[1])
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> SeriesWindows:
-        """See the base class."""
         return SeriesWindows(stream, seed=seed, stretch=self.stretch)
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
-        """See the base class."""
         return blocks(stream, limit)

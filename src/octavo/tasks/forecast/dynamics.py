@@ -128,7 +128,6 @@ class DynamicsSeries(SeriesSource):
         return self._config.model_dump(mode="json")
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
-        """See the base class."""
         return self._world.log_density(rows)
 
 

@@ -266,12 +266,18 @@ class Forecaster(Protocol):
     def tokenizer(self) -> Tokenizer: ...
 
 
+MOST_SAMPLES = 1_000_000
+"""Paths of a forecast: quantiles of so many are exact to three digits."""
+
+
 def refuse_numbers(steps: int | None, samples: int, seed: int) -> None:
     """Raise InputError for what a forecast cannot be drawn with."""
     if samples < 1:
-        raise InputError(f"{samples} paths are no forecast.", remedy="--samples 200")
+        raise InputError("--samples must be at least 1.", remedy="--samples 200")
+    if samples > MOST_SAMPLES:
+        raise InputError(f"--samples must be at most {MOST_SAMPLES:,}.", remedy="--samples 200")
     if steps is not None and steps < 1:
-        raise InputError(f"{steps} steps are no forecast.", remedy="--steps 10")
+        raise InputError("--steps must be at least 1.", remedy="--steps 10")
     if not 0 <= seed < 2**64:
         raise InputError(f"{seed} is no seed.", remedy="a whole number from 0 to 2**64 - 1")
 

@@ -54,7 +54,6 @@ class Forecast(Objective):
         return -head.log_prob(raw, batch.inputs, values_of(batch))
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
-        """See the base class."""
         head = head_of(model)
         if head.family.by_likelihood:
             return Loss(summed(self.each(model, batch), batch))
@@ -64,7 +63,6 @@ class Forecast(Objective):
         return Loss(summed(head.penalty(raw, batch.inputs, values_of(batch)), batch), reported=reported)
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
-        """See the base class."""
         return PerToken(self.each(model, batch).sum(dim=-1) * (batch.targets >= 0), {})
 
 
@@ -74,7 +72,6 @@ class Pinball(Forecast):
     unit = Unit("pinball", "step", text=False, counted="rows")
 
     def of_raw(self, head: VectorHead, raw: Tensor, batch: Batch[Tensor]) -> Tensor:
-        """See the base class."""
         if not isinstance(head.family, Quantiles) or head.zero:
             raise ConfigError(
                 "objective.score=pinball needs a model that predicts quantiles, without a mass at zero.",

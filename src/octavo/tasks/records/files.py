@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from octavo.corpus.pixels import PixelsConfig, numbers_of, png
-from octavo.errors import InputError
+from octavo.generation.sampling import RECIPES, SamplingOptions
 from octavo.run.run import Run
-from octavo.util.files import Made, storage_errors
+from octavo.util.files import claim_folder, folder_aside, publish_folder, storage_errors
 
 RECORDS = "records.txt"
 
 
-def save_records(run: Run, prompt: str, count: int, folder: Path, how: Mapping[str, Any]) -> int:
+def save_records(run: Run, prompt: str, count: int, folder: Path, options: SamplingOptions = RECIPES) -> int:
     """Write `count` samples into a new folder: records.txt, one a line where each is a line, and sample-N.png where the
-    records are images. Returns how many were cut off before their end. Raises InputError where the folder exists."""
-    if os.path.lexists(folder):
-        raise InputError(f"{folder} exists; a new folder is written.", remedy="choose another name")
+    records are images. Returns how many were cut off before their end. Raises RunFolderError where it exists."""
+    claim_folder(folder, "a set of samples", new=True)
     raster = run.config.corpus.raster() if isinstance(run.config.corpus, PixelsConfig) else None
     if raster is not None:
-        how = {**how, "tokens": how.get("tokens") or run.config.model.context}
-    samples = run.samples(prompt, count=count, **how)
+        options = replace(options, tokens=options.tokens or run.config.model.context)
+    samples = run.samples(prompt, count=count, **options.given())
     records = [prompt + one.text for one in samples]
     between = "\n\n" if any("\n" in record for record in records) else "\n"
     files = {RECORDS: (between.join(records) + "\n").encode()}
     if raster is not None:
         pictures = (png(raster.grey(numbers_of(record))) for record in records)
         files |= {f"sample-{number}.png": picture for number, picture in enumerate(pictures, 1)}
-    made = Made()
-    with storage_errors(folder):
-        try:
-            made.folder(folder)
-            for name, content in files.items():
-                with made.file(folder / name).open("xb") as file:
-                    file.write(content)
-        except BaseException:
-            made.take_back()
-            raise
+    with storage_errors(folder), folder_aside(folder) as aside:
+        for name, content in files.items():
+            (aside / name).write_bytes(content)
+        publish_folder(aside, folder)
     return 0 if run.tokenizer.end is None else sum(one.finish == "length" for one in samples)

@@ -247,7 +247,6 @@ class ImagesSource(Levels, PartConfig):
         )
 
     def raster(self) -> Raster | None:
-        """See the base class."""
         try:
             return self.build().raster()
         except (InputError, MissingExtra, StopIteration):
@@ -290,5 +289,4 @@ class DigitsSource(Levels, PartConfig):
         return DigitRecords(self.raster())
 
     def raster(self) -> Raster:
-        """See the base class."""
         return Raster(8, 8, self.levels, order=self.order)

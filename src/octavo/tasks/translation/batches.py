@@ -284,11 +284,9 @@ class JoinedRows(Rows):
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """See the base class."""
         return self.pairs.sources + self.pairs.targets + 1, self.pairs.sources
 
     def __call__(self, chosen: np.ndarray, *, places: bool = False) -> Batch[np.ndarray]:
-        """See the base class."""
         pairs, end = self.pairs, self.stream.end_id
         begins, stops = pairs.begins[chosen], pairs.stops[chosen]
         targets, where = self.filled(begins, stops, NO_ROW["targets"])
@@ -324,22 +322,18 @@ class PairsConfig(BatchesConfig):
         return Rows(stream)
 
     def known(self, train: Stream, held_out: Stream) -> Known:
-        """See the base class."""
         learned, judged = (sources_of(each, self.rows(each).pairs) for each in (train, held_out))
         there = set(learned)
         return Known(sum(source in there for source in judged), len(judged))
 
     def left_out(self, stream: Stream) -> np.ndarray:
-        """See the base class."""
         return self.rows(stream).pairs.long
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
-        """See the base class."""
         zeros = super().example(rows, context)
         return replace(zeros, source=zeros.inputs)
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PairBatches:
-        """See the base class."""
         merges = None
         if self.merge_dropout:
             halves = None if stream.halves is None else stream.halves()
@@ -351,7 +345,7 @@ class PairsConfig(BatchesConfig):
         )
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
-        """See the base class: every token and end of every target is predicted once, and no source."""
+        """Every token and end of every target is predicted once, and no source."""
         rows = self.rows(stream, scoring=True)
         chosen = looked_at(rows.pairs.targets, limit, documents=len(stream.starts))
         for first in range(0, len(chosen), stream.batch):
@@ -370,11 +364,9 @@ class JoinedPairsConfig(PairsConfig):
     """Learn the source as well as the target."""
 
     def rows(self, stream: Stream, *, scoring: bool = False) -> JoinedRows:
-        """See the base class."""
         learned = self.source_loss and not scoring
         return JoinedRows(stream, prefix=self.attention == "prefix", source_loss=learned)
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
-        """See the base class."""
         zeros = BatchesConfig.example(self, rows, context)
         return replace(zeros, prefix=zeros.inputs) if self.attention == "prefix" else zeros

@@ -33,11 +33,9 @@ class CachedState(State):
         self.model, self.cache = model, cache
 
     def read(self, tokens: Tensor) -> Tensor:
-        """See the base class."""
         return self.model(tokens[:, None], self.cache)[:, -1].float()
 
     def select(self, rows: Tensor) -> None:
-        """See the base class."""
         self.cache.select(rows)
 
 
@@ -56,12 +54,10 @@ class FullState(State):
         return self.model(self.ids, **told)[:, -1].float()
 
     def read(self, tokens: Tensor) -> Tensor:
-        """See the base class."""
         self.ids = torch.cat((self.ids, tokens[:, None]), dim=1)
         return self.logits()
 
     def select(self, rows: Tensor) -> None:
-        """See the base class."""
         self.ids, self.told = self.ids[rows], {name: value[rows] for name, value in self.told.items()}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from octavo.errors import InputError, MissingExtra
-from octavo.util.stats import ends_of
+from octavo.util.stats import drawn_again, ends_of
 
 SAMPLES = 1000
 """Of the bootstrap."""
@@ -66,15 +66,14 @@ def bootstrap(
     def score(rows: np.ndarray) -> float:
         return metric._compute_score_from_stats(rows.sum(axis=0).tolist()).score
 
-    size = len(references)
-    differences = []
-    for _ in range(samples):
-        rows = draw.integers(0, size, size)
-        differences.append(score(counts[0][rows]) - score(counts[1][rows]))
-    low, high = map(float, ends_of(np.array(differences)))
+    def difference(rows: np.ndarray) -> np.ndarray:
+        return np.array([score(counts[0][row]) - score(counts[1][row]) for row in rows])
+
+    differences = drawn_again(difference, len(references), draws=samples, random=draw)
+    low, high = map(float, ends_of(differences))
     return {
         "difference": score(counts[0]) - score(counts[1]),
         "interval": [low, high],
-        "not_better": float((np.array(differences) <= 0).mean()),
+        "not_better": float((differences <= 0).mean()),
         "samples": samples,
     }

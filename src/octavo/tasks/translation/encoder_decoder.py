@@ -101,7 +101,6 @@ class SourceCache(Cache):
         self.memories, self.seen = list(memories), seen
 
     def select(self, rows: Tensor) -> None:
-        """See the base class."""
         super().select(rows)
         self.memories = [MemoryCache(one.keys[rows], one.values[rows]) for one in self.memories]
         self.seen = self.seen[rows]
@@ -201,14 +200,13 @@ class EncoderDecoder(LanguageModel):
         return SourceCache(layers, before=self.ngrams.before, memories=memories, seen=seen)
 
     def shorten(self, context: int) -> None:
-        """See the base class."""
         for side in (self.encoder, self.writer):
             side.positions.shorten(context)
         self.context = min(context, self.context)
 
     @property
     def cache_numbers(self) -> int:
-        """See the base class: what is written, and the keys and values of a source as long."""
+        """What is written, and the keys and values of a source as long."""
         blocks: Any = self.writer.blocks
         return sum(4 * block.attention.kv_heads * block.attention.head_width for block in blocks)
 
@@ -263,16 +261,14 @@ class EncoderDecoderConfig(GPTConfig):
         return self.resolved_encoder_layers + self.layers
 
     def matrix_parameters(self, *, vocab_size: int) -> int:
-        """See the base class: the head has the target's tokens alone."""
+        """The head has the target's tokens alone."""
         return super().matrix_parameters(vocab_size=of_sides(vocab_size)[1])
 
     def block_matrix_parameters(self) -> int:
-        """See the base class."""
         inner = self.feed_forward.matrix_parameters(width=self.width)
         return self._attentions * self._attention_matrices + self._blocks * inner
 
     def parameters(self, *, vocab_size: int, head: bool = True) -> int:
-        """See the base class."""
         has_feed_forward = self.feed_forward.kind != "none"
         norm = self.norm.parameters(width=self.width)
         attention = self._attention_matrices + norm
@@ -290,29 +286,28 @@ class EncoderDecoderConfig(GPTConfig):
         return total
 
     def forward_flops(self, *, vocab_size: int, length: int | None = None) -> int:
-        """See the base class: of one token of the target and one of the source, both sequences of `length`."""
+        """Of one token of the target and one of the source, both sequences of `length`."""
         length = length or self.context
         scores = 4 * self._attentions * self.query_width * length
         return 2 * self.matrix_parameters(vocab_size=vocab_size) + scores
 
     def cache_bytes(self, *, batch: int = 1) -> int:
-        """See the base class: keys and values of the target, and as many of the source."""
+        """Keys and values of the target, and as many of the source."""
         return 2 * super().cache_bytes(batch=batch)
 
     def activation_bounds(self) -> tuple[int, int]:
-        """See the base class."""
         features = self.block_matrix_parameters() // self.width + self._attentions * 16 * self.width
         scores = self._attentions * self.heads * self.context
         return 2 * self._blocks * self.width, FLOAT_BYTES * (6 * features + 8 * scores)
 
     def as_estimated(self, device: torch.device, *, segments: bool = False) -> GPTConfig:
-        """See the base class; a padded source has a mask, as segments have."""
+        """A padded source has a mask, as segments have."""
         return super().as_estimated(device, segments=True)
 
     # What it becomes
 
     def build(self, *, vocab_size: int, explicit_attention: bool = False) -> EncoderDecoder:  # pyrefly: ignore
-        """See the base class. With `explicit_attention` the attention weights exist as tensors and can be captured."""
+        """With `explicit_attention` the attention weights exist as tensors and can be captured."""
         sources, targets = of_sides(vocab_size)
         assert sources == vocab_size or not self.shared_embedding, "one table cannot hold two vocabularies"
         target = nn.Embedding(targets, self.width)

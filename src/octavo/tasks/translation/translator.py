@@ -23,6 +23,7 @@ from octavo.tasks.translation.batches import fit
 from octavo.tasks.translation.beam import CachedState, Found, FullState, Search, State, beam_search
 from octavo.tokenizers import Tokenizer, UnknownTextError
 from octavo.training.objective import NEXT_TOKEN
+from octavo.util.memory import refuse_beyond_memory
 
 LISTED = 10
 """Sentences that were skipped which are named; others are counted."""
@@ -127,6 +128,10 @@ class Translator:
         """The best targets of each source, best first. What a source gets does not depend on the others, but for the
         rounding of numbers that are computed together."""
         found: list[list[Translation]] = [[] for _ in sources]
+        ways = search.beams * self.tokenizer.vocab_size * 8  # a number of double precision for each
+        refuse_beyond_memory(
+            ways, f"A search with {search.beams:,} beams takes", remedy=f"--beams {Search.beams}"
+        )
         most = max(1, ROWS // search.beams)
         for group in self._groups(sources, most):
             chosen = [sources[number] for number in group]

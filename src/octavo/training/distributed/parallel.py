@@ -57,7 +57,6 @@ class ReplicatedConfig(SeveralConfig):
     kind: Literal["ddp"] = "ddp"
 
     def shared(self, model: nn.Module, world: World) -> nn.Module:
-        """See the base class."""
         from torch.nn.parallel import DistributedDataParallel
 
         devices = [world.device] if world.device.type == "cuda" else None
@@ -74,7 +73,7 @@ class ShardedConfig(SeveralConfig):
     kind: Literal["fsdp"] = "fsdp"
 
     def shared(self, model: Any, world: World) -> nn.Module:
-        """See the base class; `model` itself changes."""
+        """`model` itself changes."""
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 

@@ -27,11 +27,10 @@ class Pidgin(Reward):
         self._words = words
 
     def of(self, prompt: str, text: str) -> float:
-        """See the base class."""
         return float(check(text.strip(), words=self._words).ok)
 
     def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
-        """See the base class: 1 until a word is wrong."""
+        """1 until a word is wrong."""
         fault = first_fault(text)
         return [float(fault is None or size < fault) for size in sizes]
 
@@ -40,7 +39,7 @@ class Arithmetic(Reward):
     """1 for the right result of the sum that the prompt ends with."""
 
     def of(self, prompt: str, text: str) -> float:
-        """See the base class. Raises ValueError for a prompt that ends in no sum."""
+        """Raises ValueError for a prompt that ends in no sum."""
         asked = _SUM.fullmatch(prompt)
         if asked is None:
             raise ValueError(f"the prompt {prompt[-20:]!r} does not end in a sum such as 12+34=")
@@ -61,21 +60,18 @@ class Combined(Reward):
         self._rewards, self._combine, self.early = rewards, combine, early
 
     def of(self, prompt: str, text: str) -> float:
-        """See the base class."""
         return self._combine([reward.of(prompt, text) for reward in self._rewards])
 
     def prepare(self, texts: Sequence[tuple[str, str]]) -> None:
-        """See the base class."""
         for reward in self._rewards:
             reward.prepare(texts)
 
     def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
-        """See the base class."""
         parts = [reward.along(prompt, text, sizes) for reward in self._rewards]
         return [self._combine(values) for values in zip(*parts, strict=True)]
 
     def automaton(self) -> Automaton | None:
-        """See the base class: all parts read the text at once."""
+        """All parts read the text at once."""
         found = [reward.automaton() for reward in self._rewards]
         read = [automaton for automaton in found if automaton is not None]
         return Several(read, self._combine) if len(read) == len(found) else None
@@ -114,7 +110,6 @@ class PidginConfig(RewardConfig):
     """Most words of a story."""
 
     def build(self) -> Reward:
-        """See the base class."""
         return Pidgin((self.least, self.most))
 
 
@@ -125,7 +120,6 @@ class ArithmeticConfig(RewardConfig):
     kind: Literal["arithmetic"] = "arithmetic"
 
     def build(self) -> Reward:
-        """See the base class."""
         return Arithmetic()
 
 
@@ -147,7 +141,6 @@ class SumConfig(RewardConfig):
     """The rewards: a list of {reward: …, weight: …}."""
 
     def build(self) -> Reward:
-        """See the base class."""
         weights, rewards = [one.weight for one in self.of], [one.reward.build() for one in self.of]
 
         def weighted(values: Sequence[float]) -> float:
@@ -165,6 +158,5 @@ class ProductConfig(RewardConfig):
     """The rewards: a list of {reward: …}."""
 
     def build(self) -> Reward:
-        """See the base class."""
         rewards = [one.reward.build() for one in self.of]
         return Combined(rewards, math.prod, early=all(reward.early for reward in rewards))

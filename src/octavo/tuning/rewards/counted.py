@@ -22,11 +22,9 @@ class Counted(Reward):
         self._automaton = automaton
 
     def of(self, prompt: str, text: str) -> float:
-        """See the base class."""
         return self._automaton.read(text)
 
     def automaton(self) -> Automaton:
-        """See the base class."""
         return self._automaton
 
 
@@ -157,7 +155,6 @@ class WordsConfig(RewardConfig):
         return self
 
     def build(self) -> Reward:
-        """See the base class."""
         return Counted(SeenWords(_checked(self.must), _checked(self.never)))
 
 
@@ -178,7 +175,6 @@ class EndsHappilyConfig(RewardConfig):
         return self
 
     def build(self) -> Reward:
-        """See the base class."""
         return Counted(LateWords(_checked(self.words), self.sentences))
 
 
@@ -189,7 +185,6 @@ class QuestionConfig(RewardConfig):
     kind: Literal["question"] = "question"
 
     def build(self) -> Reward:
-        """See the base class."""
         return Counted(Seen("?"))
 
 
@@ -212,5 +207,4 @@ class LengthConfig(RewardConfig):
         return self
 
     def build(self) -> Reward:
-        """See the base class."""
         return Counted(NumberOfWords(self.least, self.most, self.slack))

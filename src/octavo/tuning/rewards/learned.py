@@ -28,7 +28,6 @@ class Learned(Reward):
         self._known: dict[tuple[str, str], float] = {}
 
     def prepare(self, texts: Sequence[tuple[str, str]]) -> None:
-        """See the base class."""
         self._known.clear()
         found: dict[tuple[str, str], np.ndarray] = {}
         for one in dict.fromkeys(texts):
@@ -42,7 +41,7 @@ class Learned(Reward):
             self._known |= zip(part, self._rewards([found[one] for one in part]), strict=True)
 
     def of(self, prompt: str, text: str) -> float:
-        """See the base class. Raises ValueError for a text that does not fit into the model's context."""
+        """Raises ValueError for a text that does not fit into the model's context."""
         known = self._known.get((prompt, text))
         return self._rewards([self._ids(prompt, text)])[0] if known is None else known
 
@@ -75,7 +74,7 @@ class ModelConfig(RewardConfig):
     """The run."""
 
     def build(self) -> Reward:
-        """See the base class. Raises InputError where the run has learned no reward."""
+        """Raises InputError where the run has learned no reward."""
         from octavo.run.run import Run
         from octavo.tokenizers.chat import ChatTemplate
 

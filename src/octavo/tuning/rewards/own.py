@@ -19,7 +19,6 @@ class OwnReward(Reward):
         self._function = function
 
     def of(self, prompt: str, text: str) -> float:
-        """See the base class."""
         return self._function(prompt, text)
 
 
@@ -29,7 +28,6 @@ class OwnRewardConfig(RewardConfig):
     function: ClassVar[Callable[[str, str], float]]
 
     def build(self) -> Reward:
-        """See the base class."""
         return OwnReward(type(self).function)
 
 

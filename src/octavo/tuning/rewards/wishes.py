@@ -17,11 +17,10 @@ class Wishes(Reward):
     early = True
 
     def of(self, prompt: str, text: str) -> float:
-        """See the base class. Raises InputError for a prompt that is no wish."""
+        """Raises InputError for a prompt that is no wish."""
         return Wish.of(prompt).kept(text)
 
     def along(self, prompt: str, text: str, sizes: Sequence[int]) -> Sequence[float]:
-        """See the base class."""
         wish = Wish.of(prompt)
         wanted = "|".join(word for word in (wish.who, wish.where, wish.how) if word)
         changes = [found.end() for found in re.finditer(rf"\b(?:{wanted})\b|[.?]", text)]

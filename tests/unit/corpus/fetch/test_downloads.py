@@ -374,7 +374,7 @@ def test_a_name_is_a_path_once_the_text_is_here(tmp_path: Path, monkeypatch: pyt
     assert ["".join(document.pieces) for document in source.documents()] == [
         "Alice was beginning to get very tired.\n"
     ]
-    path.with_name("alice.txt.json").write_text('{"bytes": 5}')
+    path.with_name("alice.txt.json").write_text('{"bytes": 5, "sha256": ""}')
     with pytest.raises(CorpusError, match="39 bytes where 5 were fetched"):
         named_path("corpus:alice")
 

@@ -25,11 +25,11 @@ def run_that_draws(*texts: str) -> Any:
 
 def test_records_and_their_pictures(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
-    assert pictures.save_records(run_that_draws("0 1 2", "1 1…"), "", 2, folder, {}) == 1, "one was cut off"
+    assert pictures.save_records(run_that_draws("0 1 2", "1 1…"), "", 2, folder) == 1, "one was cut off"
     assert (folder / "records.txt").read_text(encoding="utf-8") == "0 1 2\n1 1\n"
     assert {path.name for path in folder.glob("*.png")} == {"sample-1.png", "sample-2.png"}
-    with pytest.raises(InputError, match="exists; a new folder"):
-        pictures.save_records(run_that_draws("0"), "", 1, folder, {})
+    with pytest.raises(InputError, match="exists already"):
+        pictures.save_records(run_that_draws("0"), "", 1, folder)
 
 
 def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(pictures, "png", full)
     with pytest.raises(OSError):
-        pictures.save_records(run_that_draws("0 1"), "", 1, tmp_path / "new", {})
+        pictures.save_records(run_that_draws("0 1"), "", 1, tmp_path / "new")
     assert not (tmp_path / "new").exists()
     monkeypatch.undo()
     opened, written = Path.open, []
@@ -51,5 +51,5 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Path, "open", fails_later)
     with pytest.raises(StorageError, match="The disk is full"):
-        pictures.save_records(run_that_draws("0 1"), "", 1, tmp_path / "new" / "folder", {})
+        pictures.save_records(run_that_draws("0 1"), "", 1, tmp_path / "new" / "folder")
     assert written and not (tmp_path / "new").exists()

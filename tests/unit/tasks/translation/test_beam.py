@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from octavo.config.parts import parts
+from octavo.errors import InputError
 from octavo.model.base import build_model
 from octavo.tasks.translation.batches import JoinedPairsConfig, PairsConfig
 from octavo.tasks.translation.beam import Search, State, beam_search
@@ -208,3 +209,10 @@ def test_a_length_penalty_favours_longer_ones() -> None:
     short, long = Search(length_penalty=0.0), Search(length_penalty=1.0)
     assert short.score(-2.0, 4) == short.score(-2.0, 40) == -2.0
     assert long.score(-2.0, 1) == -2.0 < long.score(-2.0, 7) == -1.0
+
+
+def test_more_beams_than_memory_holds_are_refused_by_their_name() -> None:
+    it = translator("prefix")
+    with pytest.raises(InputError, match="A search with 1,000,000,000,000 beams takes") as caught:
+        it.translate([it.ids("ab")], Search(beams=10**12))
+    assert caught.value.remedy == "--beams 5"
