@@ -11,8 +11,7 @@ import pytest
 
 from octavo.tuning.compare_runs import beneath_one_ceiling, crossed, over_seeds, seeds_said
 from octavo.tuning.plots import Reached, frontier_plot
-from octavo.tuning.rewards.checked import PidginConfig
-from unit.tuning.test_judge import JUDGED, ceiling_of
+from unit.tuning.test_judge import judged_ceiling
 
 
 def run_of(seed: int, start: str | None, kind: str = "policy-gradient") -> Any:
@@ -62,7 +61,7 @@ def test_one_ceiling_is_for_runs_from_one_start() -> None:
 
 
 def test_each_run_has_a_sign_of_its_own_and_a_name_that_is_no_formula() -> None:
-    ceiling = ceiling_of(PidginConfig(), JUDGED)
+    ceiling = judged_ceiling()
     reached = [
         Reached(name, 0.1, 0.6, 0.5, 0.7) for name in ("rl", "dpo", "$x^2$", "a-very-long-name-of-a-run")
     ]
