@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from octavo.generation.decoder import FullDecoder, Precision, Rows, Span
-from octavo.generation.sampling import Window
+from octavo.generation.decoder import FullDecoder, Rows, Span
+from octavo.generation.sampling import Precision, Window
 from octavo.model.attention import KeyValueCache
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import Cache

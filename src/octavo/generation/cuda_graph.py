@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from octavo.generation.decoder import FullDecoder, Precision, Span
-from octavo.generation.sampling import Window
+from octavo.generation.decoder import FullDecoder, Span
+from octavo.generation.sampling import Precision, Window
 from octavo.model.attention import KeyValueCache
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT, Cache

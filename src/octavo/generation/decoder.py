@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from octavo.generation.int8 import rounded
-from octavo.generation.sampling import Window, kept
+from octavo.generation.sampling import Precision, Window, kept
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import Cache
 from octavo.ngram.recent import Recent, Texts, compiled, recent_apart
@@ -80,9 +79,6 @@ class Said:
             return found
         return self._recent(logs.exp(), texts).log()
 
-
-Precision = Literal["float32", "bfloat16", "int8"]
-"""Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
 
 Span = tuple[int, int, int]
 """A slot, and from which to before which place of its `text` it is to be read."""

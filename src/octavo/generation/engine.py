@@ -12,9 +12,9 @@ from octavo.errors import InputError
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.constrain import Referee
 from octavo.generation.cuda_graph import RecordedDecoder
-from octavo.generation.decoder import Decoder, FullDecoder, Precision
+from octavo.generation.decoder import Decoder, FullDecoder
 from octavo.generation.native import NativeDecoder
-from octavo.generation.sampling import Sampling
+from octavo.generation.sampling import Precision, Sampling
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
 from octavo.model.adapters import merged
 from octavo.model.base import LanguageModel

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from octavo.generation.decoder import Decoder, Precision, Span
+from octavo.generation.decoder import Decoder, Span
 from octavo.generation.int8 import in_bytes
-from octavo.generation.sampling import Window
+from octavo.generation.sampling import Precision, Window
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
 from octavo.model.base import LanguageModel
 from octavo.model.dropout import Dropout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import torch
 from pydantic import ValidationError
@@ -14,10 +14,10 @@ from torch import Tensor
 from octavo.config import SamplingConfig
 from octavo.errors import InputError
 
-if TYPE_CHECKING:
-    from octavo.generation.decoder import Precision
-
 Window = Literal["slide", "crop"]
+
+Precision = Literal["float32", "bfloat16", "int8"]
+"""Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
 
 
 @dataclass(frozen=True)
