@@ -72,10 +72,10 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
     from octavo.data.batches import Known
     from octavo.evaluation.attribution import said as said_of_counts
-    from octavo.report.about import search_in_words
     from octavo.report.test_looks import looked_at
     from octavo.run.next_step import next_lines
     from octavo.tasks.forecast.stored import said as said_of_forecasts
+    from octavo.tasks.translation.report import search_in_words
 
     objective, text_units = run.config.objective.build(), "bits_per_byte" in result
     own = {"loss": result["loss" if test else "val_loss"], "bits_per_byte": result.get("bits_per_byte")}

@@ -74,6 +74,13 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "adapters": "octavo.model.adapters",
     "parallel": "octavo.training.distributed.parallel",
     "reward": "octavo.tuning.rewards",
+    "task": (
+        "octavo.tasks.text.task",
+        "octavo.tasks.chat.task",
+        "octavo.tasks.translation.task",
+        "octavo.tasks.forecast.task",
+        "octavo.tasks.records.task",
+    ),
 }
 
 SplitBy = Literal["contiguous", "documents", "prompts", "sources", "files"]
@@ -103,6 +110,9 @@ class PartConfig(Strict):
 
     kind: str
 
+    task: ClassVar[str | None] = None
+    """The task that it brings, by name (see `octavo.task`); None where it goes with several."""
+
     numbers: ClassVar[bool] = False
     """Of a source: whether it gives series of numbers, not text."""
 
@@ -117,6 +127,19 @@ class PartConfig(Strict):
 
     takes_segments: ClassVar[bool] = True
     """Of a model's part: whether it keeps the documents of a row apart (see `ModelConfig.takes_segments`)."""
+
+    def checker(self) -> Callable[[str], Any] | None:
+        """Of a source: what tells whether a text could be one of its own; None where nothing does."""
+        return None
+
+    def in_words(self) -> str | None:
+        """Of a source that reads no files: what it gives; None where nothing is said of it."""
+        return None
+
+    def least_loss(self, text: Path, tokens: int) -> tuple[float, float] | None:
+        """Of a source: its entropy, and its own loss on the `tokens` of a file with a document in each line, in nats
+        per token; None where it does not know how probable a document is."""
+        return None
 
     if TYPE_CHECKING:  # each room's parts share methods that only that room knows
 

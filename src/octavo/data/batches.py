@@ -391,6 +391,10 @@ class DocumentsConfig(BatchesConfig):
     alone: bool = False
     """One document a row, so that positions too begin anew with each. One longer than the context is an error."""
 
+    @property
+    def task(self) -> str | None:  # pyrefly: ignore  # of documents alone: each is a record
+        return "records" if self.alone else None
+
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """See the base class."""
         zeros = super().example(rows, context)

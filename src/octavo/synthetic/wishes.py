@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
@@ -19,6 +19,7 @@ from octavo.config.parts import MOST, PartConfig, register
 from octavo.corpus import Document, Report, Source
 from octavo.corpus.records.turns import Message, Turns
 from octavo.errors import InputError
+from octavo.synthetic.checker import Verdict, check
 from octavo.synthetic.grammar import TOKEN
 from octavo.synthetic.storyteller import Storyteller
 from octavo.synthetic.universe import UNIVERSE
@@ -164,3 +165,6 @@ class WishesSource(PartConfig):
     def build(self, report: Report | None = None) -> WishedStories:
         """Make the source; stories are written as they are read."""
         return WishedStories(stories=self.stories, seed=self.seed, first=self.first, held_out=self.held_out)
+
+    def checker(self) -> Callable[[str], Verdict]:
+        return check

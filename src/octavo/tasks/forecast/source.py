@@ -728,6 +728,7 @@ class SeriesSourceConfig(PartConfig):
     """Base of the sources of numbers."""
 
     numbers: ClassVar[bool] = True
+    task: ClassVar[str] = "forecast"
     in_files: ClassVar[str] = "series"
 
     held_out: tuple[str, ...] = ()

@@ -311,6 +311,7 @@ class PairsConfig(BatchesConfig):
     pairs, alike in length, as fill `training.batch` rows of `model.context` tokens; counted in epochs."""
 
     kind: Literal["pairs"] = "pairs"
+    task: ClassVar[str] = "translation"
     shuffle: bool = True
     """Each epoch in another order."""
     merge_dropout: float = Field(0.0, ge=0, lt=1)
