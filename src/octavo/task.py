@@ -112,6 +112,8 @@ class Task(PartConfig):
 
     counted: ClassVar[str] = "tokens"
     """What a model predicts one after the other."""
+    in_bytes: ClassVar[bool] = True
+    """Whether the size of a split in bytes says anything."""
     learned_from: ClassVar[str] = "texts"
     """What its documents are, for messages."""
     needs_training: ClassVar[bool] = False

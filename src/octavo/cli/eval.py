@@ -74,6 +74,7 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     from octavo.evaluation.attribution import said as said_of_counts
     from octavo.report.test_looks import looked_at
     from octavo.run.next_step import next_lines
+    from octavo.task import task_of
     from octavo.tasks.forecast.stored import said as said_of_forecasts
     from octavo.tasks.translation.report import search_in_words
 
@@ -88,7 +89,7 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
     said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
     show(", ".join([*said, f"step {result['step']:,}"]))
-    size = "" if run.config.corpus.numbers else f" ({result['bytes']:,} bytes)"
+    size = f" ({result['bytes']:,} bytes)" if task_of(run.config).in_bytes else ""
     show(f"on {result['tokens']:,} {objective.unit.counted}{size}; {result['parameters']:,} parameters")
     if "counted" in result:
         show(said_of_counts(result["counted"]))

@@ -250,9 +250,6 @@ class BatchesConfig(PartConfig):
     reads: ClassVar[str] = "text"
     """What the documents are that they are made of (see `corpus.records`)."""
 
-    pairs: ClassVar[bool] = False
-    """Whether each document is a source, a line break and a target that follows from it (`dataset.pairs`)."""
-
     running: ClassVar[bool] = False
     """Whether rows go on where others end."""
 

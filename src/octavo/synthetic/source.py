@@ -92,7 +92,7 @@ class BilingualSource(PartConfig):
     which word comes from which; needs no text and no network."""
 
     kind: Literal["bilingual"] = "bilingual"
-    gives_pairs: ClassVar[bool] = True
+    splits: ClassVar[tuple[SplitBy, ...]] = (*PartConfig.splits, "sources")
     split_by: ClassVar[SplitBy] = "documents"
     in_files: ClassVar[str] = "pairs"
     pairs: int = Field(20_000, ge=1, le=MOST)

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from octavo.config.parts import MOST, PartConfig, register
+from octavo.config.parts import MOST, PartConfig, SplitBy, register
 from octavo.corpus import Document, Report, Source
+from octavo.corpus.records.base import refuse_as_text
 from octavo.corpus.records.turns import Message, Turns
 from octavo.errors import InputError
 from octavo.synthetic.checker import Verdict, check
@@ -161,6 +162,10 @@ class WishesSource(PartConfig):
     were never asked for together."""
 
     form: ClassVar[str] = "conversations"
+    splits: ClassVar[tuple[SplitBy, ...]] = ("documents", "prompts")
+
+    def refuse(self, recipe: Any) -> str | None:
+        return refuse_as_text(self.form, recipe)
 
     def build(self, report: Report | None = None) -> WishedStories:
         """Make the source; stories are written as they are read."""

@@ -6,7 +6,7 @@ B sequences, T positions, D columns. No window reaches from one series into anot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -135,6 +135,13 @@ class SeriesBatchesConfig(BatchesConfig):
     stretch: float = Field(0.0, ge=0, le=1)
     """All channels of a training window are multiplied by one number, e to the power of this times a normal draw: as if
     more people, heavier and lighter ones, had been recorded. What is zero stays zero."""
+
+    def refuse(self, recipe: Any) -> str | None:
+        if recipe.corpus.task != self.task and recipe.model.takes_vectors:
+            return (
+                f"corpus={recipe.corpus.kind} gives text, and the model reads rows of numbers (model.input)"
+            )
+        return super().refuse(recipe)
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """See the base class; with one column."""

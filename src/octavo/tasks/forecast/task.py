@@ -43,6 +43,7 @@ class ForecastTask(Task):
 
     kind: Literal["forecast"] = "forecast"
     counted = "rows"
+    in_bytes = False
     learned_from = "numbers"
     needs_training = True
     stored = ForecastEvaluation

@@ -59,7 +59,7 @@ class TextTask(Task):
         return {}
 
     def takes_documents(self, recipe: Recipe) -> bool:
-        return not recipe.corpus.gives_pairs
+        return "sources" not in recipe.corpus.splits
 
     def count_ahead(self, dataset: Dataset, recipe: Recipe) -> None:
         count_ahead(dataset, recipe)

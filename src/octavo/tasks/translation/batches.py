@@ -318,7 +318,10 @@ class PairsConfig(BatchesConfig):
     """In training, leave out this share of a byte-pair encoding's merges, others at each step, so that words are read
     in many ways (BPE dropout, Provilkov et al. 2020). For `tokenizer=bpe`."""
 
-    pairs: ClassVar[bool] = True
+    def refuse(self, recipe: Any) -> str | None:
+        if recipe.training.teachers.written:
+            return "training.teachers.written: teachers write texts, and no pairs of a source and a target"
+        return super().refuse(recipe)
 
     def rows(self, stream: Stream, *, scoring: bool = False) -> Rows:
         """How pairs become rows."""

@@ -184,7 +184,7 @@ def shown_attention(
 def source_floor(recipe: Recipe, dataset: Dataset) -> float | None:
     """Nats per target token of the held-out pairs under the grammar that wrote them, which no model can beat. None for
     other pairs."""
-    if recipe.corpus.kind != "bilingual" or recipe.cleaning or not recipe.batches.pairs:
+    if recipe.corpus.kind != "bilingual" or recipe.cleaning:
         return None
     if recipe.corpus.to == "pidgin":
         return 0.0  # of each English sentence there is one
