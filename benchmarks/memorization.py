@@ -26,10 +26,10 @@ from distillation import trained
 from octavo.evaluation.canaries import Continued, Memory, Passage, Planting, memory
 from octavo.evaluation.diagnostics import Facts, memorization
 from octavo.evaluation.memorization import copying
+from octavo.evaluation.samples import difference_error
 from octavo.run.canaries import PlantedFiles, continued, plant, readable
 from octavo.run.data import build_dataset
 from octavo.run.run import Run
-from octavo.run.samples import difference_error
 from octavo.util.console import Console
 
 MODELS = {

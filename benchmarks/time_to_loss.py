@@ -34,8 +34,9 @@ from common import finish, load, print_table
 from nanogpt_run import PeerResult, nanogpt_curve, run_nanogpt
 from octavo.config import check, recipe_tree
 from octavo.run.data import build_dataset
-from octavo.run.evaluate import cached_baselines, evaluate_split, whole_split
+from octavo.run.evaluate import evaluate_split, whole_split
 from octavo.run.run import Run
+from octavo.tasks.text.baselines import cached_baselines
 from octavo.training.device import Runtime
 from octavo.util.console import Console
 

@@ -60,9 +60,10 @@ def plain_reports() -> Iterator[None]:
     """
     from functools import cache
 
+    from octavo.evaluation import samples
     from octavo.report import page
     from octavo.report.figure import Plot
-    from octavo.run import manifest, samples
+    from octavo.run import manifest
 
     blank = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
     with pytest.MonkeyPatch.context() as patch:

@@ -17,8 +17,8 @@ from octavo.auto.pilot import SIZE
 from octavo.config import check
 from octavo.config.teachers import ASKING
 from octavo.corpus.languages import NOTICED, name_of
+from octavo.evaluation.attribution import COUNTED
 from octavo.run.deadline import APART
-from octavo.run.evaluate import COUNTED
 from octavo.util.terminal import duration
 
 # Whether a model is worth a teacher: a training of the same model before it, from which it then learns too.

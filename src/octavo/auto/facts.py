@@ -22,8 +22,8 @@ from octavo.ngram.gate import best_weights
 from octavo.ngram.kneser_ney import KneserNey, best_order
 from octavo.ngram.recent import Texts
 from octavo.run.data import Paths, build_dataset
-from octavo.run.evaluate import cached_baselines, count_ahead
 from octavo.run.settings import resolve
+from octavo.task import task_of
 from octavo.util.console import Console
 from octavo.util.threads import Meanwhile
 
@@ -123,14 +123,13 @@ def survey(
     (read, dataset), *others = readings(text, overrides, console, seconds=seconds)
     recipe = _recipe(read.tokenizer, text, overrides)
     refuse_too_short(dataset, recipe)
-    count_ahead(dataset, recipe)
+    task_of(recipe).count_ahead(dataset, recipe)
     drift = Meanwhile(lambda: with_drift(read, dataset))
     pilot = Pilot(dataset, read.tokenizer, tokens=BEGIN)
     best = drift.result()
     if seconds >= UNHURRIED:
         best = replace(best, languages=languages_of(dataset.train.text_path))
-    if recipe.objective.build().unit.text:
-        cached_baselines(dataset, recipe, Console(quiet=True))
+    task_of(recipe).cached_baselines(dataset, recipe, Console(quiet=True))
     found = {each.tokenizer["kind"]: each.ngram for each, _ in others}
     return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
 
@@ -196,7 +195,8 @@ def readings(
         found = [(facts_of(second, PAIRS), second), (as_bytes.result(), first)]
     else:  # bytes take twice as long as pairs, and are unlikely to be better
         second = read(PAIRS)
-        count_ahead(second, _recipe(PAIRS, text, overrides))
+        recipe = _recipe(PAIRS, text, overrides)
+        task_of(recipe).count_ahead(second, recipe)
         found = [(facts_of(second, PAIRS), second)]
         if 2 * (time.monotonic() - began) < seconds:
             found.append((facts_of(first, BYTES), first))

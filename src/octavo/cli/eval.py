@@ -72,10 +72,11 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
     from octavo.data.batches import Known
     from octavo.evaluation.attribution import said as said_of_counts
-    from octavo.report.about import search_in_words
     from octavo.report.test_looks import looked_at
     from octavo.run.next_step import next_lines
+    from octavo.task import task_of
     from octavo.tasks.forecast.stored import said as said_of_forecasts
+    from octavo.tasks.translation.report import search_in_words
 
     objective, text_units = run.config.objective.build(), "bits_per_byte" in result
     own = {"loss": result["loss" if test else "val_loss"], "bits_per_byte": result.get("bits_per_byte")}
@@ -88,7 +89,7 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
     said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
     show(", ".join([*said, f"step {result['step']:,}"]))
-    size = "" if run.config.corpus.numbers else f" ({result['bytes']:,} bytes)"
+    size = f" ({result['bytes']:,} bytes)" if task_of(run.config).in_bytes else ""
     show(f"on {result['tokens']:,} {objective.unit.counted}{size}; {result['parameters']:,} parameters")
     if "counted" in result:
         show(said_of_counts(result["counted"]))

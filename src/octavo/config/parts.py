@@ -44,7 +44,7 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "cleaning": "octavo.corpus.cleaning",
     "validator": ("octavo.corpus.validators", "octavo.synthetic.ball_rules"),
     "writer": ("octavo.llm_corpus.backends", "octavo.llm_corpus.backends.run"),
-    "tokenizer": "octavo.tokenizers",
+    "tokenizer": ("octavo.tokenizers", "octavo.tasks.translation.separate"),
     "batches": (
         "octavo.data.batches",
         "octavo.tasks.translation.batches",
@@ -74,6 +74,13 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "adapters": "octavo.model.adapters",
     "parallel": "octavo.training.distributed.parallel",
     "reward": "octavo.tuning.rewards",
+    "task": (
+        "octavo.tasks.text.task",
+        "octavo.tasks.chat.task",
+        "octavo.tasks.translation.task",
+        "octavo.tasks.forecast.task",
+        "octavo.tasks.records.task",
+    ),
 }
 
 SplitBy = Literal["contiguous", "documents", "prompts", "sources", "files"]
@@ -103,20 +110,37 @@ class PartConfig(Strict):
 
     kind: str
 
-    numbers: ClassVar[bool] = False
-    """Of a source: whether it gives series of numbers, not text."""
-
-    gives_pairs: ClassVar[bool] = False
-    """Of a source: whether each of its documents is a pair, a source and a target on two lines."""
+    task: ClassVar[str | None] = None
+    """The task that it brings, by name (see `octavo.task`); None where it goes with several."""
 
     split_by: ClassVar[SplitBy] = "contiguous"
     """Of a source: how its documents are split where the recipe leaves that open."""
+
+    splits: ClassVar[tuple[SplitBy, ...]] = ("contiguous", "documents", "files")
+    """Of a source: all ways in which its documents can be split."""
 
     in_files: ClassVar[str] = "files"
     """Of a source: the kind that reads the like of it from files; its own, where it does so itself."""
 
     takes_segments: ClassVar[bool] = True
     """Of a model's part: whether it keeps the documents of a row apart (see `ModelConfig.takes_segments`)."""
+
+    def refuse(self, recipe: Any) -> str | None:
+        """Of a source, batches or an objective: what of the recipe does not go with it, as a sentence."""
+        return None
+
+    def checker(self) -> Callable[[str], Any] | None:
+        """Of a source: what tells whether a text could be one of its own; None where nothing does."""
+        return None
+
+    def in_words(self) -> str | None:
+        """Of a source that reads no files: what it gives; None where nothing is said of it."""
+        return None
+
+    def least_loss(self, text: Path, tokens: int) -> tuple[float, float] | None:
+        """Of a source: its entropy, and its own loss on the `tokens` of a file with a document in each line, in nats
+        per token; None where it does not know how probable a document is."""
+        return None
 
     if TYPE_CHECKING:  # each room's parts share methods that only that room knows
 

@@ -195,6 +195,13 @@ def _or_a_name(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [steps, {"type": "string"}]
 
 
+SPLITS_OF: Mapping[str, str] = {
+    "prompts": "split=prompts is for conversations and preferences; for texts take split=documents",
+    "sources": "split=sources is for pairs of a source and a target; take split=documents",
+}
+"""Ways to split that only some documents have, with what to say of others."""
+
+
 class Recipe(Strict):
     """A whole run: its text, tokenizer, model and training."""
 
@@ -289,14 +296,14 @@ class Recipe(Strict):
         return self
 
     @model_validator(mode="after")
-    def _numbers_or_tokens_everywhere(self) -> Recipe:
-        if self.corpus.numbers and self.test:
-            raise ValueError(f"test={self.test:g} is of texts; of series, name persons: corpus.held_out")
-        if self.corpus.numbers != self.model.takes_vectors:
-            gives, reads = ("numbers", "tokens") if self.corpus.numbers else ("text", "rows of numbers")
-            raise ValueError(
-                f"corpus={self.corpus.kind} gives {gives}, and the model reads {reads} (model.input)"
-            )
+    def _its_parts_take_it(self) -> Recipe:
+        for part in (self.corpus, self.batches, self.objective):
+            if wrong := part.refuse(self):
+                raise ValueError(wrong)
+        return self
+
+    @model_validator(mode="after")
+    def _the_objective_is_about_what_is_read(self) -> Recipe:
         if self.objective.takes_vectors != self.model.takes_vectors:
             about = "rows of numbers" if self.objective.takes_vectors else "tokens"
             raise ValueError(
@@ -314,17 +321,7 @@ class Recipe(Strict):
         return self
 
     @model_validator(mode="after")
-    def _teachers_write_no_pairs(self) -> Recipe:
-        if self.batches.pairs and self.training.teachers.written:
-            raise ValueError(
-                "training.teachers.written: teachers write texts, and no pairs of a source and a target"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _own_teachers_learn_from_the_text(self) -> Recipe:
-        if self.training.teachers.somebody and self.corpus.numbers:
-            raise ValueError("training.teachers: they predict tokens, and the corpus is one of numbers")
         if self.training.teachers.trained and self.training.start_from is not None:
             raise ValueError("training.teachers.trained is of models that start from no other run")
         if self.training.teachers.trained_dropout is not None and not hasattr(self.model, "dropout"):
@@ -358,18 +355,11 @@ class Recipe(Strict):
                 raise ValueError(
                     f"{name}={part.kind} takes {part.reads}, and the corpus holds {self.form}; they go together"
                 )
-        if self.form == "text" and self.split == "prompts":
+        if self.split not in self.corpus.splits:
             raise ValueError(
-                "split=prompts is for conversations and preferences; for texts take split=documents"
+                SPLITS_OF.get(self.split)
+                or f"split={self.split} would cut {self.form} apart; take split={self.corpus.splits[-1]}"
             )
-        if self.split == "sources" and not self.corpus.gives_pairs:
-            raise ValueError("split=sources is for pairs of a source and a target; take split=documents")
-        if self.form != "text" and self.split not in ("documents", "prompts"):
-            raise ValueError(f"split={self.split} would cut {self.form} apart; take split=prompts")
-        if self.form != "text" and self.model.held_out:
-            raise ValueError(f"model.counts is for text, and the corpus holds {self.form}; model.counts=none")
-        if self.form != "text" and self.cleaning:
-            raise ValueError(f"cleaning is for texts; {self.form} are taken as they are")
         return self
 
     def unread(self, fields: Iterable[str]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from octavo.config.parts import PartConfig, parts, register
+from octavo.config.parts import PartConfig, SplitBy, parts, register
 from octavo.corpus.archives import DEEPEST, Budget, members, shown
 from octavo.corpus.documents import (
     BLANK_LINE,
@@ -145,7 +145,7 @@ class Library:
         except CorpusError as error:
             refuse(name, CorpusError(f"{name} {error.what}", remedy=error.remedy))
             return
-        if kind not in ARCHIVES and self._records.form != "text" and kind not in _RECORDS:
+        if kind not in ARCHIVES and self._records.whole and kind not in _RECORDS:
             why = f"{name} is no JSON file, so it holds no {self._records.form}."
             refuse(
                 name,
@@ -523,9 +523,16 @@ class FilesSource(ReaderOptions, PartConfig):
         """What its documents are (see `corpus.records`)."""
         return str(self.records.form)
 
+    @property
+    def splits(self) -> tuple[SplitBy, ...]:  # pyrefly: ignore  # those of its records
+        return self.records.splits
+
+    def refuse(self, recipe: Any) -> str | None:
+        return self.records.refuse(recipe)
+
     @model_validator(mode="after")
     def _records_stay_whole(self) -> FilesSource:
-        if self.form != "text" and self.documents != "auto":
+        if self.records.whole and self.documents != "auto":
             raise ValueError(
                 f"documents={self.documents}: {self.form} are documents as they are; leave it out"
             )

@@ -250,9 +250,6 @@ class BatchesConfig(PartConfig):
     reads: ClassVar[str] = "text"
     """What the documents are that they are made of (see `corpus.records`)."""
 
-    pairs: ClassVar[bool] = False
-    """Whether each document is a source, a line break and a target that follows from it (`dataset.pairs`)."""
-
     running: ClassVar[bool] = False
     """Whether rows go on where others end."""
 
@@ -386,6 +383,10 @@ class DocumentsConfig(BatchesConfig):
     document alone (slower: the kernel for training on CPUs knows whole rows only)."""
     alone: bool = False
     """One document a row, so that positions too begin anew with each. One longer than the context is an error."""
+
+    @property
+    def task(self) -> str | None:  # pyrefly: ignore  # of documents alone: each is a record
+        return "records" if self.alone else None
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         zeros = super().example(rows, context)

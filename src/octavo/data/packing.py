@@ -15,6 +15,7 @@ from itertools import islice
 import numpy as np
 
 from octavo.data.batch import Batch
+from octavo.data.store import Dataset
 from octavo.errors import CorpusError
 
 _LOOK_AHEAD = 32  # documents that wait to fill a gap
@@ -46,6 +47,14 @@ class Rows:
     def predictions(self) -> np.ndarray:
         """How many each row holds."""
         return np.add.reduceat(self.length, self.begins[:-1])
+
+
+class TooShortError(CorpusError):
+    """A document of the training split is too short for a row."""
+
+    def called(self, dataset: Dataset) -> TooShortError:
+        """The same error with the document's name."""
+        return self
 
 
 class TooLongError(CorpusError):

@@ -37,7 +37,6 @@ from octavo.data.store import (
 )
 from octavo.data.text import Progress, Text, ingest, no_progress
 from octavo.errors import ConfigError, CorpusError
-from octavo.tasks.chat.turns import ByTemplate
 from octavo.tokenizers import Tokenizer, TokenizerConfig, build_tokenizer
 from octavo.util.cache import default_cache
 from octavo.util.files import file_hash, remove
@@ -149,8 +148,7 @@ def _tokenizer_of(
 def _identity(tokenizer: TokenizerConfig | Tokenizer) -> dict[str, Any]:
     """What of a dataset's settings says which tokenizer it has."""
     if isinstance(tokenizer, Tokenizer):
-        by_template = {"template": True} if isinstance(tokenizer, ByTemplate) else {}
-        return {"tokenizer": tokenizer.fingerprint(), **by_template}
+        return {"tokenizer": tokenizer.fingerprint(), **tokenizer.encoding}
     # A word list can change without its name.
     files = {name: file_hash(path) for name, path in _files_in(tokenizer)}
     return {"tokenizer": tokenizer.identity, "tokenizer_files": files}

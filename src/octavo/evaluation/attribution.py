@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from octavo.data import Split
 from octavo.data.batch import Batch
 from octavo.ngram.mixture import KneserNeyCounts
 from octavo.tokenizers import Tokenizer
@@ -107,6 +108,15 @@ def said(found: Mapping[str, Any]) -> str:
 
 def _nats(probabilities: np.ndarray) -> float:
     return float(-np.log(probabilities).mean())
+
+
+COUNTED = 50_000
+"""Tokens of the validation split that are asked who predicted them."""
+
+
+def judged_twice(split: Split) -> int:
+    """Tokens of a split by which counting and learning are told apart."""
+    return min(COUNTED, len(split.tokens))
 
 
 @torch.no_grad()

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from octavo.tasks.records.validity import wilson
+from octavo.util.stats import wilson
 
 SURE = 0.05
 DRAWS = 9999

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from octavo.config import Recipe
 from octavo.evaluation.learning_curve import Curve, Trend
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN, larger, smaller
-from octavo.tasks.forecast.stored import OWN, ahead, main_horizon, scores_at
 from octavo.training.objective import Unit
 from octavo.util.terminal import finite, listed
 
@@ -51,6 +50,20 @@ class Diagnostic:
 
 
 @dataclass(frozen=True)
+class Rivals:
+    """What decides among simple predictors, where that is not the loss.
+
+    Attributes:
+        own, others: what the model reached, and the others by name; less is better.
+        it: how a sentence about it begins.
+    """
+
+    own: float
+    others: Mapping[str, float]
+    it: str
+
+
+@dataclass(frozen=True)
 class Facts:
     """What is known about a run when it ends. Nothing is said about what is missing."""
 
@@ -67,6 +80,7 @@ class Facts:
     """Why the run diverged, as a sentence."""
     elsewhere: bool = False
     """Whether it was evaluated on another text than its own, which may be of another kind."""
+    rivals: Rivals | None = None
 
     @cached_property
     def unit(self) -> Unit:
@@ -560,7 +574,7 @@ def diagnose(facts: Facts) -> list[Diagnostic]:
     taught_by_texts = facts.recipe.objective.build().learns_texts
     how = course(facts) if taught_by_texts else diverged(facts)
     writing = (memorization, repetition, likeness, drift, end_token, short_context)
-    judged = [how, standing(facts, how) if facts.unit.text else None]
+    judged = [how, standing(facts, how) if facts.unit.has_bits_per_byte else None]
     if taught_by_texts:
         judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
     if (nothing := nothing_to_learn(facts)) is not None:
@@ -587,7 +601,7 @@ def verdict(found: list[Diagnostic], how: Diagnostic | None) -> Diagnostic:
 def nothing_to_learn(facts: Facts) -> Diagnostic | None:
     """A text like random letters: the best n-gram looks at single tokens, and the model is no better."""
     loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
-    if loss is None or not facts.unit.text or (known.get("ngram") or {}).get("order") != 1:
+    if loss is None or not facts.unit.has_bits_per_byte or (known.get("ngram") or {}).get("order") != 1:
         return None
     counted = known["ngram"]["loss"]
     if abs(loss - counted) > ALIKE * counted:
@@ -604,12 +618,9 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     """Which simple predictors the model beats; and if what it writes is garbage, whether a bug is the reason. A run
     that started from another is judged against that, one with counts by what its network adds to them."""
     loss, known = facts.evaluation.get("val_loss"), facts.evaluation.get("baselines") or {}
-    if (forecast := facts.evaluation.get("forecast")) is not None:
-        horizon = main_horizon(forecast)
-        scores = scores_at(forecast, horizon)
-        where = f"By CRPS, {ahead(horizon, forecast.get('rate'))}, it"
-        return among_its_own(facts, how, scores.pop(OWN), scores, where)
-    if loss is not None and known and not facts.unit.text:
+    if (rivals := facts.rivals) is not None:
+        return among_its_own(facts, how, rivals.own, rivals.others, rivals.it)
+    if loss is not None and known and not facts.unit.has_bits_per_byte:
         return among_its_own(facts, how, loss, {name: one["loss"] for name, one in known.items()})
     if loss is None or "unigram" not in known:
         return None

@@ -56,7 +56,7 @@ class Score:
     @property
     def of_text(self) -> bool:
         """Whether the total is −ln of the text's probability: not where some tokens count more than others."""
-        return self.unit.text and self.weight == self.tokens
+        return self.unit.has_bits_per_byte and self.weight == self.tokens
 
     def bits_per_byte(self, text_bytes: float) -> float | None:
         """Bits that the model needs for one byte of the scored text: comparable across tokenizers. None if the loss

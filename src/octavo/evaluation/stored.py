@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from octavo.tasks.forecast.stored import Forecast
-from octavo.tasks.translation.stored import Known, Scores, Translations
 from octavo.util.records import Count, Number, Record, Shape
 
 # Who predicted which token, as evaluation.json has it; see `octavo.evaluation.counted`.
@@ -188,49 +186,8 @@ class Diversity(Record):
         return self
 
 
-class Records(Record):
-    """The loss by record."""
-
-    records: Count
-    symbols: Number
-    nats: Number
-    bits_per_symbol: Number | None = None
-
-
-class FirstWrong(Record):
-    """Where a record that is not valid goes wrong."""
-
-    symbol: Count
-    why: str
-
-
-class Checked(Record):
-    """How many of some records are valid."""
-
-    records: Annotated[Count, Field(ge=1)]
-    valid: Count
-    interval: tuple[Number, Number]
-    typical: FirstWrong | None = None
-    order: Count | None = None
-
-
-class Validity(Record):
-    """Of the model's records, held-out ones and those of n-grams."""
-
-    generated: Checked
-    held_out: Checked
-    control: Checked | None = None
-
-
-class Stories(Record):
-    """How many of the stories that it wrote are good."""
-
-    written: Annotated[Count, Field(ge=1)]
-    passed: Count
-
-
 class Evaluation(Record):
-    """evaluation.json; of a run that diverged it holds the diagnostics alone."""
+    """evaluation.json, what all tasks have of it; of a run that diverged it holds the diagnostics alone."""
 
     val_loss: Number | None = None
     perplexity: Number | None = None
@@ -245,12 +202,6 @@ class Evaluation(Record):
     memorization: Memorization | None = None
     diversity: Diversity | None = None
     known_words: dict[str, Number] | None = None
-    validity: Validity | None = None
-    stories: Stories | None = None
-    records: Records | None = None
-    forecast: Forecast | None = None
-    why_no_forecast: str | None = None
-    translations: Translations | None = None
     counted: Counted | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     next: NextStep | None = None
@@ -327,8 +278,6 @@ class Look(Record):
     step: Count
     bits_per_byte: Number | None = None
     baselines: dict[str, Baseline] = Field(default_factory=dict)
-    scores: Scores | None = None
-    known: Known | None = None
     audits: bool = False
 
 

@@ -213,6 +213,16 @@ class GPT(LanguageModel):
     def predicts_untrained(self) -> bool:
         return self.counts.before > 0
 
+    @property
+    def embeddings(self) -> list[nn.Embedding | VectorInput]:
+        """What reads the tokens."""
+        return [self.embedding]
+
+    @property
+    def sides(self) -> tuple[GPT]:
+        """Its stacks of blocks."""
+        return (self,)
+
     def new_cache(self, batch: int) -> Cache:
         """An empty cache for `batch` sequences."""
         layers = [

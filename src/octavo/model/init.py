@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from octavo.config.parts import LARGEST, PartConfig, register
-from octavo.model.gpt import GPT
 from octavo.model.inputs import VectorInput
-from octavo.tasks.translation.encoder_decoder import EncoderDecoder
 
-Model = GPT | EncoderDecoder
+
+class Model(Protocol):
+    """What a scheme fills: a GPT, or a model of several stacks like its one."""
+
+    lm_head: nn.Linear
+
+    @property
+    def blocks(self) -> Sequence[Any]: ...
+    @property
+    def embeddings(self) -> Sequence[nn.Embedding | VectorInput]:
+        """Of tokens, or what reads numbers."""
+        ...
+
+    @property
+    def sides(self) -> Sequence[Any]:
+        """The stacks, each with its positions."""
+        ...
+
+    def modules(self) -> Iterator[nn.Module]: ...
+
+
 Scheme = Callable[[Model], None]
 
 
@@ -28,17 +46,11 @@ def writers(model: Model) -> Iterator[nn.Linear]:
                 yield last
 
 
-def embeddings(model: Model) -> Sequence[nn.Embedding | VectorInput]:
-    """Of tokens, or what reads numbers."""
-    return model.embeddings if isinstance(model, EncoderDecoder) else [model.embedding]
-
-
 def tables(model: Model) -> Iterator[Tensor]:
     """Token embeddings and learned positions."""
-    for embedding in embeddings(model):
+    for embedding in model.embeddings:
         yield embedding.weight
-    sides = (model.encoder, model.writer) if isinstance(model, EncoderDecoder) else (model,)
-    for side in sides:
+    for side in model.sides:
         yield from side.positions.parameters()
 
 
@@ -74,7 +86,7 @@ def zero_output(model: Model, *, embedding_std: float) -> None:
     zero = (
         {id(linear) for linear in writers(model)} if all(block.residual for block in model.blocks) else set()
     )
-    shared = {id(embedding.weight) for embedding in embeddings(model)}
+    shared = {id(embedding.weight) for embedding in model.embeddings}
     if id(model.lm_head.weight) not in shared:
         zero.add(id(model.lm_head))
     for module in model.modules():

@@ -29,6 +29,7 @@ from octavo.run.precision import precision_here
 from octavo.run.run import Run
 from octavo.run.settings import default_recipe, resolve
 from octavo.run.teachers import objective_of, teachers_of
+from octavo.task import task_of
 from octavo.tokenizers.base import Vocabulary, of_sides
 from octavo.training.cuda_graph import UNTIL_REPLAYED
 from octavo.training.device import (
@@ -236,7 +237,7 @@ def counted(
         flops = 2 * model.forward_flops(vocab_size=vocab_size) + 6 * learned
     return {
         "vocabulary": vocab_size,
-        "counted": "rows" if recipe.corpus.numbers else "tokens",
+        "counted": task_of(recipe).counted,
         "parameters": model.parameters(vocab_size=vocab_size),
         "trained_parameters": learned,
         "parameters_without_head": model.parameters(vocab_size=vocab_size, head=False),

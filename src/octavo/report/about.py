@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from octavo.config import PartConfig, Recipe
+from octavo.task import task_of
 
 NAMED = 3
 """Texts that are named; of more, the rest is counted."""
@@ -27,18 +28,10 @@ def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Ma
         said += f", {amount(test, counted)} kept out of everything" if test else ""
     seen = max((row["tokens"] for row in metrics if row["event"] == "train"), default=0)
     if seen and not recipe.training.teachers.written:
-        whole = train["documents"] if recipe.form == "preferences" else train["tokens"]
-        said += f"; {seen / whole:,.3g} passes over it"
+        said += f"; {task_of(recipe).passes(train, recipe, seen):,.3g} passes over it"
     if isinstance(start, Mapping) and recipe.training.start_from is not None:
         said += f". It began with the weights of {recipe.training.start_from.name} after step {start.get('step', '?')}"
     return said + "."
-
-
-def search_in_words(way: Mapping[str, Any]) -> str:
-    """How translations were looked for."""
-    if way["beams"] == 1:
-        return "greedy search"
-    return f"{way['beams']} beams and length penalty {way['length_penalty']:g}"
 
 
 def split_of(manifest: Mapping[str, Any], name: str) -> dict[str, int]:
@@ -52,8 +45,8 @@ def split_of(manifest: Mapping[str, Any], name: str) -> dict[str, int]:
 
 def text_names(corpus: PartConfig) -> str:
     """The names of a recipe's texts, without their folders."""
-    if corpus.kind == "storyteller":
-        return f"{corpus.stories:,} stories of the built-in storyteller"
+    if (name := corpus.in_words()) is not None:
+        return name
     paths = getattr(corpus, "paths", ())
     names = ["standard input" if path == "-" else PurePath(path).name or path for path in paths]
     more = len(names) - NAMED

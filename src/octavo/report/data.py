@@ -13,30 +13,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from octavo.config import Recipe, check, stored_tree
 from octavo.config.plugins import command
 from octavo.errors import RunFolderError
-from octavo.evaluation.stored import Evaluation, Remembered, Row
+from octavo.evaluation.stored import Remembered, Row
 from octavo.report.about import trained_on
 from octavo.report.sections import Answer, PromptTable, name_answers, prompt_tables
 from octavo.report.test_looks import chosen_and_tested, of_result, tested
-from octavo.tasks.forecast.stored import OWN, ahead, main_horizon, scores_at
-from octavo.tasks.records.report import pictures
-from octavo.util.records import AnyRecord, Shape, json_text, read_record, read_rows
-from octavo.util.terminal import exact_duration, finite, significant
+from octavo.task import Command, Task, task_of
+from octavo.util.records import AnyRecord, Shape, read_record, read_rows
+from octavo.util.terminal import exact_duration, finite
 
 if TYPE_CHECKING:
     from octavo.training.objective import Objective
 
 BASELINE_NAMES = {
     "uniform": ("uniform", "every token equally likely"),
-    "coin": ("a coin", "both answers equally good"),
     "unigram": ("unigram", "how often each token occurs"),
     "bigram": ("bigram", "the token before"),
     "trigram": ("trigram", "the two tokens before, Kneser–Ney smoothed"),
     "ngram": ("{order}-gram", "the {before} tokens before, Kneser–Ney smoothed"),
     "gzip": ("gzip −9", "the validation text alone"),
     "xz": ("xz −9", "the validation text alone"),
-    "factorised": ("each place on its own", "how often each symbol stands there, Laplace smoothed"),
-    "gzip_symbols": ("gzip −9 of symbols", "the validation records, a symbol a byte"),
-    "png": ("PNG", "each record a file of its own, by the filter that makes it smallest"),
     "start": ("its start", "the weights of the other run that it began with"),
     "xz_given_train": ("xz −9 after training text", "what the validation text adds"),
 }
@@ -99,6 +94,7 @@ class ReportData:
     answers: list[Answer] = field(default_factory=list)
     """For plays: who answers a name."""
     manifest: Mapping[str, Any] = field(default_factory=dict)
+    task: Task | None = None
     commands: list[tuple[str, str]] = field(default_factory=list)
     """What one can do next, and the command for it."""
 
@@ -112,8 +108,8 @@ class ReportData:
             )
         settings = stored_tree(folder / "config.yaml")
         recipe = check(settings)
-        objective = recipe.objective.build()
-        evaluation = _record(folder / "evaluation.json", Evaluation)
+        objective, task = recipe.objective.build(), task_of(recipe)
+        evaluation = _record(folder / "evaluation.json", task.stored)
         metrics = read_rows(folder / "metrics.jsonl", Row)
         manifest = _record(folder / "manifest.json", AnyRecord)
         return cls(
@@ -124,18 +120,19 @@ class ReportData:
             verdict=[str(line) for line in evaluation.get("verdict") or []],
             unit=str(objective.unit),
             headlines=[
-                *starmap(Headline, tested(manifest, evaluation, objective)),
-                *headlines(evaluation, metrics, objective),
+                *starmap(Headline, tested(manifest, evaluation, objective, task)),
+                *headlines(evaluation, metrics, objective, task),
             ],
             settings=settings,
             metrics=metrics,
             evaluation=evaluation,
-            pictures=pictures(folder, recipe),
+            pictures=task.pictures(folder, recipe),
             samples=list(_samples(folder / "samples", recipe.sampling.prompts)),
             prompts=prompt_tables(folder),
             memory=_record(folder / "memory.json", Remembered),
             answers=name_answers(folder),
             manifest=manifest,
+            task=task,
             commands=next_commands(folder, recipe, evaluation, tested=bool(of_result(manifest, evaluation)))
             if commands is None
             else commands,
@@ -157,8 +154,9 @@ class ReportData:
     def standings(self) -> list[Standing]:
         """The model, the baselines and the source's own entropy, from worst to best."""
         found = []
+        words_for = {**BASELINE_NAMES, **(self.task.baseline_words if self.task else {})}
         for key, values in (self.evaluation.get("baselines") or {}).items():
-            name, explanation = BASELINE_NAMES.get(key, (key, ""))
+            name, explanation = words_for.get(key, (key, ""))
             order = values.get("order") or "n"
             words = {"order": order, "before": order - 1 if isinstance(order, int) else "n − 1"}
             found.append(
@@ -190,8 +188,14 @@ class ReportData:
         return sorted(found, key=lambda row: -(row.bits_per_byte or row.loss or math.inf))
 
 
+def headline(label: str, value: Any, form: str, explanation: str) -> Headline | None:
+    """A number, or text, as `form` writes it; None where there is none."""
+    shown = value if isinstance(value, str) else finite(value)
+    return None if shown is None else Headline(label, form.format(shown), explanation)
+
+
 def headlines(
-    evaluation: Mapping[str, Any], metrics: list[dict[str, Any]], objective: Objective
+    evaluation: Mapping[str, Any], metrics: list[dict[str, Any]], objective: Objective, task: Task
 ) -> list[Headline]:
     """The numbers that one looks for first, as far as the run has them."""
     validation = [row for row in metrics if row.get("event") == "validation" and finite(row.get("loss"))]
@@ -200,38 +204,17 @@ def headlines(
     last = metrics[-1] if metrics else {}
     trained = [row for row in metrics if row.get("event") == "train"]
     tokens, seconds = (finite(trained[-1].get(key)) if trained else None for key in ("tokens", "seconds"))
-    records = found.get("records") or {}
     shown = [
         ("validation loss", found.get("val_loss"), "{:.4f}", f"{objective.unit}; chosen on"),
         ("perplexity", found.get("perplexity"), "{:,.2f}", "tokens that it hesitates between"),
-        (
-            "nats per record",
-            records.get("nats"),
-            "{:,.2f}",
-            f"of {records.get('symbols') or 0:,.0f} symbols and an end",
-        ),
-        (
-            "bits per symbol",
-            records.get("bits_per_symbol"),
-            "{:.4f}",
-            "the end's added; of pixels: bits per dimension",
-        ),
         ("bits per byte", found.get("bits_per_byte"), "{:.3f}", "to write down the validation text"),
         *((one.label, found.get(one.name), one.form, one.explanation) for one in objective.metrics),
         ("parameters", found.get("parameters"), "{:,.0f}", "trained numbers"),
         ("best step", found.get("step"), "{:,.0f}", f"of {last.get('step', 0):,}"),
         (f"{objective.unit.counted} seen", tokens, "{:,.0f}", "while training"),
     ]
-    result = [
-        Headline(label, form.format(number), why)
-        for label, value, form, why in shown
-        if (number := finite(value)) is not None
-    ]
-    if forecast := found.get("forecast"):
-        horizon = main_horizon(forecast)
-        if math.isfinite(score := scores_at(forecast, horizon)[OWN]):
-            where = ahead(horizon, forecast.get("rate"))
-            result.insert(0, Headline("CRPS", significant(score, 3), f"usual steps, {where}"))
+    numbers = [one for shown in shown if (one := headline(*shown)) is not None]
+    result = task.headlines(found, numbers, headline)
     if seconds is not None:
         result.append(Headline("training time", exact_duration(seconds), "without evaluations"))
     return result
@@ -240,32 +223,17 @@ def headlines(
 def next_commands(
     folder: Path, recipe: Recipe, evaluation: Mapping[str, Any], *, tested: bool
 ) -> list[tuple[str, str]]:
-    """What one can do next with a run of this recipe; `tested`: its result is known. Prompts are in the run's words:
-    the recipe's own, or of pairs a held-out source."""
-    examples = (evaluation.get("translations") or {}).get("examples") or [{"source": "a sentence"}]
-    prompt = recipe.sampling.prompts[0]
-    prompted = ("--prompt", prompt) if prompt else ()
-    use = ("Let it write", ("generate", folder, *prompted, "--tokens", "200"))
-    other = "other series" if recipe.corpus.numbers else "another text"
-    judge = (f"Judge it on {other}", ("eval", folder, "--text", "PATH"))
-    if recipe.corpus.numbers:
-        forecast = ("forecast", folder, "--text", "FILE", "--steps", "50", "--plot", "fan.svg")
-        use = ("Let it forecast", forecast)
-    elif recipe.batches.pairs:
-        use = ("Let it translate", ("translate", folder, "--prompt", prompt or examples[0]["source"]))
-        judge = ("Judge it on other pairs", ("translate", folder, "--judge", "SOURCES", "TARGETS"))
-    elif recipe.form == "preferences" and not recipe.objective.build().writes:
-        reward = "{kind: model, run: " + json_text(str(folder)) + "}"
-        use = ("Let another run learn from it", ("tune", "rl", "RUN", "--reward", reward))
-    result = ("The result, on the split kept out of everything", ("eval", folder, "--test"))
-    found: list[tuple[str, tuple[str | Path, ...]]] = [
+    """What one can do next with a run of this recipe; `tested`: its result is known."""
+    use, judge = task_of(recipe).commands(folder, recipe, evaluation)
+    result = Command("The result, on the split kept out of everything", ("eval", folder, "--test"))
+    found = [
         *([result] if recipe.test and not tested else []),
         use,
         judge,
-        ("See what it is made of", ("info", folder)),
-        ("Train it again, to the bit", ("train", "--replay", folder)),
+        Command("See what it is made of", ("info", folder)),
+        Command("Train it again, to the bit", ("train", "--replay", folder)),
     ]
-    return [(what, command("octavo", *words)) for what, words in found]
+    return [(one.what, command("octavo", *one.words)) for one in found]
 
 
 def _record(path: Path, shape: Shape) -> dict[str, Any]:

@@ -12,9 +12,6 @@ from octavo.report import plots, sections
 from octavo.report.data import ReportData, Sample
 from octavo.report.promised import of_promise
 from octavo.report.sections import of_counted
-from octavo.tasks.chat.report import of_preferences
-from octavo.tasks.forecast.report import of_forecast
-from octavo.tasks.translation import report
 from octavo.util.files import replace_text
 from octavo.util.html import templates
 
@@ -44,7 +41,9 @@ def render(data: ReportData, loss: str) -> str:
     rates = [
         (plots.progress_plot(data, width=width), name) for width, name in ((WIDE, "wide"), (NARROW, "narrow"))
     ]
-    pages = templates(Path(__file__).parent)
+    own = data.task.sections(data, wide=WIDE, narrow=NARROW) if data.task else []
+    judged_on = data.task.judged_on(data.evaluation) if data.task else ("text", "text for all")
+    pages = templates(Path(__file__).parent, *{each.template.parent for each in own})
     return pages.get_template("template.html").render(
         data=data,
         part=data.part(),
@@ -62,11 +61,13 @@ def render(data: ReportData, loss: str) -> str:
         scale=scale,
         samples=by_step(data.samples),
         **of_evaluation(data),
-        **report.of_evaluation(data),
         **of_counted(data.evaluation),
         **of_promise(data.manifest, data.evaluation, data.settings, data.metrics),
-        **of_forecast(data.evaluation, WIDE, NARROW),
-        **of_preferences(data, WIDE, NARROW),
+        first=[each.template.name for each in own if each.first],
+        after=[each.template.name for each in own if not (each.first or each.last)],
+        last=[each.template.name for each in own if each.last],
+        judged_on=judged_on,
+        **{name: value for each in own for name, value in each.values.items()},
         settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)
         if data.settings
         else "",

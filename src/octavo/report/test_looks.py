@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from octavo.config import Recipe
 from octavo.config.plugins import command
-from octavo.report.about import search_in_words, split_of
+from octavo.report.about import split_of
+from octavo.task import Task
 from octavo.util.terminal import finite
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def looked_at(looks: int) -> str:
 
 
 def tested(
-    manifest: Mapping[str, Any], evaluation: Mapping[str, Any], objective: Objective
+    manifest: Mapping[str, Any], evaluation: Mapping[str, Any], objective: Objective, task: Task
 ) -> Iterator[tuple[str, str, str]]:
     """The figures of the last look at the test split, each with its label and what it is."""
     if not (looks := looks_of(manifest)):
@@ -73,9 +74,8 @@ def tested(
     for label, key, form, unit in shown:
         if (number := finite(last.get(key))) is not None:
             yield label, form.format(number), ", ".join(filter(None, (what, unit, counted)))
-    for way in (last.get("scores") or {}).get("ways", ()):
-        said = (what, search_in_words(way), f"chrF {way['chrf']['score']:.1f}", counted)
-        yield "test BLEU", f"{way['bleu']['score']:.1f}", ", ".join(said)
+    for label, value, words in task.test_headlines(last):
+        yield label, value, ", ".join((what, *words, counted))
 
 
 def counting_there(look: Mapping[str, Any]) -> str:

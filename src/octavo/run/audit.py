@@ -15,14 +15,14 @@ from pydantic import Field
 from octavo.config import Recipe, override_key, override_words
 from octavo.config.plugins import command
 from octavo.errors import CheckpointError, OctavoError, StorageError
-from octavo.evaluation.stored import Evaluation
 from octavo.report.promised import audit, written_like
 from octavo.run.run import Run
 from octavo.run.test_split import is_to_be_audited, look
+from octavo.task import read_evaluation
 from octavo.util.cache import default_cache
 from octavo.util.console import Console
 from octavo.util.files import storage_errors
-from octavo.util.records import Number, Record, json_text, parse_json, read_record, read_rows
+from octavo.util.records import Number, Record, json_text, parse_json, read_rows
 
 # The account of a user's promises: how far each was off, which calibrates the next ones.
 
@@ -139,7 +139,7 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
         return
     console.say(audit(**promised, came_out=came_out))
     with suppress(CheckpointError):
-        evaluation = read_record(run.path / "evaluation.json", Evaluation, of="the run")
+        evaluation = read_evaluation(run.path / "evaluation.json", run.config, of="the run")
         if like := written_like(evaluation, promised, found.get("longer"), came_out):
             console.say(like)
     if found.get("own") or own_settings(overrides):

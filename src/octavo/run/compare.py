@@ -37,6 +37,7 @@ from octavo.run.evaluate import refuse_other_text, whole_split
 from octavo.run.folder import RunFolder
 from octavo.run.list import Seen, look, run_folders
 from octavo.run.run import Run
+from octavo.task import task_of
 from octavo.util.console import Console
 from octavo.util.html import templates
 from octavo.util.terminal import duration
@@ -114,12 +115,9 @@ class Comparison:
         if not self.same_text:
             said.append("They were evaluated on different texts, so their losses do not compare.")
         elif len({_fingerprint(run) for run in whole}) > 1:
-            pairs = any(run.config.batches.pairs for run in whole if run.config)
-            said.append(
-                "Their tokenizers differ, so their losses do not compare; octavo translate RUN --judge does."
-                if pairs
-                else "Their tokenizers differ: only bits per byte compare."
-            )
+            tasks = [task_of(run.config) for run in whole if run.config]
+            own = [task.other_tokens for task in tasks if task.other_tokens]
+            said.append(own[0] if own else "Their tokenizers differ: only bits per byte compare.")
         if self.best is not None:
             said.append("One seed each: a small difference may be noise, and octavo study tells.")
         return said
@@ -267,7 +265,7 @@ def between(first: Sequence[Run], second: Sequence[Run], console: Console) -> Wh
             "Their tokenizers differ, so their tokens are not the same.", remedy="leave out --where"
         )
     recipe = whole_split(runs[0].config)
-    if not all(run.config.objective.build().unit.text for run in runs):
+    if not all(run.config.objective.build().unit.has_bits_per_byte for run in runs):
         raise InputError("Only losses of text are compared token by token.", remedy="leave out --where")
     dataset = build_dataset(recipe, console, runs[0].tokenizer)
     for run in runs:

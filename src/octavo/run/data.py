@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -22,11 +22,9 @@ from octavo.data import Dataset, Split, prepare
 from octavo.data.batch import Batch
 from octavo.data.batches import Batches, Stream
 from octavo.data.held_out import Alone, HeldOutWindows, held_out_blocks, part, with_earlier, with_held_out
-from octavo.data.packing import TooLongError
+from octavo.data.packing import TooLongError, TooShortError
 from octavo.errors import ConfigError, InputError, TokenizerError
-from octavo.tasks.chat.turns import ByTemplate
-from octavo.tasks.forecast.batches import ShortSeriesError
-from octavo.tasks.forecast.dataset import prepare_series
+from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError, build_tokenizer
 from octavo.util.console import Console
 from octavo.util.files import from_home
@@ -155,23 +153,26 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
     `tokenizer` is that of the run, if there is one already. It is needed where the recipe starts from another run,
     whose tokenizer it has; else it is made from the text, as it was the first time.
     """
-    if recipe.corpus.numbers:
-        with console.working("reading the numbers", None):
-            return prepare_series(
-                found_corpus(recipe).build(report=console.say_once),
-                validation=recipe.validation,
-                held_out=recipe.corpus.held_out,
-                differences=recipe.model.output.predict == "difference",
-                report=console.say_once,
-            )
+    return task_of(recipe).dataset(recipe, console, tokenizer)
+
+
+def text_dataset(
+    recipe: Recipe,
+    console: Console,
+    tokenizer: Tokenizer | None,
+    encoder: Callable[[Tokenizer], Tokenizer] = lambda tokenizer: tokenizer,
+    *,
+    by_file: bool = True,
+) -> Dataset:
+    """The same of documents that are text.
+
+    Args:
+        encoder: makes of a tokenizer what encodes the documents.
+        by_file: whether to say what each of several files holds.
+    """
     begun = recipe.training.start_from
     assert begun is None or tokenizer is not None, "the tokenizer is that of the run it starts from"
-    if recipe.form != "text" and tokenizer is None:
-        raise ConfigError(
-            f"A model learns from {recipe.form} when it knows the language already.",
-            remedy="training.start_from=RUN, or octavo tune sft RUN --text chats.jsonl",
-        )
-    counts = FileCounts(several=recipe.form == "text")
+    counts = FileCounts(several=by_file)
     source = CountedByFile(build_source(recipe, console), counts)
     with console.working("reading the text", None):
         try:
@@ -179,7 +180,7 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
                 source,
                 cast("TokenizerConfig", recipe.tokenizer)
                 if begun is None or tokenizer is None
-                else encoder_of(recipe, tokenizer),
+                else encoder(tokenizer),
                 split=recipe.split,
                 validation=recipe.validation,
                 test=recipe.test,
@@ -187,7 +188,7 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
                 progress=console.read,
             )
         except UnknownTextError as error:
-            error = named(error, source, recipe, tokenizer)
+            error = named(error, source, recipe, tokenizer, encoder)
             remedy = f"take them out of the text, or start from a run that has them; this tokenizer is that of {begun}"
             raise (error if begun is None else TokenizerError(error.what, remedy=remedy)) from error
     if sentence := counts.sentence():
@@ -200,25 +201,24 @@ def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None 
 
 
 def named(
-    error: UnknownTextError, source: Source, recipe: Recipe, tokenizer: Tokenizer | None
+    error: UnknownTextError,
+    source: Source,
+    recipe: Recipe,
+    tokenizer: Tokenizer | None,
+    encoder: Callable[[Tokenizer], Tokenizer],
 ) -> TokenizerError:
     """The same error for the first document that it is true of, by that one's name: its file, and line if it is one."""
     config = cast("TokenizerConfig", recipe.tokenizer)
     if tokenizer is None and config.trains_on is not None:
         return error  # a vocabulary that is learned from a text comes from all of it
     built = tokenizer or build_tokenizer(config, lambda: iter(()), documents=True)
-    encoder = encoder_of(recipe, built)
+    encodes = encoder(built)
     for document in source.documents():
         try:
-            encoder.encode("".join(document.pieces))
+            encodes.encode("".join(document.pieces))
         except UnknownTextError as first:
             return TokenizerError(f"{document.name}: {first.what}", remedy=error.remedy)
     return error
-
-
-def encoder_of(recipe: Recipe, tokenizer: Tokenizer) -> Tokenizer:
-    """What makes ids of the recipe's documents: the tokenizer, or, of conversations, its chat template."""
-    return tokenizer if recipe.form == "text" else ByTemplate(tokenizer)
 
 
 def build_batches(
@@ -236,8 +236,8 @@ def build_batches(
         next(
             evaluated_on(dataset.validation, recipe, dataset.tokenizer, rows=1)
         )  # may raise: now, not at a step
-    except ShortSeriesError as error:
-        raise error.called(dataset.manifest["series"]["train"]) from error
+    except TooShortError as error:
+        raise error.called(dataset) from error
     except TooLongError as error:
         tokenizer, context = dataset.tokenizer, recipe.model.context
         for document in build_source(recipe, Console(quiet=True)).documents():

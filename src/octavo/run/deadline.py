@@ -13,8 +13,8 @@ from octavo.config import Recipe
 from octavo.data import Dataset
 from octavo.data.batches import Batches
 from octavo.errors import InputError
+from octavo.evaluation.attribution import judged_twice
 from octavo.run.data import most_steps
-from octavo.run.evaluate import judged_twice
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress, seconds_of
 from octavo.util.console import Console

@@ -22,6 +22,7 @@ from octavo.model.base import LanguageModel, build_model
 from octavo.model.grow import grow_vocabulary
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress
+from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, load_tokenizer, with_special
 from octavo.training.checkpoint import Checkpoint, fill_model, model_tensors, read_tensors, write_tensors
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
@@ -185,7 +186,7 @@ def _tunes(tree: dict[str, Any]) -> bool:
         recipe = check({**tree, "model": {**tree["model"], "counts": "none"}})
     except (ConfigError, TypeError):
         return False  # what is wrong is said later
-    return recipe.form != "text" or recipe.objective.tunes
+    return task_of(recipe).tunes(recipe)
 
 
 def refuse_other_model(recipe: Recipe, known: Recipe, path: Path) -> None:

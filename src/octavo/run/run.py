@@ -26,8 +26,7 @@ from octavo.run.data import ids_of
 from octavo.run.finetune import started_of
 from octavo.run.folder import RunFolder
 from octavo.run.saved import save_run
-from octavo.tasks.chat.prompts import judges_only
-from octavo.tasks.translation.translator import Translator
+from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
 from octavo.training.checkpoint import Checkpoint, model_tensors, read_tensors
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder
@@ -206,18 +205,7 @@ class Run:
 
     def refuse_no_text(self) -> None:
         """Raise InputError, or of columns TokenizerError, for a model that goes on from no text."""
-        if judges_only(self.config):
-            raise InputError(
-                f"{self.path} is a learned reward: it judges texts, and writes none.",
-                remedy="octavo tune rl RUN --reward '{kind: model, run: …}' lets another run learn from it",
-            )
-        if self.config.batches.pairs:
-            raise InputError(
-                f"{self.path} is a translator: it learned from pairs, and continues no text.",
-                remedy="octavo translate gives it sources",
-            )
-        if self.config.model.takes_vectors:
-            self.tokenizer.encode("")  # columns say that there is no text
+        task_of(self.config).refuse_to_write(self)
 
     def _engine(self, options: SamplingOptions) -> Engine:
         self.refuse_no_text()
@@ -270,18 +258,10 @@ class Run:
             stop=given.stop,
         )
 
-    def translator(self, *, cached: bool = True) -> Translator:
+    def translator(self, *, cached: bool = True) -> Any:
         """What translates with the model; without `cached` slowly, for comparison. Raises InputError if the run did not
         learn from pairs."""
-        batches = self.config.batches
-        if not batches.pairs:
-            numbers = self.config.corpus.numbers
-            raise InputError(
-                f"{self.path} is no translator: it learned from {'numbers' if numbers else 'texts'} "
-                f"(batches={batches.kind}), not from pairs.",
-                remedy="octavo forecast RUN --text FILE" if numbers else "octavo generate lets it write",
-            )
-        return Translator(self.model, self.tokenizer, batches, cached=cached)
+        return task_of(self.config).translator(self, cached=cached)
 
     def forecast(
         self,
@@ -294,9 +274,8 @@ class Run:
     ) -> list[dict[str, Any]]:
         """What follows each series of a table, where the model predicts numbers: `name`, `channels`, `history` (N, C)
         and `paths` (samples, steps, C). Without `steps`, as many as the rows at its end that have no channels."""
-        from octavo.tasks.forecast.evaluate import forecast_of
-
-        return forecast_of(self, text, steps=steps, samples=samples, seed=seed, console=console)
+        how = {"steps": steps, "samples": samples, "seed": seed, "console": console}
+        return task_of(self.config).forecast(self, text, **how)
 
     def evaluate(
         self,

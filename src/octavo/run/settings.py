@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from octavo.config import DEFAULT_RECIPE, Recipe, check, default_said, flatten, recipe_tree, stored_recipe
-from octavo.config.parts import PartConfig
 from octavo.config.plugins import command
 from octavo.config.teachers import TeachersConfig
 from octavo.errors import ConfigError, InputError, RunFolderError
@@ -17,6 +16,7 @@ from octavo.run.data import Paths, fill, period
 from octavo.run.finetune import default_tree, named_by, with_start
 from octavo.run.folder import RunFolder
 from octavo.run.progress import seconds_of
+from octavo.task import task_of
 from octavo.util.console import Console
 from octavo.util.terminal import in_minutes
 
@@ -35,19 +35,7 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
             value = getattr(recipe.sampling, name)
             if value is not None:
                 said.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
-    if recipe.model.takes_vectors and recipe.sampling.every:
-        said.append("sampling has no effect: the model predicts numbers, and writes no text")
-    said += idle_numbers(recipe)
-    if recipe.corpus.kind == "images" and recipe.corpus.levels > 2 and _changed(recipe.corpus, "threshold"):
-        said.append(f"corpus.threshold has no effect: there are {recipe.corpus.levels} levels of equal width")
-    if getattr(recipe.corpus, "order", "raster") != "raster" and recipe.model.positions.kind.startswith(
-        "grid"
-    ):
-        kind, order = recipe.model.positions.kind, recipe.corpus.order
-        said.append(
-            f"model.positions={kind} counts rows and columns in the raster's order, and corpus.order={order} has "
-            "another: positions=learned or rotary fit it"
-        )
+    said += task_of(recipe).idle_options(recipe)
     said += idle_teachers(recipe)
     patience = recipe.training.patience
     evaluations = math.ceil(steps / period(recipe.evaluation.every, steps=steps, epoch=None))
@@ -67,25 +55,6 @@ def idle_teachers(recipe: Recipe) -> list[str]:
         if value is not None and not teachers.trained:
             said.append(f"training.teachers.{name}={value} has no effect: no teacher is trained first")
     return said
-
-
-def idle_numbers(recipe: Recipe) -> list[str]:
-    """The same of a recipe whose model predicts numbers."""
-    if not recipe.model.takes_vectors:
-        return []
-    said, head = [], recipe.model.output
-    if head.channels == "independent" and _changed(head, "hidden"):
-        said.append(f"model.output.hidden={head.hidden} has no effect: channels are independent")
-    if head.kind == "bins" and _changed(head, "floor"):
-        said.append(f"model.output.floor={head.floor:g} has no effect: bins have their widths")
-    if recipe.tokenizer.kind != Recipe().tokenizer.kind:
-        said.append("tokenizer has no effect: numbers are not cut into tokens")
-    return said
-
-
-def _changed(part: PartConfig, name: str) -> bool:
-    """Whether an option has another value than where none is given."""
-    return getattr(part, name) != type(part).model_fields[name].default
 
 
 # What a run may change when it resumes; anything else would make it another run.

@@ -5,24 +5,19 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
-import torch
-
 from octavo.config import Recipe
-from octavo.data import Dataset, Split
-from octavo.errors import CorpusError, InputError, MissingExtra, OctavoError
-from octavo.evaluation.stored import Evaluation
+from octavo.data import Dataset
+from octavo.errors import CorpusError, InputError, OctavoError
+from octavo.evaluation.result import merged
 from octavo.report import ReportData, write_report
 from octavo.run.data import build_dataset
-from octavo.run.evaluate import Evaluable, baselines_beside, figures, refuse_other_text, whole_split
-from octavo.tasks.translation.evaluate import chosen_search, known_there, scored, sides
-from octavo.tasks.translation.translator import Translator
-from octavo.training.device import Runtime, set_threads
+from octavo.run.evaluate import Evaluable, figures_of, on_cpu, refuse_other_text, whole_split
+from octavo.task import EvaluationContext, read_evaluation, task_of
 from octavo.util.console import Console
 from octavo.util.files import replace_text
-from octavo.util.records import json_text, read_record
+from octavo.util.records import json_text
 
 KEPT = (
     "loss",
@@ -33,10 +28,6 @@ KEPT = (
     "bytes",
     "step",
     "baselines",
-    "scores",
-    "known",
-    "skipped",
-    "audits",
 )
 """What the manifest keeps of a look."""
 
@@ -78,23 +69,25 @@ def look(
         refuse_other_text(run, dataset)
         if (split := dataset.test) is None:
             raise CorpusError("The run's text has no test split.")
-        runtime = Runtime(torch.device("cpu"), "float32", set_threads(recipe.training.threads))
-        found = figures(
-            run.model, split, recipe, run.tokenizer, runtime, step=run.step, reference=run.started
+        task, runtime = task_of(recipe), on_cpu(recipe)
+        context = EvaluationContext(
+            recipe, run.tokenizer, split, dataset.train, runtime, console, started=run.started
         )
+        figures = figures_of(run.model, context, step=run.step)
+        found = figures.as_dict()
         found["loss"] = found.pop("val_loss")
         if not math.isfinite(found["loss"]):
             raise OctavoError(
                 f"The loss on the test split is {found['loss']}, which is no figure: nothing was noted."
             )
-        found["baselines"] = baselines_beside(dataset.train, split, run.tokenizer, recipe, console)
-        if recipe.batches.pairs:
-            found |= known_there(split, dataset, recipe)
-            with suppress(MissingExtra):
-                found["scores"] = translations_of(run, split, recipe)
+        standing = task.evaluate(run.model, context, figures)
+        found["baselines"] = dict(standing.baselines)
+        stored = read_evaluation(path, recipe) if (path := run.folder.evaluation).is_file() else {}
+        found |= merged(task.on_test(run, split, dataset, recipe, stored))
         if audits:
             found["audits"] = True
-        looks = [*manifest.get("test_looks", ()), {key: found[key] for key in KEPT if key in found}]
+        kept = (*KEPT, *task.kept_of_test, "skipped", "audits")
+        looks = [*manifest.get("test_looks", ()), {key: found[key] for key in kept if key in found}]
         manifest["test_looks"] = looks
         replace_text(run.folder.manifest, json_text(manifest, indent=1, ensure_ascii=False))
     page = run.folder.report / "index.html"
@@ -105,12 +98,3 @@ def look(
             why = error.what if isinstance(error, OctavoError) else error
             warnings.warn(f"{page} does not show this look yet: {why}", stacklevel=2)
     return {"split": "test", "looks": len(looks), **found}
-
-
-def translations_of(run: Evaluable, split: Split, recipe: Recipe) -> dict[str, Any]:
-    """BLEU and chrF of a split's pairs with the search that was chosen on the validation split. Raises MissingExtra."""
-    assert run.folder is not None
-    path = run.folder.evaluation
-    stored = read_record(path, Evaluation).get("translations") if path.is_file() else None
-    translator = Translator(run.model, run.tokenizer, recipe.batches)
-    return scored(translator, sides(split, recipe, run.tokenizer), [chosen_search(stored or {})])

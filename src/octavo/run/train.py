@@ -42,8 +42,7 @@ from octavo.run.data import (
     total_steps,
     with_rows_held_out,
 )
-from octavo.run.deadline import baselines_of, end_of, ending
-from octavo.run.evaluate import cached_baselines, seconds_counted, whole_split
+from octavo.run.deadline import end_of, ending
 from octavo.run.finetune import Start, begun_with, keep_start
 from octavo.run.finish import finish, finish_diverged
 from octavo.run.folder import RunFolder, free_name, in_place_of, refuse_without_folder
@@ -53,13 +52,12 @@ from octavo.run.precision import precision_here
 from octavo.run.progress import Progress, progress_of, seconds_of
 from octavo.run.resume import followed, keep_rows, source_of
 from octavo.run.run import Run
-from octavo.run.samples import prompts_of
 from octavo.run.settings import continued, default_recipe, idle_options, resolve
 from octavo.run.teachers import described, known_as_before, open_teachers, with_written
 from octavo.run.trainer import Hook, Session, writer
+from octavo.task import task_of
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import of_sides
-from octavo.tokenizers.columns import Columns
 from octavo.training.device import (
     Runtime,
     accelerator,
@@ -83,7 +81,7 @@ def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -
     prompts: now, not after the training."""
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
     model.take_text(dataset.train.tokens, held_out)
-    for prompt in prompts_of(recipe, dataset, model.context)[0]:
+    for prompt in task_of(recipe).prompts(recipe, dataset, model.context)[0]:
         Engine(model, dataset.tokenizer).prompt_ids(prompt)
     recipe.training.adapters.attach(model, added=len(dataset.tokenizer.added), seed=recipe.seed)
     return model
@@ -593,7 +591,7 @@ def announce(
     own = "" if sources == size else f" ({sources:,} of them the source's own)"
     learned = sum(weights.numel() for weights in trained(model.parameters()))
     beside = "" if recipe.training.adapters.kind == "none" else f" and {learned:,} that are trained"
-    known = f"rows of {size:,} columns" if recipe.corpus.numbers else f"tokens, vocabulary {size:,}{own}"
+    known = task_of(recipe).vocabulary_words(size, own)
     console.say(
         f"{count:,} parameters{beside}, {len(dataset.train.tokens):,} training {known}, "
         f"{steps_said(recipe, batches)} on {runtime.device} in {runtime.precision}"
@@ -611,15 +609,7 @@ def end_foreseen(dataset: Dataset, recipe: Recipe, console: Console, prepared: f
     take."""
     if recipe.training.minutes is None:
         return None
-    baselines = 0.0
-    if recipe.objective.build().unit.text and not isinstance(dataset.tokenizer, Columns):
-        began = time.monotonic()
-        with console.working("counting", None):
-            cached_baselines(dataset, whole_split(recipe), console)
-        if dataset.test is not None:
-            took = max(time.monotonic() - began, seconds_counted(dataset))
-            baselines = max(took, baselines_of(dataset.train.bytes))
-    return ending(prepared, baselines)
+    return ending(prepared, task_of(recipe).baseline_seconds(dataset, recipe, console))
 
 
 def run_to_the_end(session: Session, *, goes_on: bool) -> None:

@@ -17,10 +17,11 @@ from octavo.config import Recipe, to_yaml
 from octavo.data import Dataset
 from octavo.data.batches import Batches
 from octavo.errors import DivergedError, Interrupted, MissingExtra
+from octavo.evaluation.result import Metrics
 from octavo.model.base import LanguageModel, build_model
 from octavo.run.data import in_steps
 from octavo.run.deadline import Pace, clock_of, judged_at_the_end
-from octavo.run.evaluate import Metrics, evaluate_split, evaluated_by
+from octavo.run.evaluate import evaluate_split, evaluated_by
 from octavo.run.finetune import own_batches
 from octavo.run.folder import RunFolder
 from octavo.run.next_step import going_on

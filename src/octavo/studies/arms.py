@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from octavo.evaluation.stored import Evaluation, validation_text
+from octavo.evaluation.stored import validation_text
 from octavo.studies.documents import resample
 from octavo.studies.measures import OF_PATHS
 from octavo.studies.spec import BASELINE
 from octavo.studies.statistics import Arm
-from octavo.tasks.forecast.stored import crps_by_predictor
 from octavo.util.records import read_record
 
 if TYPE_CHECKING:
@@ -81,15 +80,14 @@ def best_reached(results: StudyResults, run: RunResult, shown: Measure) -> float
     return _evaluation(results, run).get(shown.metric)
 
 
-def crps_of(results: StudyResults, run: RunResult) -> dict[str, float]:
-    """Of each predictor whose paths the run's evaluation judges, the mean of all horizons, as the study's metric has
-    it."""
-    return crps_by_predictor(_evaluation(results, run), scaled=results.study.metric == "scaled_crps")
+def reached_by_others(results: StudyResults, run: RunResult) -> dict[str, float]:
+    """What each predictor reached by the study's metric, where that is one of its task's own."""
+    return results.study.task.by_predictor(_evaluation(results, run), results.study.metric)
 
 
 def _evaluation(results: StudyResults, run: RunResult) -> dict[str, Any]:
     path = results.folder / run.folder / "evaluation.json"
-    return read_record(path, Evaluation, of="the run") if path.is_file() else {}
+    return read_record(path, results.study.task.stored, of="the run") if path.is_file() else {}
 
 
 def too_many(failed: Sequence[RunResult], runs: Sequence[RunResult]) -> bool:

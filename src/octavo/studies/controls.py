@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from octavo.studies.arms import best_reached, counted, crps_of, floor_of
+from octavo.studies.arms import best_reached, counted, floor_of, reached_by_others
 from octavo.studies.measures import OF_PATHS, Measure, measure, usual
 from octavo.studies.spec import BASELINE, Study
 
@@ -33,7 +33,7 @@ class Control(NamedTuple):
 
 def other_measure(study: Study) -> Measure | None:
     """What stands beside the usual measure of a study: a text's loss, or how good drawn paths are, if they decide."""
-    if study.unit.text:
+    if study.unit.has_bits_per_byte:
         return measure("val_loss", study.unit)
     return measure(study.metric) if study.metric in OF_PATHS else None
 
@@ -42,10 +42,10 @@ def controls(results: StudyResults) -> list[Control]:
     """The trigram, the best n-gram and gzip, or all simple predictors, as far as the baseline's evaluation has them."""
     run = next((run for run in results.of(BASELINE) if run.status == "done"), None)
     found = counted(results, run) if run is not None else {}
-    if not results.study.unit.text:
+    if not results.study.unit.has_bits_per_byte:
         losses = {name: one.get("loss") for name, one in found.items() if name != "start"}
         losses[FLOOR] = None if run is None else floor_of(results, run)
-        paths = {} if run is None else crps_of(results, run)
+        paths = {} if run is None else reached_by_others(results, run)
         return [
             Control(name, name, loss, paths.get(name)) for name, loss in losses.items() if loss is not None
         ]
@@ -65,7 +65,8 @@ def nothing_learned(results: StudyResults, runs: Sequence[RunResult]) -> str | N
     Both sides are of the whole validation split."""
     unit = results.study.unit
     shown = usual(unit)
-    rivals = [one for one in controls(results) if one.key == "trigram" or not (unit.text or one.key == FLOOR)]
+    others = not unit.has_bits_per_byte
+    rivals = [one for one in controls(results) if one.key == "trigram" or (others and one.key != FLOOR)]
     best = min(rivals, key=lambda one: one.reached, default=None)
     levels = [(shown.of(run), best_reached(results, run, shown)) for run in runs]
     reached = [min(end, end if at_best is None else at_best) for end, at_best in levels if end is not None]
@@ -73,5 +74,5 @@ def nothing_learned(results: StudyResults, runs: Sequence[RunResult]) -> str | N
         return None
     return (
         f"Nothing has been learned yet: not a test of the claim. The baseline reaches {np.mean(reached):.3f} "
-        f"{shown.unit}, and {best.name} has {best.reached:.3f} on the same {'text' if unit.text else 'data'}."
+        f"{shown.unit}, and {best.name} has {best.reached:.3f} on the same {'data' if others else 'text'}."
     )

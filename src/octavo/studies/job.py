@@ -17,20 +17,23 @@ from typing import Any
 
 import torch
 
+from octavo.config import Recipe
 from octavo.errors import CheckpointError, DivergedError, Interrupted, OctavoError, RunFolderError
-from octavo.evaluation.stored import Evaluation, Manifest
-from octavo.evaluation.units import UnitScores, unit_scores
-from octavo.model.base import build_model
+from octavo.evaluation.stored import Manifest
+from octavo.evaluation.units import UnitScores
+from octavo.model.base import LanguageModel, build_model
 from octavo.model.vectors import calibrate
-from octavo.run.data import build_dataset, evaluated_on, rows_at_once
+from octavo.run.data import build_dataset
+from octavo.run.evaluate import unit_losses
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress
 from octavo.run.run import Run
 from octavo.run.train import train
 from octavo.run.trainer import Hook
 from octavo.studies.early_stop import Hopeless, hopeless_hook
+from octavo.studies.measures import OF_TASKS
 from octavo.studies.stored import Outcome
-from octavo.tasks.forecast.stored import OWN, crps_by_predictor
+from octavo.task import read_evaluation, task_of
 from octavo.training.checkpoint_folder import follow, prune
 from octavo.training.device import Runtime, set_threads
 from octavo.util.console import Console
@@ -151,18 +154,10 @@ def _trained_and_evaluated(job: Job, folder: Path, on_step: OnStep) -> dict[str,
     return evaluated(folder, job.judge)
 
 
-def of_page(folder: Path, step: int) -> dict[str, Any]:
+def of_page(folder: Path, recipe: Recipe, step: int) -> dict[str, Any]:
     """What a run's own evaluation says of the weights of a step; nothing where it is of others."""
-    found = read_record(RunFolder(folder).evaluation, Evaluation, of="the run")
+    found = read_evaluation(RunFolder(folder).evaluation, recipe, of="the run")
     return found if found.get("step") == step else {}
-
-
-def valid_share(found: Mapping[str, Any]) -> float | None:
-    """How many of the texts that a run wrote its checker let pass; None where none did."""
-    if stories := found.get("stories"):
-        return stories["passed"] / stories["written"]
-    one = (found.get("validity") or {}).get("generated")
-    return one["valid"] / one["records"] if one else None
 
 
 def wait_until_free(folder: Path) -> None:
@@ -191,17 +186,9 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         torch.device(described["device"]), described["precision"], set_threads(described["threads"])
     )
     dataset = build_dataset(recipe, Console(quiet=True), run.tokenizer)
-    rows = rows_at_once(recipe, dataset.tokenizer, runtime.device)
 
-    def scores(model: Any) -> UnitScores:
-        return unit_scores(
-            model.to(runtime.device),
-            dataset.validation,
-            dataset.tokenizer,
-            evaluated_on(dataset.validation, recipe, dataset.tokenizer, rows=rows),
-            objective=recipe.objective.build(),
-            autocast=runtime.autocast,
-        )
+    def scores(model: LanguageModel) -> UnitScores:
+        return unit_losses(model, dataset.validation, recipe, dataset.tokenizer, runtime)
 
     vocab_size = dataset.tokenizer.vocab_size
     found, initial = scores(run.model), None
@@ -209,7 +196,7 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         untrained = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
         calibrate(untrained, dataset.train.tokens)
         initial = scores(untrained).total.loss
-    total, alone = found.total, getattr(recipe.batches, "alone", False)
+    total = found.total
     if not math.isfinite(total.loss):
         why = "Its loss on the validation split is not a finite number."
         return {"status": "failed", "reason": why, "settled": True}
@@ -218,7 +205,12 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
     per_position = recipe.model.training_flops(vocab_size=vocab_size)
     positions = recipe.training.batch * recipe.training.accumulation * recipe.model.context  # of a step
     last = Progress.of(Run.open(folder, checkpoint="last").checkpoint)
-    page = of_page(folder, run.step)
+    own = task_of(recipe).study_figures(
+        of_page(folder, recipe, run.step),
+        recipe,
+        nats=total.total if total.of_text else None,
+        documents=dataset.validation.documents,
+    )
     outcome = {
         "status": "done",
         "reason": None,
@@ -227,10 +219,7 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         "bits_per_byte": total.bits_per_byte(dataset.validation.bytes),
         "accuracy": total.metrics.get("accuracy"),
         "perplexity": total.perplexity,
-        "nats_per_record": total.total / dataset.validation.documents if alone and total.of_text else None,
-        "valid": valid_share(page),
-        "crps": crps_by_predictor(page, scaled=False).get(OWN),
-        "scaled_crps": crps_by_predictor(page, scaled=True).get(OWN),
+        **{metric: own.get(metric) for metric in OF_TASKS},
         "unit": None if total.of_text else str(total.unit),
         "initial_loss": initial,
         "step": run.step,

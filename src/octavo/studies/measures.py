@@ -26,6 +26,17 @@ OF_TEXT = ("bits_per_byte", "perplexity", "nats_per_record")
 OF_PATHS = ("crps", "scaled_crps")
 """Metrics of forecasts that are drawn."""
 
+OF_TASKS = ("nats_per_record", "valid", *OF_PATHS)
+"""Metrics that only some tasks have."""
+
+NEEDS: Mapping[str, str] = {
+    "nats_per_record": "batches of records; take batches={kind: documents, alone: true}",
+    "valid": "judge=best, whose texts are checked, and a corpus that has rules: a storyteller's, or one with a "
+    "validator",
+    **dict.fromkeys(OF_PATHS, "judge=best, whose forecasts are drawn, and objective=forecast"),
+}
+"""What these need of a study and its recipe."""
+
 SHARES = ("accuracy", "improvement", "valid")
 """Metrics of which more is better, written in points of a hundred."""
 
@@ -145,7 +156,7 @@ def measure(metric: str, unit: Unit = TEXT) -> Measure:
 
 def usual_metric(unit: Unit) -> Metric:
     """What any runs are compared by whose loss has this unit."""
-    return "bits_per_byte" if unit.text else "val_loss"
+    return "bits_per_byte" if unit.has_bits_per_byte else "val_loss"
 
 
 def usual(unit: Unit) -> Measure:
@@ -162,7 +173,7 @@ def unfit(metric: str, unit: Unit, others: Iterable[str]) -> str | None:
     """Why an objective with this unit, and these metrics beside its loss, lacks a study's metric, as a sentence; None
     where it does not."""
     lacks = (
-        (metric in OF_TEXT and not unit.text)
+        (metric in OF_TEXT and not unit.has_bits_per_byte)
         or (metric == "accuracy" and metric not in others)
         or (metric == "improvement" and unit.density)
     )

@@ -17,12 +17,11 @@ from octavo.generation import Engine
 from octavo.model.base import build_model
 from octavo.planning.plan import counted, step_tokens, timed
 from octavo.run.data import build_batches, build_dataset, period, total_steps
-from octavo.run.evaluate import cached_baselines
 from octavo.run.finetune import ready_tokenizer
-from octavo.run.samples import prompts_of
 from octavo.studies.job import Job
 from octavo.studies.resolve import variant_recipe, variant_tree
 from octavo.studies.spec import BASELINE, Change, Study, problems_error
+from octavo.task import task_of
 from octavo.util.console import Console
 from octavo.util.memory import available_memory
 
@@ -115,7 +114,7 @@ def _facts(recipe: Recipe, datasets: dict[str, Dataset], console: Console) -> Fa
     batches = build_batches(recipe, dataset, console)
     vocab_size = dataset.tokenizer.vocab_size
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
-    for prompt in prompts_of(recipe, dataset, model.context)[0]:
+    for prompt in task_of(recipe).prompts(recipe, dataset, model.context)[0]:
         Engine(model, dataset.tokenizer).prompt_ids(prompt)
     training = recipe.training
     return Facts(
@@ -233,7 +232,7 @@ def prepare_baselines(facts: dict[str, Facts], console: Console) -> None:
     for fact in facts.values():
         if fact.dataset.folder not in seen:
             seen.add(fact.dataset.folder)
-            cached_baselines(fact.dataset, fact.recipe, console)
+            task_of(fact.recipe).cached_baselines(fact.dataset, fact.recipe, console)
 
 
 def memory_of(fact: Facts) -> int:

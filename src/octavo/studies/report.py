@@ -128,7 +128,7 @@ def render_page(
         verdicts=verdict_table(results, analysis),
         controls=control_table(results),
         improvement=improvement_table(rows, _by_improvement(results), results.study.unit),
-        disagreement=disagreement(rows) if results.study.unit.text else "",
+        disagreement=disagreement(rows) if results.study.unit.has_bits_per_byte else "",
         part_evaluated=part_evaluated(rows),
         cost=cost_table(rows, results.study.unit),
         samples=_samples(rows),
@@ -172,7 +172,7 @@ def render_markdown(results: StudyResults, analysis: Analysis, rows: list[Row], 
     if "curves" in drawings:
         parts += ["## How they learned", part_evaluated(rows), *plot("curves"), *plot("difference")]
     if "improvement" in drawings:
-        parts += ["## Relative improvement", disagreement(rows) if study.unit.text else ""]
+        parts += ["## Relative improvement", disagreement(rows) if study.unit.has_bits_per_byte else ""]
         parts += [
             *plot("improvement"),
             markdown(improvement_table(rows, _by_improvement(results), study.unit)),

@@ -13,7 +13,7 @@ import octavo
 from octavo.config import Recipe, apply_values, check, flatten
 from octavo.errors import ConfigError, InputError
 from octavo.run.data import Paths, absolute, corpus_of
-from octavo.studies.measures import OF_PATHS, unfit, usual_metric
+from octavo.studies.measures import NEEDS, unfit, usual_metric
 from octavo.studies.prerequisites import known_by_name, placed, read_before, started, tree_of
 from octavo.studies.spec import (
     BASELINE,
@@ -26,6 +26,7 @@ from octavo.studies.spec import (
     slug_of,
 )
 from octavo.studies.statistics import default_noise
+from octavo.task import Task, task_of
 from octavo.training.objective import TEXT
 
 # The study sets these itself, for every run alike.
@@ -101,6 +102,7 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
         octavo=octavo.__version__,
         sources=tuple(before.get("sources", ())),
         unit=unit,
+        task=task_of(baseline) if baseline else Task.usual(),
     )
     if baseline is not None:
         problems += problems_of_variants(found, baseline)
@@ -241,22 +243,10 @@ def _problems_of_measure(study: Study, baseline: Recipe) -> Iterator[str]:
         )
     elif wrong := unfit(study.metric, objective.unit, [metric.name for metric in objective.metrics]):
         yield wrong
-    elif study.metric == "nats_per_record" and not getattr(baseline.batches, "alone", False):
-        yield "metric=nats_per_record needs batches of records; take batches={kind: documents, alone: true}"
-    if study.metric == "valid" and (study.judge != "best" or not checks_texts(baseline)):
-        yield (
-            "metric=valid needs judge=best, whose texts are checked, and a corpus that has rules: a storyteller's, or "
-            "one with a validator"
-        )
-    if study.metric in OF_PATHS and (study.judge != "best" or baseline.objective.kind != "forecast"):
-        yield f"metric={study.metric} needs judge=best, whose forecasts are drawn, and objective=forecast"
+    elif study.metric in NEEDS and study.metric not in task_of(baseline).offers(baseline, study.judge):
+        yield f"metric={study.metric} needs {NEEDS[study.metric]}"
     if study.stop_hopeless and objective.unit.density:
         yield "stop_hopeless: no share of the log of a density means anything; leave it out"
-
-
-def checks_texts(recipe: Recipe) -> bool:
-    """Whether what a run of a recipe writes is checked one by one."""
-    return recipe.corpus.kind in ("storyteller", "wishes") or recipe.validator.kind != "none"
 
 
 def _without_text(recipes: Mapping[str, Recipe]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from octavo.config.shipped import shipped_names, shipped_text
 from octavo.errors import ConfigError
 from octavo.studies.expectation import Expected
 from octavo.studies.measures import Metric
+from octavo.task import Task
 from octavo.training.objective import TEXT, Unit
 
 # The shipped studies, and study files found by name or path.
@@ -248,6 +249,7 @@ class Study:
     sources: tuple[str, ...] = ()
     unit: Unit = TEXT
     """Of the loss."""
+    task: Task = field(default_factory=Task.usual)
 
     @property
     def variants(self) -> tuple[Change, ...]:

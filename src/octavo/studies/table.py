@@ -148,7 +148,7 @@ def control_table(results: StudyResults) -> list[list[str]]:
     if not found or level is None:
         return []
     ranked = sorted([*found, (BASELINE, level, beside)], key=lambda row: -row[1])
-    head = ["on the same text" if study.unit.text else "on the same data", shown.unit]
+    head = ["on the same text" if study.unit.has_bits_per_byte else "on the same data", shown.unit]
     table = [[*head, "" if other is None else other.unit]]
     table += [[name, *(NONE if value is None else f"{value:.3f}" for value in row)] for name, *row in ranked]
     return table if other is not None else [row[:2] for row in table]
@@ -178,7 +178,7 @@ def improvement_table(rows: Sequence[Row], by_improvement: Analysis | None, unit
     """Head and rows: relative improvement, the same runs' verdict by it and, of a text, bits per byte."""
     verdicts = {verdict.change: verdict for verdict in by_improvement.verdicts} if by_improvement else {}
     head = ["variant", "loss before", "loss after", "relative improvement", "verdict by it", "bits per byte"]
-    columns = len(head) if unit.text else len(head) - 1
+    columns = len(head) if unit.has_bits_per_byte else len(head) - 1
     return [
         head[:columns],
         *(

@@ -266,7 +266,7 @@ def _held(
         token_bytes=[
             sum(run.bytes) / sum(run.tokens_scored)
             for run in results.runs
-            if sum(run.tokens_scored) and results.study.unit.text
+            if sum(run.tokens_scored) and results.study.unit.has_bits_per_byte
         ],
     )
 
@@ -407,7 +407,7 @@ def _notes(
         if odd and scale.metric != "bits_per_byte" and not other:
             notes.append(
                 f"{listed(odd)}: tokens of another length than the baseline's, so a figure per token does not compare"
-                f"{'; bits_per_byte does' if results.study.unit.text else ''}."
+                f"{'; bits_per_byte does' if results.study.unit.has_bits_per_byte else ''}."
             )
     return notes
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -154,6 +155,7 @@ class BouncingBallSource(WorldConfig, PartConfig):
     known."""
 
     kind: Literal["bouncing-ball"] = "bouncing-ball"
+    task: ClassVar[str] = "records"
     films: int | None = Field(None, ge=2, le=MOST)
     """How many; empty: all that there are."""
     seed: int = Field(0, ge=0, le=MOST)
@@ -167,3 +169,7 @@ class BouncingBallSource(WorldConfig, PartConfig):
         """−ln of the probability of documents of this source, in all."""
         world = self.world
         return -math.fsum(map(world.log_probability, texts))
+
+    def least_loss(self, text: Path, tokens: int) -> tuple[float, float]:
+        loss = self.nats(text.read_text(encoding="utf-8").splitlines()) / tokens
+        return loss, loss

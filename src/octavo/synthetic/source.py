@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -10,7 +11,8 @@ from pydantic import Field
 from octavo.config.parts import MOST, PartConfig, SplitBy, register
 from octavo.corpus import Document, Report, Source
 from octavo.synthetic.bilingual import Bilingual, text_of
-from octavo.synthetic.storyteller import Storyteller
+from octavo.synthetic.checker import Verdict, check
+from octavo.synthetic.storyteller import Storyteller, entropy_rate
 
 
 class StorytellerDocuments(Source):
@@ -50,6 +52,19 @@ class StorytellerSource(PartConfig):
         """Make the source; stories are written as they are read."""
         return StorytellerDocuments(stories=self.stories, seed=self.seed, first=self.first)
 
+    def in_words(self) -> str:
+        return f"{self.stories:,} stories of the built-in storyteller"
+
+    def checker(self) -> Callable[[str], Verdict]:
+        return check
+
+    def least_loss(self, text: Path, tokens: int) -> tuple[float, float]:
+        teller, held_out = Storyteller(self.seed), set(text.read_text(encoding="utf-8").splitlines())
+        numbers = range(self.first, self.first + self.stories)
+        stories = [story for story in map(teller.story, reversed(numbers)) if story.text in held_out]
+        loss = -sum(story.log_probability for story in stories) / sum(story.tokens for story in stories)
+        return entropy_rate(), loss
+
 
 class BilingualDocuments(Source):
     """Pairs `first` to `first + pairs - 1` of a seed, each a document of two lines."""
@@ -77,7 +92,7 @@ class BilingualSource(PartConfig):
     which word comes from which; needs no text and no network."""
 
     kind: Literal["bilingual"] = "bilingual"
-    gives_pairs: ClassVar[bool] = True
+    splits: ClassVar[tuple[SplitBy, ...]] = (*PartConfig.splits, "sources")
     split_by: ClassVar[SplitBy] = "documents"
     in_files: ClassVar[str] = "pairs"
     pairs: int = Field(20_000, ge=1, le=MOST)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from octavo.config.parts import MOST, PartConfig, register
+from octavo.config.parts import MOST, PartConfig, SplitBy, register
 from octavo.corpus import Document, Report, Source
+from octavo.corpus.records.base import refuse_as_text
 from octavo.corpus.records.turns import Message, Turns
 from octavo.errors import InputError
+from octavo.synthetic.checker import Verdict, check
 from octavo.synthetic.grammar import TOKEN
 from octavo.synthetic.storyteller import Storyteller
 from octavo.synthetic.universe import UNIVERSE
@@ -160,7 +162,14 @@ class WishesSource(PartConfig):
     were never asked for together."""
 
     form: ClassVar[str] = "conversations"
+    splits: ClassVar[tuple[SplitBy, ...]] = ("documents", "prompts")
+
+    def refuse(self, recipe: Any) -> str | None:
+        return refuse_as_text(self.form, recipe)
 
     def build(self, report: Report | None = None) -> WishedStories:
         """Make the source; stories are written as they are read."""
         return WishedStories(stories=self.stories, seed=self.seed, first=self.first, held_out=self.held_out)
+
+    def checker(self) -> Callable[[str], Verdict]:
+        return check

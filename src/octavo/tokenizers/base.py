@@ -112,6 +112,9 @@ class Tokenizer(ABC):
     cuts_at_words: bool = True
     """Whether it may at least be cut where `pieces.whole_words` does."""
 
+    encoding: ClassVar[Mapping[str, Any]] = {}
+    """What else than the tokenizer decides which ids a document has, for the name of a dataset."""
+
     unknown: int | None = None
     added: tuple[str, ...] = ()
 

@@ -50,6 +50,11 @@ class Unit:
     counted: str = "tokens"
     density: bool = False
 
+    @property
+    def has_bits_per_byte(self) -> bool:
+        """Whether a loss can be written in bits per byte, the one figure that compares across tokenizers."""
+        return self.text
+
     def __str__(self) -> str:
         return f"{self.name} per {self.per}"
 
@@ -173,7 +178,7 @@ class Objective(ABC):
     @property
     def writes(self) -> bool:
         """Whether the model's logits are those of the next token, so that it can write."""
-        return self.unit.text
+        return self.unit.has_bits_per_byte
 
     @abstractmethod
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:

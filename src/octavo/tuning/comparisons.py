@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from octavo.config.parts import MOST, FilePath, PartConfig, PartOf, register
+from octavo.config.parts import MOST, FilePath, PartConfig, PartOf, SplitBy, register
 from octavo.corpus import Document, Report, Source
-from octavo.corpus.records.base import Form
+from octavo.corpus.records.base import Form, refuse_as_text
 from octavo.corpus.records.turns import Turns, messages_of
 from octavo.errors import InputError
 from octavo.util.seeds import derived
@@ -87,6 +87,10 @@ class ComparisonsSource(PartConfig):
     """Which texts: the same seed gives the same ones."""
 
     form: ClassVar[Form] = "preferences"
+    splits: ClassVar[tuple[SplitBy, ...]] = ("documents", "prompts")
+
+    def refuse(self, recipe: Any) -> str | None:
+        return refuse_as_text(self.form, recipe)
 
     def build(self, report: Report | None = None) -> Comparisons:
         """Make the source; texts are written as they are read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from statistics import NormalDist
 
@@ -67,3 +68,12 @@ def counts_drawn_again(
             for row, size in zip(rows, sizes, strict=True)
         ]
         yield rows, np.array(weights), times[rows] / groups
+
+
+def wilson(hits: float, trials: int) -> tuple[float, float]:
+    """95 % interval of a share (Wilson 1927), which holds for shares near 0 and 1 too."""
+    share, square = hits / trials, Z * Z / trials
+    middle = (share + square / 2) / (1 + square)
+    half = Z * math.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
+    # The share lies within, to the last bit too.
+    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))

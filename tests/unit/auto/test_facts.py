@@ -20,10 +20,10 @@ from octavo.auto.pilot import SLOWER, Pilot
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ngram.kneser_ney import KneserNey
-from octavo.run import evaluate
 from octavo.run.data import build_dataset
 from octavo.run.settings import resolve
 from octavo.run.train import train
+from octavo.tasks.text import baselines
 from octavo.util.console import Console
 from unit.auto.laws import FACTS
 
@@ -273,7 +273,7 @@ def test_what_is_done_at_once_comes_out_as_one_after_another(
     for way in (facts.Meanwhile, OneAfterAnother):
         monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / way.__name__))
         monkeypatch.setattr(facts, "Meanwhile", way)
-        monkeypatch.setattr(evaluate, "Meanwhile", way)
+        monkeypatch.setattr(baselines, "Meanwhile", way)
         known, pilot = facts.survey([path], (), QUIET)
         kept = (pilot.dataset.folder / "baselines.json").read_text()
         found.append((known, pilot.before, kept))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from octavo.config import check, parse_yaml, recipe_text
 from octavo.evaluation.diagnostics import Diagnostic, Facts, diagnose
 from octavo.evaluation.learning_curve import Curve
+from octavo.tasks.forecast.task import ForecastTask
 
 PLAIN = check({})
 BASELINES = {
@@ -520,6 +521,7 @@ def test_forecasts_are_held_against_simple_predictors_at_the_horizon_that_counts
     }
     forecast = {"horizons": [1, 60], "main_horizon": 60, "rate": 300, "predictors": predictors}
     evaluation = {"val_loss": 1.0, "baselines": {"NLinear": {"loss": 2.0}}, "forecast": forecast}
-    one = kinds(facts([], recipe=recipe, evaluation=evaluation))["baselines"]
+    rivals = ForecastTask().rivals(evaluation)
+    one = kinds(facts([], recipe=recipe, evaluation=evaluation, rivals=rivals))["baselines"]
     assert one.sentence == "By CRPS, 60 steps ahead (200 ms), it is below drift, but not below NLinear."
     assert one.evidence == {"loss": 3.0, "NLinear": 2.5, "drift": None} and one.severity == "note"

@@ -13,6 +13,7 @@ from octavo.report.data import ReportData
 from octavo.report.figure import Plot
 from octavo.report.plots import coverage_plot, growth_plot, kept_plot
 from octavo.tasks.forecast.report import ahead, save_plot
+from octavo.tasks.records.task import RecordsTask
 from octavo.util.output import Output
 
 
@@ -37,7 +38,8 @@ def test_nothing_beside_a_plot_of_losses_is_cut_off(width: float) -> None:
     names = {"factorised": 0.0712, "gzip_symbols": 0.0733}
     baselines = {name: {"loss": loss, "bits_per_byte": None} for name, loss in names.items()}
     figure = plots.loss_plot(
-        ReportData(title="run", metrics=rows, evaluation={"baselines": baselines}), width=width
+        ReportData(title="run", metrics=rows, evaluation={"baselines": baselines}, task=RecordsTask()),
+        width=width,
     )
     figure.draw_without_rendering()
     (axes,) = figure.axes

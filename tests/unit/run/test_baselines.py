@@ -10,9 +10,9 @@ import pytest
 from octavo.config import check
 from octavo.data import Dataset
 from octavo.errors import CorpusError
-from octavo.run import evaluate as counting
 from octavo.run.data import build_dataset
-from octavo.run.evaluate import baselines_beside, cached_baselines, count_ahead, seconds_counted
+from octavo.tasks.text import baselines as counting
+from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead, seconds_counted
 from octavo.util.console import Console
 from unit.run.small import RECIPE
 

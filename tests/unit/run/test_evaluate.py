@@ -9,8 +9,10 @@ from octavo.config import Recipe, check
 from octavo.data import Dataset
 from octavo.model.base import build_model
 from octavo.run.data import build_dataset
-from octavo.run.evaluate import figures, source_loss
+from octavo.run.evaluate import figures_of
 from octavo.synthetic.storyteller import Storyteller
+from octavo.task import EvaluationContext
+from octavo.tasks.text.task import TextTask
 from octavo.training.device import Runtime
 from octavo.training.estimate import CPU
 from octavo.util.console import Console
@@ -40,14 +42,15 @@ def test_the_sources_entropy_is_of_the_tokens_that_a_model_predicts(told: tuple[
     nats = -sum(teller.story(i).log_probability for i in range(10, 70) if teller.story(i).text in texts)
     predicted = int((np.asarray(split.tokens) != dataset.tokenizer.start).sum())
     assert len(texts) == split.documents > 5
-    assert source_loss(recipe, dataset) == pytest.approx(nats / predicted, rel=1e-12)
+    found = TextTask().floor(dataset, recipe)
+    assert found is not None and found.loss == pytest.approx(nats / predicted, rel=1e-12)
 
 
 @pytest.mark.parametrize(
     "change", [{"cleaning": ["case"]}, {"corpus": {"kind": "files", "paths": ["book.txt"]}}]
 )
 def test_other_texts_have_none(told: tuple[Recipe, Dataset], change: dict[str, object]) -> None:
-    assert source_loss(check(told[0].model_dump(mode="json") | change), told[1]) is None
+    assert TextTask().floor(told[1], check(told[0].model_dump(mode="json") | change)) is None
 
 
 def test_a_document_of_just_the_context_is_not_cut(told: tuple[Recipe, Dataset]) -> None:
@@ -60,5 +63,6 @@ def test_a_document_of_just_the_context_is_not_cut(told: tuple[Recipe, Dataset])
     small = {"layers": 1, "width": 8, "heads": 1, "context": context}
     own = check(recipe.model_dump(mode="json") | {"model": small})
     model = build_model(own.model, vocab_size=dataset.tokenizer.vocab_size, seed=0)
-    found = figures(model, split, own, dataset.tokenizer, Runtime(CPU, "float32", 1), step=0)
-    assert found["documents_cut"] == (lengths > context).sum() / split.documents
+    runtime, console = Runtime(CPU, "float32", 1), Console(quiet=True)
+    judged = EvaluationContext(own, dataset.tokenizer, split, None, runtime, console)
+    assert figures_of(model, judged, step=0).documents_cut == (lengths > context).sum() / split.documents

@@ -12,8 +12,8 @@ import pytest
 import octavo
 from octavo.cli.app import app
 from octavo.errors import DivergedError, in_python
-from octavo.run import samples
-from octavo.run.finish import against_source, standing
+from octavo.evaluation import samples
+from octavo.evaluation.sentences import against_source, standing
 from octavo.run.progress import Progress
 from octavo.run.settings import resolve
 from octavo.tasks.forecast.objective import Forecast

@@ -13,11 +13,12 @@ import torch
 
 from octavo.config import Recipe, check
 from octavo.data import Dataset
+from octavo.evaluation.result import Metrics
 from octavo.model.base import build_model
 from octavo.model.gpt import GPT
 from octavo.run import compare
 from octavo.run.data import build_dataset
-from octavo.run.evaluate import Metrics, evaluate_split
+from octavo.run.evaluate import evaluate_split
 from octavo.training.device import Runtime
 from octavo.util.console import Console
 

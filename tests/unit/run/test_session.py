@@ -12,11 +12,13 @@ import pytest
 
 import octavo
 from octavo.errors import CorpusError, InputError, StorageError
+from octavo.evaluation.result import Metrics
 from octavo.run import train as runs_train
 from octavo.run import trainer
 from octavo.run.deadline import ending, with_more_minutes
-from octavo.run.evaluate import Metrics, cached_baselines, evaluate_split
+from octavo.run.evaluate import evaluate_split
 from octavo.run.trainer import Hook, Session
+from octavo.tasks.text.baselines import cached_baselines
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow
 from octavo.training.loop import StepInfo

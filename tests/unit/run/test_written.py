@@ -11,10 +11,11 @@ import pytest
 
 from octavo.config import check
 from octavo.data import Dataset, prepare
+from octavo.evaluation import samples as module
+from octavo.evaluation.samples import GeneratedTexts, ended, held_out_like, text_metrics
 from octavo.generation import Sample
 from octavo.model.base import build_model
-from octavo.run import samples as module
-from octavo.run.samples import GeneratedTexts, ended, held_out_like, text_metrics, write
+from octavo.task import task_of
 
 SMALL = {"layers": 1, "width": 16, "heads": 2, "context": 16}
 
@@ -67,17 +68,21 @@ def settings(**more: Any) -> Any:
     return check({"model": SMALL, **more})
 
 
+def written(model: Any, dataset: Dataset, recipe: Any) -> Any:
+    return task_of(recipe).write(model, dataset, recipe)
+
+
 def test_the_same_is_written_each_time_and_greedy_once(
     novel: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LENGTH", 24)
     recipe = settings()
     model = build_model(recipe.model, vocab_size=novel.tokenizer.vocab_size, seed=1)
-    first, again = write(model, novel, recipe), write(model, novel, recipe)
+    first, again = written(model, novel, recipe), written(model, novel, recipe)
     assert first.texts == again.texts
     assert len(first.samples) == module.MOST
     assert {len(sample.ids) for sample in first.samples} == {24}
-    assert len(write(model, novel, settings(sampling={"temperature": 0.0})).samples) == 1
+    assert len(written(model, novel, settings(sampling={"temperature": 0.0})).samples) == 1
 
 
 def test_a_large_model_writes_less(novel: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +90,7 @@ def test_a_large_model_writes_less(novel: Dataset, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "BUDGET", 1.0)
     recipe = settings()
     model = build_model(recipe.model, vocab_size=novel.tokenizer.vocab_size, seed=1)
-    assert len(write(model, novel, recipe).samples) == module.FEWEST
+    assert len(written(model, novel, recipe).samples) == module.FEWEST
 
 
 def test_training_text_that_is_recited_is_seen(novel: Dataset) -> None:
@@ -95,7 +100,7 @@ def test_training_text_that_is_recited_is_seen(novel: Dataset) -> None:
     text = GeneratedTexts(
         recited, module.sampling_of(settings().sampling), 300, held_out_like(recited, novel)
     )
-    found = text_metrics(text, novel, settings())
+    found = text_metrics(text, novel)
     assert found["memorization"]["generated"]["shares"]["200"] == 1.0
     assert found["memorization"]["held_out"]["shares"]["200"] == 0.0
     assert found["memorization"]["generated"]["longest"]["length"] == 300
@@ -107,7 +112,7 @@ def test_all_samples_are_looked_up_however_short_the_held_out_text(novel: Datase
     passage = novel.train.text_path.read_text("utf-8")[:300]
     recited = [Sample(number, ids=[0] * 300, text=passage) for number in range(4)]
     text = GeneratedTexts(recited, module.sampling_of(settings().sampling), 300, ["Nothing of it is known."])
-    found = text_metrics(text, novel, settings())
+    found = text_metrics(text, novel)
     assert found["memorization"]["generated"]["characters"] == 1200
     assert found["memorization"]["difference_error"] == 0.0  # of the samples; one held-out text has none
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from octavo.config import check
 from octavo.errors import Interrupted
 from octavo.evaluation.score import score
 from octavo.run.data import build_dataset
@@ -19,6 +20,7 @@ from octavo.studies import job as module
 from octavo.studies.job import Job, outcome_of, perform, settled
 from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
+from octavo.task import task_of
 from octavo.util.console import Console
 from unit.studies.conftest import study_tree
 
@@ -104,7 +106,8 @@ def test_weights_of_an_earlier_step_cost_what_the_whole_run_did(
 def test_how_many_of_the_texts_were_good_is_a_share_of_those_written(
     page: dict[str, Any], share: float | None
 ) -> None:
-    assert module.valid_share(page) == share
+    found = task_of(check({})).study_figures(page, check({}), nats=None, documents=1)
+    assert found.get("valid") == share
 
 
 @pytest.mark.parametrize(

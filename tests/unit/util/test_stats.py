@@ -11,10 +11,9 @@ from guards.common import PACKAGE, ROOT, name_of
 from octavo.evaluation.speakers import _interval as of_shares
 from octavo.studies.chance import student
 from octavo.tasks.chat.answer_metrics import _interval as of_answers
-from octavo.tasks.records.validity import wilson
 from octavo.tuning.ceiling import DRAWS
 from octavo.tuning.compare_runs import crossed
-from octavo.util.stats import LEVEL, SAID, STUDENT, Z, ends_of, interval_of_mean
+from octavo.util.stats import LEVEL, SAID, STUDENT, Z, ends_of, interval_of_mean, wilson
 
 REPEATS = 200
 """Of so many repetitions of a true 95 %, 0.91 to 0.985 hold it, but for one of 100 times."""

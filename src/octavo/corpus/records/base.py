@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
-from octavo.config.parts import PartConfig
+from octavo.config.parts import PartConfig, SplitBy
 from octavo.corpus.records.turns import ROLES, Message
 from octavo.errors import CorpusError
 
@@ -30,6 +30,13 @@ class RecordConfig(PartConfig):
 
     form: ClassVar[Form]
     sample: ClassVar[str] = ""
+    whole: ClassVar[bool] = True
+    """Whether a record is a document as it is, so that no option says what a document is."""
+    splits: ClassVar[tuple[SplitBy, ...]] = ("documents", "prompts")
+
+    def refuse(self, recipe: Any) -> str | None:
+        """What of a recipe does not go with such documents, which are no texts."""
+        return refuse_as_text(self.form, recipe)
 
     @abstractmethod
     def text(self, record: object, place: str, field: str) -> str:
@@ -100,6 +107,13 @@ class RecordConfig(PartConfig):
             more = self.said(record, "input", place, empty=True) if record.get("input") else ""
             return [Message("user", f"{asked}\n\n{more}" if more.strip() else asked)]
         raise self.refused(place, f"it has no prompt, but {', '.join(map(repr, record)) or 'nothing'}")
+
+
+def refuse_as_text(form: str, recipe: Any) -> str | None:
+    """What of a recipe is for texts alone, where documents are of another form."""
+    if recipe.model.held_out:
+        return f"model.counts is for text, and the corpus holds {form}; model.counts=none"
+    return f"cleaning is for texts; {form} are taken as they are" if recipe.cleaning else None
 
 
 def sound(text: str, place: str) -> str:

@@ -7,7 +7,7 @@ words, so that nothing is won by length or by ending.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from octavo.data import Dataset
 from octavo.generation import Engine, Sample, TextRequest, in_order
 from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
-from octavo.run.run import Run
+from octavo.task import Finding, Trained
 from octavo.tasks.chat.prompts import Question, held_out
 from octavo.util.stats import SAID, drawn_again, ends_of
 
@@ -31,27 +31,28 @@ DRAWS = 2000
 """Resamples of the prompts for an interval."""
 
 
-def beside_base(run: Run, dataset: Dataset) -> dict[str, Any]:
-    """For evaluation.json: figures of both, how often the run wins, and answers side by side; empty for a run that did
-    not learn from conversations, or from no run."""
+def beside_base(run: Trained, dataset: Dataset) -> Finding | None:
+    """Figures of both, how often the run wins, and answers side by side; None for a run that did not learn from
+    conversations, or from no run."""
     base = run.started
     if run.config.form != "conversations" or base is None:
-        return {}
+        return None
     tokens = min(run.config.sampling.tokens, run.config.model.context)
     numbers = run.config.model.parameters(vocab_size=dataset.tokenizer.vocab_size)
     fewest, most = PROMPTS
     count = max(fewest, min(most, int(BUDGET / (2.0 * numbers * tokens * 2 * SEEDS))))
     asked = held_out(dataset.validation, dataset.tokenizer, count, context=run.config.model.context)
     if len(asked) < 2:  # of which there is no interval
-        return {}
+        return None
     device = next(run.model.parameters()).device
     before, after = (_answers(model, asked, run, dataset, tokens) for model in (base.to(device), run.model))
     like = [
         np.array([_likeness(a, row) for a, row in zip(asked, side, strict=True)]) for side in (before, after)
     ]
     wins = (np.sign(like[1] - like[0]) + 1) / 2  # (P, S); of equal ones each has half
-    return {
-        "answers": {
+    return Finding(
+        "answers",
+        {
             "prompts": len(asked),
             "seeds": SEEDS,
             "base": {"likeness": float(like[0].mean()), **_style(asked, before, dataset)},
@@ -66,11 +67,11 @@ def beside_base(run: Run, dataset: Dataset) -> dict[str, Any]:
                 }
                 for at, one in enumerate(asked[:SHOWN])
             ],
-        }
-    }
+        },
+    )
 
 
-def said(result: dict[str, Any]) -> Iterator[str]:
+def said(result: Mapping[str, Any]) -> Iterator[str]:
     """The sentence for it."""
     if found := result.get("answers"):
         wins, base, tuned = found["wins"], found["base"], found["tuned"]
@@ -82,7 +83,7 @@ def said(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _answers(
-    model: LanguageModel, asked: Sequence[Question], run: Run, dataset: Dataset, tokens: int
+    model: LanguageModel, asked: Sequence[Question], run: Trained, dataset: Dataset, tokens: int
 ) -> list[list[Sample]]:
     """`SEEDS` answers to each prompt, drawn by the recipe's settings; both models draw with the same seeds."""
     requests = [

@@ -100,6 +100,7 @@ class ConversationsConfig(BatchesConfig):
     that is longer than the context is left out."""
 
     kind: Literal["conversations"] = "conversations"
+    task: ClassVar[str] = "chat"
     shuffle: bool = True
     """Each epoch in another order."""
     packed: bool = True

@@ -98,6 +98,7 @@ class PreferencesConfig(BatchesConfig):
     with a side that is longer than the context is left out."""
 
     kind: Literal["preferences"] = "preferences"
+    task: ClassVar[str] = "chat"
     shuffle: bool = True
     """Each epoch in another order."""
 

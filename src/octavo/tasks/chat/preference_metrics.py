@@ -15,10 +15,10 @@ from octavo.data import Split
 from octavo.model.base import LanguageModel
 from octavo.run.data import evaluated_on, rows_at_once
 from octavo.run.finetune import with_reference
-from octavo.tasks.records.validity import wilson
+from octavo.task import EvaluationContext, Finding
 from octavo.tokenizers import Tokenizer
-from octavo.training.device import Runtime
 from octavo.training.objective import Objective
+from octavo.util.stats import wilson
 
 BINS = 5
 """Of confidence, from 50 to 100 %."""
@@ -26,28 +26,21 @@ SIMULATED = 1000
 """Draws of what a perfectly calibrated model would show."""
 
 
-def preferred(
-    model: LanguageModel,
-    split: Split,
-    recipe: Recipe,
-    tokenizer: Tokenizer,
-    runtime: Runtime,
-    reference: LanguageModel | None,
-) -> dict[str, Any]:
-    """The figures of held-out pairs for evaluation.json; empty where there are no pairs."""
+def preferred(model: LanguageModel, context: EvaluationContext) -> Finding | None:
+    """The figures of held-out pairs; None where there are no pairs."""
+    recipe = context.recipe
     objective = recipe.objective.build()
     if "margin" not in {metric.name for metric in objective.metrics}:
-        return {}
-    margins = margins_of(
-        model, split, recipe, tokenizer, with_reference(objective, reference, runtime.device)
-    )
+        return None
+    objective = with_reference(objective, context.started, context.runtime.device)
+    margins = margins_of(model, context.split, recipe, context.tokenizer, objective)
     wins, pairs = np.sign(margins) / 2 + 0.5, len(margins)
     share = float(wins.mean())
     low, high = wilson(share * pairs, pairs)
     found: dict[str, Any] = {"pairs": pairs, "accuracy": {"mean": share, "low": low, "high": high}}
     if objective.unit.name == "nats":  # of the probability with which the chosen one wins
         found["calibration"] = calibration(margins)
-    return {"preferences": found}
+    return Finding("preferences", found)
 
 
 @torch.no_grad()

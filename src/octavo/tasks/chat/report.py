@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from octavo.report.data import ReportData
 from octavo.report.plots import BASELINE, INK, SOURCE, VALIDATION, inline, new_figure, series, tidy
+from octavo.task import Page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SIDES = {"chosen": SOURCE, "rejected": VALIDATION}
 
 
-def of_preferences(data: ReportData, wide: float, narrow: float) -> dict[str, Any]:
+def of_preferences(data: Page, wide: float, narrow: float) -> dict[str, Any]:
     """What the page needs; nothing where no pairs were learned."""
     from markupsafe import Markup
 
@@ -37,7 +37,7 @@ def of_preferences(data: ReportData, wide: float, narrow: float) -> dict[str, An
     return {"sides_plots": plots, "calibration_plot": drawn, "calibration": sure}
 
 
-def sides_plot(data: ReportData, width: float) -> Plot:
+def sides_plot(data: Page, width: float) -> Plot:
     """The log-likelihood of held-out answers, chosen and rejected, and their margin over the start's."""
     narrow = width < 6
     figure = new_figure(width, 4.6 if narrow else 2.5)
@@ -78,6 +78,6 @@ def calibration_plot(found: Mapping[str, Any]) -> Plot:
     return figure
 
 
-def _curve(axes: Axes, data: ReportData, key: str, colour: str) -> None:
+def _curve(axes: Axes, data: Page, key: str, colour: str) -> None:
     steps, values = series(data.rows("validation"), key)
     axes.plot(steps, values, color=colour, linewidth=1.8, marker="o", markersize=3.2, label=key)

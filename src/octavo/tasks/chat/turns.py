@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -22,6 +23,7 @@ class ByTemplate(Tokenizer):
     """
 
     cuts_at_words = False
+    encoding: ClassVar[Mapping[str, Any]] = {"template": True}
 
     def __init__(self, inner: Tokenizer) -> None:
         self.template = ChatTemplate(inner)

@@ -5,20 +5,21 @@ B sequences, T positions, D columns. No window reaches from one series into anot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from octavo.config.parts import register
+from octavo.data import Dataset
 from octavo.data.batch import Batch
 from octavo.data.batches import Batches, BatchesConfig, Stream, looked_at
-from octavo.errors import CorpusError
+from octavo.data.packing import TooShortError
 from octavo.tasks.forecast.dataset import series_in
 
 
-class ShortSeriesError(CorpusError):
+class ShortSeriesError(TooShortError):
     """A series is shorter than a window."""
 
     def __init__(self, number: int, rows: int, context: int, name: str | None = None) -> None:
@@ -29,9 +30,10 @@ class ShortSeriesError(CorpusError):
             remedy=f"leave it out, or set model.context to {max(1, rows - 1)} or less",
         )
 
-    def called(self, names: Sequence[str]) -> ShortSeriesError:
+    def called(self, dataset: Dataset) -> ShortSeriesError:
         """The same error with the series' name."""
-        return ShortSeriesError(self.number, self.rows, self.context, names[self.number])
+        name = dataset.manifest["series"]["train"][self.number]
+        return ShortSeriesError(self.number, self.rows, self.context, name)
 
 
 class SeriesWindows(Batches):
@@ -126,12 +128,20 @@ class SeriesBatchesConfig(BatchesConfig):
     """Random windows of series of numbers, counted in iterations."""
 
     kind: Literal["series"] = "series"
+    task: ClassVar[str] = "forecast"
 
     has_epochs = False
 
     stretch: float = Field(0.0, ge=0, le=1)
     """All channels of a training window are multiplied by one number, e to the power of this times a normal draw: as if
     more people, heavier and lighter ones, had been recorded. What is zero stays zero."""
+
+    def refuse(self, recipe: Any) -> str | None:
+        if recipe.corpus.task != self.task and recipe.model.takes_vectors:
+            return (
+                f"corpus={recipe.corpus.kind} gives text, and the model reads rows of numbers (model.input)"
+            )
+        return super().refuse(recipe)
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """With one column."""

@@ -18,6 +18,7 @@ from octavo.config import Recipe, check
 from octavo.config.plugins import command
 from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError
+from octavo.evaluation.result import Finding, Standing
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT
 from octavo.run.data import Paths, absolute, found_corpus
@@ -49,18 +50,18 @@ def channels_of(split: Split, columns: Columns) -> list[np.ndarray]:
     return [np.asarray(split.tokens[begin:end, :count]) for begin, end in series_in(split)]
 
 
-def forecast_facts(
-    model: GPT, dataset: Dataset, split: Split, recipe: Recipe, columns: Columns, console: Console
-) -> dict[str, Any]:
-    """What evaluation.json says of a forecaster: its baselines, its scores several steps ahead beside theirs, an
-    example, and, where the world is known, the loss that nobody can go below."""
+def standing_of(
+    model: GPT, train_split: Split, split: Split, recipe: Recipe, columns: Columns, console: Console
+) -> Standing:
+    """The baselines of a forecaster, its scores several steps ahead beside theirs, an example, and, where the world is
+    known, the loss that nobody can go below."""
     objective = recipe.objective
-    train, held_out = channels_of(dataset.train, columns), channels_of(split, columns)
+    train, held_out = channels_of(train_split, columns), channels_of(split, columns)
     console.say("fitting simple predictors to the training split, to compare with")
     simple = Baselines(train, context=recipe.model.context, horizons=objective.horizons)
-    facts: dict[str, Any] = {"baselines": {}}
+    losses: dict[str, Any] = {}
     if objective.score == "likelihood":
-        facts["baselines"] = {
+        losses = {
             name: {"loss": loss, "bits_per_byte": None}
             for name, loss in simple.losses(held_out).items()
             if math.isfinite(loss)
@@ -68,13 +69,15 @@ def forecast_facts(
     places = origins(split, objective.horizons, objective.origins)
     why_not = unseen(split, places, objective.horizons, columns)
     if why_not is None:
-        facts["forecast"] = judged(model, simple, split, places, recipe, columns, console)
+        parts = [Finding("forecast", judged(model, simple, split, places, recipe, columns, console))]
     else:
-        facts["why_no_forecast"] = why_not
+        parts = [Finding("why_no_forecast", why_not)]
         console.say(why_not)
     source = found_corpus(recipe).build(report=lambda sentence: None)
     entropy = floor_of(source, held_out) if objective.score == "likelihood" else None
-    return facts if entropy is None else {**facts, "source_entropy": entropy}
+    if entropy is not None:
+        parts.append(Finding("source_entropy", entropy))
+    return Standing(losses, tuple(parts))
 
 
 def floor_of(source: SeriesSource, series: Sequence[np.ndarray]) -> float | None:

@@ -727,8 +727,17 @@ def _compiles(pattern: str | None) -> str | None:
 class SeriesSourceConfig(PartConfig):
     """Base of the sources of numbers."""
 
-    numbers: ClassVar[bool] = True
+    task: ClassVar[str] = "forecast"
     in_files: ClassVar[str] = "series"
+
+    def refuse(self, recipe: Any) -> str | None:
+        if recipe.test:
+            return f"test={recipe.test:g} is of texts; of series, name persons: corpus.held_out"
+        if not recipe.model.takes_vectors:
+            return f"corpus={self.kind} gives numbers, and the model reads tokens (model.input)"
+        if recipe.training.teachers.somebody:
+            return "training.teachers: they predict tokens, and the corpus is one of numbers"
+        return None
 
     held_out: tuple[str, ...] = ()
     """Persons who are kept for validation. Empty: as many as `validation` says, chosen by the hash of their names."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from octavo.evaluation.stored import Evaluation
 from octavo.util.records import Count, Number, Record
 from octavo.util.terminal import listed, significant
 
@@ -36,6 +37,13 @@ class Forecast(Record):
     """Scores of forecasts, by predictor."""
 
     predictors: dict[str, Annotated[tuple[Horizon, ...], Field(min_length=1)]]
+
+
+class ForecastEvaluation(Evaluation):
+    """evaluation.json of a forecaster."""
+
+    forecast: Forecast | None = None
+    why_no_forecast: str | None = None
 
 
 def crps_by_predictor(evaluation: Mapping[str, Any], *, scaled: bool) -> dict[str, float]:

@@ -212,6 +212,7 @@ class ImagesSource(Levels, PartConfig):
     MNIST's, packed by gzip or not."""
 
     kind: Literal["images"] = "images"
+    task: ClassVar[str] = "records"
     paths: tuple[FilePath, ...] = ()
     """Files and folders."""
     size: tuple[Side, Side] | None = None
@@ -281,6 +282,7 @@ class DigitsSource(Levels, PartConfig):
     """1,797 handwritten digits of 8 × 8 pixels, which come with scikit-learn (extra: digits)."""
 
     kind: Literal["digits"] = "digits"
+    task: ClassVar[str] = "records"
     levels: int = Field(DEEPEST, ge=2, le=DEEPEST)
     """Grey levels that are left of 17, of equal width."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,32 @@ from octavo.corpus.pixels import Raster, numbers_of, smallest_png
 from octavo.data import Split
 
 
-def per_record(split: Split, loss: float) -> dict[str, Any]:
+@dataclass(frozen=True)
+class PerRecord:
+    """A mean loss by record.
+
+    Attributes:
+        records: how many.
+        symbols: of one, without its end.
+        nats: of one, with its end.
+        bits_per_symbol: None of empty records.
+    """
+
+    records: int
+    symbols: float
+    nats: float
+    bits_per_symbol: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"records": asdict(self)}
+
+
+def per_record(split: Split, loss: float) -> PerRecord:
     """A mean loss in nats per token as nats per record, its end included, and bits per symbol, which the end is none
     of."""
     nats, symbols = loss * len(split.tokens) / split.documents, len(split.tokens) / split.documents - 1
     bits = nats / symbols / math.log(2) if symbols else None
-    return {"records": split.documents, "symbols": symbols, "nats": nats, "bits_per_symbol": bits}
+    return PerRecord(split.documents, symbols, nats, bits)
 
 
 def factorised(train: Split, validation: Split, *, vocab_size: int) -> float | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from pathlib import Path
 
-from octavo.config import Recipe
-from octavo.corpus.pixels import PixelsConfig, numbers_of, png
+from octavo.corpus.pixels import Raster, numbers_of, png
 from octavo.errors import CheckpointError
 from octavo.util.records import Record, read_rows
 
@@ -20,10 +19,9 @@ class Judged(Record):
     text: str
 
 
-def pictures(folder: Path, recipe: Recipe) -> list[str]:
+def pictures(folder: Path, raster: Raster | None) -> list[str]:
     """PNG files as data: addresses; none of a run whose records are no images."""
     path = folder / "samples" / "judged.jsonl"
-    raster = recipe.corpus.raster() if isinstance(recipe.corpus, PixelsConfig) else None
     if raster is None or not path.is_file():
         return []
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,10 @@ import numpy as np
 from octavo.config import Recipe
 from octavo.corpus.validators.base import Validator, Verdict
 from octavo.data import Dataset
+from octavo.evaluation.samples import GeneratedTexts
 from octavo.generation.constrain import Referee
 from octavo.ngram.kneser_ney import KneserNey, best_order
-from octavo.run.samples import GeneratedTexts
-from octavo.util.stats import Z
+from octavo.util.stats import wilson
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,6 @@ class Validity:
             "interval": wilson(self.valid, self.records),
             "typical": wrong,
         }
-
-
-def wilson(hits: float, trials: int) -> tuple[float, float]:
-    """95 % interval of a share (Wilson 1927), which holds for shares near 0 and 1 too."""
-    share, square = hits / trials, Z * Z / trials
-    middle = (share + square / 2) / (1 + square)
-    half = Z * math.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
-    # The share lies within, to the last bit too.
-    return max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half))
 
 
 def judged(validator: Validator, records: Iterable[tuple[Sequence[str], bool]]) -> Validity:

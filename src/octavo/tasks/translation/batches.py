@@ -309,13 +309,17 @@ class PairsConfig(BatchesConfig):
     pairs, alike in length, as fill `training.batch` rows of `model.context` tokens; counted in epochs."""
 
     kind: Literal["pairs"] = "pairs"
+    task: ClassVar[str] = "translation"
     shuffle: bool = True
     """Each epoch in another order."""
     merge_dropout: float = Field(0.0, ge=0, lt=1)
     """In training, leave out this share of a byte-pair encoding's merges, others at each step, so that words are read
     in many ways (BPE dropout, Provilkov et al. 2020). For `tokenizer=bpe`."""
 
-    pairs: ClassVar[bool] = True
+    def refuse(self, recipe: Any) -> str | None:
+        if recipe.training.teachers.written:
+            return "training.teachers.written: teachers write texts, and no pairs of a source and a target"
+        return super().refuse(recipe)
 
     def rows(self, stream: Stream, *, scoring: bool = False) -> Rows:
         """How pairs become rows."""

@@ -142,6 +142,11 @@ class EncoderDecoder(LanguageModel):
         both = (self.writer.embedding, self.encoder.embedding)
         return list({id(one): one for one in both}.values())
 
+    @property
+    def sides(self) -> tuple[nn.Module, nn.Module]:
+        """What reads the source, and what writes the target."""
+        return self.encoder, self.writer
+
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """The memory (B, S, C) of a source (B, S), −1 where there is none, and where it may be looked at."""
         side = self.encoder

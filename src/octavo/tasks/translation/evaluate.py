@@ -30,7 +30,7 @@ from octavo.tasks.translation.beam import Search
 from octavo.tasks.translation.bleu import judged
 from octavo.tasks.translation.encoder_decoder import EncoderDecoder
 from octavo.tasks.translation.source import one_line
-from octavo.tasks.translation.translator import Translator
+from octavo.tasks.translation.translator import Skipped, Translator, skipped_facts
 from octavo.tokenizers import Tokenizer
 
 SHOWN = 20
@@ -65,6 +65,17 @@ def sides(split: Split, recipe: Recipe, tokenizer: Tokenizer, most: int | None =
             pairs.begins[chosen], pairs.middles[chosen], pairs.stops[chosen], strict=True
         )
     ]
+
+
+def left_out(split: Split, recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
+    """`skipped`: the pairs that the figures are not of, because they are too long; empty where there are none."""
+    tokens, edges = split.tokens, np.append(split.starts.astype(np.int64), len(split.tokens))
+    why = f"longer than the context of {recipe.model.context:,} tokens"
+    skipped = []
+    for number in recipe.batches.left_out(stream_of(split, recipe, tokenizer)).tolist():
+        begun = tokenizer.decode(np.asarray(tokens[edges[number] : edges[number + 1]][:40])).strip()
+        skipped.append(Skipped(f"pair {number + 1:,} of the split, '{begun.splitlines()[0][:40]}'", why))
+    return skipped_facts(skipped, split.documents)
 
 
 def translations(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
@@ -173,7 +184,7 @@ def shown_attention(
 def source_floor(recipe: Recipe, dataset: Dataset) -> float | None:
     """Nats per target token of the held-out pairs under the grammar that wrote them, which no model can beat. None for
     other pairs."""
-    if recipe.corpus.kind != "bilingual" or recipe.cleaning or not recipe.batches.pairs:
+    if recipe.corpus.kind != "bilingual" or recipe.cleaning:
         return None
     if recipe.corpus.to == "pidgin":
         return 0.0  # of each English sentence there is one

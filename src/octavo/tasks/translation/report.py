@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from octavo.data.batches import Known
-from octavo.report.about import search_in_words
-from octavo.report.data import ReportData
 from octavo.report.plots import MUTED, VALIDATION, inline, new_figure
+from octavo.task import Page
 from octavo.util.terminal import shown
 
 ALIGNERS = {"attention": "attention", "ibm1": "IBM model 1", "diagonal": "the diagonal"}
 
 
-def of_evaluation(data: ReportData) -> dict[str, Any]:
-    """For the page; empty for other models."""
-    found = data.evaluation.get("translations") or {}
+def of_evaluation(page: Page) -> dict[str, Any]:
+    """For the page; lists are empty where nothing was written."""
+    found = page.evaluation.get("translations") or {}
     attention, alignment = found.get("attention"), found.get("alignment") or {}
     sizes = [("wide", 7.6), ("narrow", 4.6)]
     scores = found.get("scores") or {}
@@ -37,6 +36,13 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
         ],
         "errors_of": f"{alignment.get('pairs', 0):,}",
     }
+
+
+def search_in_words(way: Mapping[str, Any]) -> str:
+    """How translations were looked for."""
+    if way["beams"] == 1:
+        return "greedy search"
+    return f"{way['beams']} beams and length penalty {way['length_penalty']:g}"
 
 
 def _way(found: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -278,7 +278,7 @@ class PairsSource(PartConfig):
     line, a table (.tsv) or JSON lines."""
 
     kind: Literal["pairs"] = "pairs"
-    gives_pairs: ClassVar[bool] = True
+    splits: ClassVar[tuple[SplitBy, ...]] = (*PartConfig.splits, "sources")
     split_by: ClassVar[SplitBy] = "sources"
     in_files: ClassVar[str] = "pairs"
     paths: tuple[str, ...] = ()

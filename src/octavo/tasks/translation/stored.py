@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from octavo.tasks.text.stored import TextEvaluation
 from octavo.util.records import Count, Number, Record
 
 
@@ -77,3 +78,16 @@ class Translations(Record):
     scores: Scores | None = None
     alignment: Alignment | None = None
     attention: Attention | None = None
+
+
+class TranslationEvaluation(TextEvaluation):
+    """evaluation.json of a model of pairs."""
+
+    translations: Translations | None = None
+
+
+class Look(Record):
+    """What a look at the test split says of pairs."""
+
+    scores: Scores | None = None
+    known: Known | None = None

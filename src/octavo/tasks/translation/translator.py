@@ -78,7 +78,7 @@ class Translator:
     def __init__(
         self, model: LanguageModel, tokenizer: Tokenizer, batches: PartConfig, *, cached: bool = True
     ) -> None:
-        assert batches.pairs and tokenizer.line is not None and tokenizer.end is not None
+        assert tokenizer.line is not None and tokenizer.end is not None
         self.model, self.tokenizer, self.batches, self.cached = model.eval(), tokenizer, batches, cached
         self.end, self.line = tokenizer.end, tokenizer.line
         self.start = self.end if tokenizer.start is None else tokenizer.start

@@ -196,7 +196,7 @@ def test_parts_of_a_step_are_drawn_apart_and_every_window_as_often(dataset: Data
 def test_a_short_series_is_named(dataset: Dataset) -> None:
     with pytest.raises(ShortSeriesError, match="has 9 rows; a context of 9 needs at least 10") as error:
         parts("batches")["series"]().build(dataset.train.tokens, dataset.train.starts, seed=0, **shape(9))
-    assert "ann9 has 9 rows" in str(error.value.called(dataset.manifest["series"]["train"]))
+    assert "ann9 has 9 rows" in str(error.value.called(dataset))
 
 
 @pytest.mark.parametrize("context", [1, 2, 5, 8, 64])

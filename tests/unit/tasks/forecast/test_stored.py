@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from octavo.evaluation.stored import Evaluation
-from octavo.tasks.forecast.stored import OWN, crps_by_predictor, said
+from octavo.tasks.forecast.stored import OWN, ForecastEvaluation, crps_by_predictor, said
 from octavo.util.records import parse_json
 
 
 def read(**predictors: Any) -> dict[str, Any]:
-    return parse_json(json.dumps({"forecast": {"predictors": predictors}}), Evaluation)
+    return parse_json(json.dumps({"forecast": {"predictors": predictors}}), ForecastEvaluation)
 
 
 def row(horizon: int, scaled: float | None, *crps: float | None) -> dict[str, Any]:

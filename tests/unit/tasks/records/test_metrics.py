@@ -23,9 +23,9 @@ def split(*records: list[int]) -> Split:
 
 def test_a_record_s_nats_and_bits() -> None:
     found = per_record(split([0, 1, 2], [1, 1, 2]), 0.7)
-    assert (found["records"], found["symbols"]) == (2, 2)
-    assert found["nats"] == pytest.approx(2.1)
-    assert found["bits_per_symbol"] == pytest.approx(2.1 / 2 / math.log(2))
+    assert (found.records, found.symbols) == (2, 2)
+    assert found.nats == pytest.approx(2.1)
+    assert found.bits_per_symbol == pytest.approx(2.1 / 2 / math.log(2))
 
 
 def test_each_place_on_its_own() -> None:

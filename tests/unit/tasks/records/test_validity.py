@@ -7,7 +7,8 @@ import pytest
 
 from octavo.corpus.validators.base import Validator, WrongSymbol
 from octavo.ngram.kneser_ney import KneserNey
-from octavo.tasks.records.validity import following, judged, wilson, written_by_ngrams
+from octavo.tasks.records.validity import following, judged, written_by_ngrams
+from octavo.util.stats import wilson
 
 
 class Rising(Validator):

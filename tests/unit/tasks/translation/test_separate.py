@@ -11,9 +11,9 @@ import pytest
 
 from octavo.config.parts import parts
 from octavo.errors import TokenizerError
+from octavo.tasks.translation.separate import SeparateTokenizer, every_second_line
 from octavo.tokenizers import UnknownTextError
 from octavo.tokenizers.base import Vocabulary, of_sides
-from octavo.tokenizers.separate import SeparateTokenizer, every_second_line
 
 TEXT = "der hund\nthe dog\ndie katze\nthe cat\n"
 WORDS = {"source": {"kind": "word"}, "target": {"kind": "word", "lines": "keep"}}

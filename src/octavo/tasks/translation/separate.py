@@ -170,7 +170,7 @@ class Separate(TokenizerConfig):
         )
 
     def unfit(self, *, corpus: Any, batches: Any, model: Any, split: str, cleaned: bool) -> str | None:
-        if not (corpus.gives_pairs and batches.pairs):
+        if "sources" not in corpus.splits or batches.task != "translation":
             return "each side of pairs has its own, so it goes with corpus=pairs and batches=pairs"
         if split not in ("sources", "documents") or cleaned:
             return "pairs have to stay whole; take split=sources, and no cleaning"

@@ -1,0 +1,208 @@
+"""Text, which most tasks are made of: what a model writes, and how it stands beside counting and packing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from octavo.config import Recipe
+from octavo.config.parts import register
+from octavo.corpus.sources import FilesSource
+from octavo.data import Dataset, Split, prepare_text
+from octavo.evaluation import attribution
+from octavo.evaluation.attribution import credit, judged_twice
+from octavo.evaluation.result import Figures, Finding, Part, Standing
+from octavo.evaluation.samples import STORIES, GeneratedTexts, amount, text_metrics, write
+from octavo.evaluation.sentences import against_source
+from octavo.generation import Engine, Prompt, TextRequest, in_order
+from octavo.generation.sampling import sampling_of
+from octavo.model.base import LanguageModel
+from octavo.run.data import absolute, cleaned, evaluated_on, rows_at_once, text_dataset
+from octavo.run.deadline import baselines_of
+from octavo.task import Command, EvaluationContext, Paths, Task
+from octavo.tasks.records.validity import said, validity
+from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead, seconds_counted
+from octavo.tasks.text.stored import TextEvaluation
+from octavo.tasks.text.stories import of_stories, story_metrics
+from octavo.tokenizers import Tokenizer
+from octavo.util.console import Console
+
+
+@register("task")
+class TextTask(Task):
+    """Predict the next token of texts."""
+
+    kind: Literal["text"] = "text"
+    stored = TextEvaluation
+    says_files: ClassVar[bool] = True
+    """Whether it is said what each of several files holds."""
+
+    def dataset(self, recipe: Recipe, console: Console, tokenizer: Tokenizer | None) -> Dataset:
+        return text_dataset(
+            recipe,
+            console,
+            tokenizer,
+            lambda tokenizer: self.encoder(recipe, tokenizer),
+            by_file=self.says_files,
+        )
+
+    def new_split(self, recipe: Recipe, tokenizer: Tokenizer, text: Paths, console: Console) -> Split:
+        files = FilesSource(paths=tuple(absolute(text)), **self.options_of_files(recipe))
+        source = cleaned(files.build(report=console.say), recipe, console)
+        return prepare_text(source, self.encoder(recipe, tokenizer), report=console.say)
+
+    def options_of_files(self, recipe: Recipe) -> dict[str, Any]:
+        """Options of other files that are read as those of the recipe's corpus."""
+        return {}
+
+    def takes_documents(self, recipe: Recipe) -> bool:
+        return "sources" not in recipe.corpus.splits
+
+    def count_ahead(self, dataset: Dataset, recipe: Recipe) -> None:
+        count_ahead(dataset, recipe)
+
+    def cached_baselines(self, dataset: Dataset, recipe: Recipe, console: Console) -> dict[str, Any]:
+        return cached_baselines(dataset, recipe, console)
+
+    def baseline_seconds(self, dataset: Dataset, recipe: Recipe, console: Console) -> float:
+        if not recipe.objective.build().unit.text:
+            return 0.0
+        began = time.monotonic()
+        with console.working("counting", None):
+            cached_baselines(dataset, recipe, console)
+        if dataset.test is None:
+            return 0.0
+        took = max(time.monotonic() - began, seconds_counted(dataset))
+        return max(took, baselines_of(dataset.train.bytes))
+
+    def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
+        recipe, dataset = context.recipe, context.dataset
+        if dataset is None:
+            sides = context.train, context.split
+            return Standing(baselines_beside(*sides, context.tokenizer, recipe, context.console))
+        found = cached_baselines(dataset, recipe, context.console)
+        counted, floor = who_predicts(model, dataset, recipe), self.floor(dataset, recipe)
+        return Standing(found, tuple(part for part in (counted, floor) if part is not None))
+
+    def floor(self, dataset: Dataset, recipe: Recipe) -> Floor | None:
+        """The least loss on the validation split, where the source that wrote it knows its probability."""
+        if recipe.cleaning or not recipe.objective.build().unit.text:  # cleaned, it is another text
+            return None
+        split = dataset.validation
+        known = recipe.corpus.least_loss(split.text_path, len(split.tokens))
+        return None if known is None else Floor(*known)
+
+    def write(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTexts | None:
+        tokens, count = self.amount(model, dataset, recipe)
+        return write(model, dataset, recipe, tokens=tokens, count=count)
+
+    def amount(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> tuple[int, int]:
+        """Tokens of a sample, and how many there are: more where they can be checked one by one."""
+        if checks_texts(recipe):
+            return model.context, STORIES
+        return amount(model, recipe, vocab_size=dataset.tokenizer.vocab_size)
+
+    def judge_texts(
+        self, model: LanguageModel, written: GeneratedTexts | None, dataset: Dataset, recipe: Recipe
+    ) -> tuple[Part, ...]:
+        if written is None:
+            return ()
+        parts: list[Part] = [Finding(*one) for one in text_metrics(written, dataset).items()]
+        if (check := recipe.corpus.checker()) is not None:
+            parts.append(Finding("stories", story_metrics(written, check)))
+        parts += self.judge_answers(written, recipe)
+        if (checked := validity(written, dataset, recipe)) is not None:
+            parts.append(Finding("validity", checked))
+        return tuple(parts)
+
+    def judge_answers(self, written: GeneratedTexts, recipe: Recipe) -> Sequence[Part]:
+        """What there is to say of texts that answer what was asked."""
+        return ()
+
+    def prompts(
+        self, recipe: Recipe, dataset: Dataset, context: int
+    ) -> tuple[Sequence[Prompt], Sequence[str]]:
+        return recipe.sampling.prompts, recipe.sampling.prompts
+
+    def samples(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> list[str]:
+        settings = recipe.sampling
+        # Of seeds of their own, for the same draws would make the samples nearly the same.
+        openings, shown = self.prompts(recipe, dataset, model.context)
+        requests = [TextRequest(prompt, recipe.seed + number) for number, prompt in enumerate(openings)]
+        engine, sampling = Engine(model, dataset.tokenizer), sampling_of(settings)
+        written = engine.write_each(requests, tokens=settings.tokens, sampling=sampling) if requests else ()
+        samples = in_order(sample for sample, _ in written)
+        return [shown[number] + sample.text for number, sample in enumerate(samples)]
+
+    def sentences(self, evaluation: Mapping[str, Any], recipe: Recipe) -> list[str]:
+        found = []
+        if "counted" in evaluation:
+            found.append(attribution.said(evaluation["counted"]))
+        found += self.loss_sentences(evaluation)
+        if "source_entropy" in evaluation:
+            found.append(against_source(evaluation, recipe.objective.build().unit))
+        if "stories" in evaluation:
+            found.append(of_stories(evaluation["stories"]))
+        found += self.answer_sentences(evaluation)
+        if "validity" in evaluation:
+            found.append(said(evaluation["validity"]))
+        return found
+
+    def loss_sentences(self, evaluation: Mapping[str, Any]) -> Sequence[str]:
+        """The loss in other units."""
+        return ()
+
+    def answer_sentences(self, evaluation: Mapping[str, Any]) -> Sequence[str]:
+        """What the figures say of answers."""
+        return ()
+
+    def commands(
+        self, folder: Path, recipe: Recipe, evaluation: Mapping[str, Any]
+    ) -> tuple[Command, Command]:
+        _, judge = super().commands(folder, recipe, evaluation)
+        prompt = recipe.sampling.prompts[0]
+        prompted = ("--prompt", prompt) if prompt else ()
+        return Command("Let it write", ("generate", folder, *prompted, "--tokens", "200")), judge
+
+    def study_figures(
+        self, evaluation: Mapping[str, Any], recipe: Recipe, *, nats: float | None, documents: int
+    ) -> dict[str, float | None]:
+        one = evaluation.get("stories") or (evaluation.get("validity") or {}).get("generated")
+        if not one:
+            return {}
+        right, of = ("passed", "written") if "passed" in one else ("valid", "records")
+        return {"valid": one[right] / one[of]}
+
+    def offers(self, recipe: Recipe, judge: str) -> frozenset[str]:
+        return frozenset({"valid"} if judge == "best" and checks_texts(recipe) else ())
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What no model can beat, in the loss' unit: the source's own entropy, and its loss on these documents, which may
+    be a little harder or easier than others."""
+
+    entropy: float
+    loss: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"source_entropy": self.entropy, "source_loss": self.loss}
+
+
+def checks_texts(recipe: Recipe) -> bool:
+    """Whether what a model of the recipe writes is checked one by one."""
+    return recipe.corpus.checker() is not None or recipe.validator.kind != "none"
+
+
+def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Part | None:
+    """Counting or learning, on a part of the validation split; None where nothing is counted."""
+    split, objective = dataset.validation, recipe.objective.build()
+    if not recipe.model.before or not objective.unit.text:
+        return None
+    rows = rows_at_once(recipe, dataset.tokenizer, next(model.parameters()).device)
+    batches = evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=judged_twice(split))
+    found = credit(model, batches, objective)
+    return None if found is None else Finding("counted", found.as_dict(dataset.tokenizer))
