@@ -1,4 +1,4 @@
-"""A sixth task in one file, as docs/adding-a-task.md shows it: trained, resumed, judged, planned, studied, reported."""
+"""A sixth task in one file, as CONTRIBUTING.md shows it: trained, resumed, judged, planned, studied, reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ changes:
 @pytest.fixture(scope="module")
 def labels(octavo: Octavo) -> Path:
     """The file, beside the lines that it is about."""
-    page = (ROOT / "docs" / "adding-a-task.md").read_text(encoding="utf-8")
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     (code,) = [block.text for block in blocks(page) if block.language == "python"]
     (octavo.folder / "labels.py").write_text(code, encoding="utf-8")
     words = [f"{who} {what}{number}\t{label}" for number in range(12) for who, what, label in LINES]
