@@ -55,9 +55,11 @@ def in_tests(source: ast.AST) -> Iterator[ast.expr]:
             yield node.test
         elif isinstance(node, ast.comprehension):
             yield from node.ifs
-        elif isinstance(node, (ast.BoolOp, ast.Compare)):
-            yield node
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        elif (
+            isinstance(node, (ast.BoolOp, ast.Compare))
+            or isinstance(node, ast.UnaryOp)
+            and isinstance(node.op, ast.Not)
+        ):
             yield node
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from octavo.tasks.forecast.stored import ForecastEvaluation
-from octavo.tasks.forecast.stored import OWN, crps_by_predictor, said
+from octavo.tasks.forecast.stored import OWN, ForecastEvaluation, crps_by_predictor, said
 from octavo.util.records import parse_json
 
 
