@@ -15,11 +15,11 @@ from typing import Any, Literal
 from octavo.config import Recipe, check, parse_yaml, stored_recipe, stored_tree
 from octavo.config.schema import shape_in_words
 from octavo.errors import CheckpointError, OctavoError, RunFolderError
-from octavo.report.data import finite
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
 from octavo.util.records import read_record
+from octavo.util.terminal import finite
 
 # What a run is and how far it came, as plain data.
 
