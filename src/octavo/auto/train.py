@@ -42,7 +42,7 @@ from octavo.run.finetune import named_by
 from octavo.run.folder import RunFolder, refuse_without_folder
 from octavo.run.run import Run
 from octavo.run.train import train as train_by_recipe
-from octavo.run.trainer import Hook, Session
+from octavo.run.trainer import Hook
 from octavo.training.device import accelerator
 from octavo.training.precision import fast_bfloat16
 from octavo.training.threads import CLEARLY, OURS
@@ -419,7 +419,7 @@ def train(
     overwrite: bool = False,
     quiet: bool = False,
     console: Console | None = None,
-    hooks: Sequence[Hook[Session]] = (),
+    hooks: Sequence[Hook] = (),
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
@@ -463,8 +463,8 @@ def train(
         (found,) = foretell(text, [minutes], overrides=overrides, console=console)
         for line in said(found):
             console.say(line)
-        told = {"recipe": "minutes", "auto": found.as_plain()}
-        return train_by_recipe(found.recipe(), text, out, overrides=overrides, told=told, **how)
+        metadata = {"recipe": "minutes", "auto": found.as_plain()}
+        return train_by_recipe(found.recipe(), text, out, overrides=overrides, metadata=metadata, **how)
 
 
 def refuse_recipe(recipe: object) -> NoReturn:

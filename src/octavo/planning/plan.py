@@ -25,8 +25,8 @@ from octavo.planning.machines import Machine, find_machine, here
 from octavo.planning.predict import predictions
 from octavo.run.data import Paths, build_batches, build_dataset, held_out_rows, total_steps
 from octavo.run.finetune import ready_tokenizer
-from octavo.run.precision import precision_here
 from octavo.run.run import Run
+from octavo.run.runtime import precision_here
 from octavo.run.settings import default_recipe, resolve
 from octavo.run.teachers import objective_of, teachers_of
 from octavo.tokenizers.base import Vocabulary, of_sides

@@ -14,7 +14,7 @@ from octavo.config import Recipe, check
 from octavo.data.batch import Batch
 from octavo.model.base import build_model
 from octavo.run import precision
-from octavo.run.precision import REMEMBERED, precision_here
+from octavo.run.runtime import REMEMBERED, precision_here
 from octavo.training.objective import NEXT_TOKEN
 from octavo.util.console import Console
 
