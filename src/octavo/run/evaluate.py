@@ -261,7 +261,7 @@ def evaluate_run(
     if isinstance(run.tokenizer, Columns):
         return evaluate_series(run, run.tokenizer, text, recipe, runtime, console)
     named = FilesSource(paths=tuple(absolute(text)), **as_the_corpus(recipe))
-    source = cleaned(named.build(report=console.say), recipe, console)
+    source = cleaned(named.build(report=console.say), recipe, console.say_once)
     split = prepare_text(source, encoder_of(recipe, run.tokenizer), report=console.say)
     try:
         own = build_dataset(recipe, console, run.tokenizer)
