@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -56,7 +55,7 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # main says so
 )
-for name in (
+VERBS = (
     "demo",
     "train",
     "generate",
@@ -78,9 +77,10 @@ for name in (
     "verify",
     "import",
     "tune",
-):
+)
+for name in VERBS:
     module = f"{name}_" if iskeyword(name) else name  # as PEP 8 spells such names
-    app.command(getattr(import_module(f"octavo.cli.{module}"), f"{name}_command"), name=name)
+    app.command(f"octavo.cli.{module}:{name}_command", name=name)  # imported when it is asked for
 app.command(completion_of(app))
 app.meta.suppress_keyboard_interrupt = False
 app.meta.group_parameters = Group("Parameters of every command", sort_key=0)
@@ -106,6 +106,13 @@ def command(
         for path in parts:
             load_parts(path)
     return app(words, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def import_verbs(words: list[str]) -> None:
+    """Import every verb, unless the words are a command that begins with one: help tells of all that there are."""
+    if not words or words[0] not in VERBS or not {"--help", "-h"}.isdisjoint(words):
+        for name in VERBS:
+            app[name]
 
 
 def hyphens_bound(words: list[str]) -> list[str]:
