@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from octavo.auto.facts import TextFacts
+from octavo.auto.facts import SIZE, TextFacts
 from octavo.auto.family import EVALUATIONS, SIZES, Size, dropout_for, judged_in, parameters_of, recipe_of
 from octavo.auto.law import Law
-from octavo.auto.pilot import SIZE
 from octavo.config import check
 from octavo.config.teachers import ASKING
 from octavo.corpus.languages import NOTICED, name_of

@@ -43,8 +43,7 @@ from octavo.run.folder import RunFolder, refuse_without_folder
 from octavo.run.run import Run
 from octavo.run.train import train as train_by_recipe
 from octavo.run.trainer import Hook
-from octavo.training.device import accelerator
-from octavo.training.precision import fast_bfloat16
+from octavo.training.device import accelerator, fast_bfloat16
 from octavo.training.threads import CLEARLY, OURS
 from octavo.util.console import Console, ReadingTooLong
 from octavo.util.terminal import duration, in_minutes

@@ -74,7 +74,7 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     from octavo.evaluation.attribution import said as said_of_counts
     from octavo.report.about import search_in_words
     from octavo.report.test_looks import looked_at
-    from octavo.run.next_step import next_lines
+    from octavo.run.progress import next_lines
     from octavo.tasks.forecast.stored import said as said_of_forecasts
 
     objective, text_units = run.config.objective.build(), "bits_per_byte" in result

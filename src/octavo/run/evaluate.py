@@ -37,7 +37,7 @@ from octavo.run.data import (
 )
 from octavo.run.finetune import with_reference
 from octavo.run.folder import RunFolder
-from octavo.run.next_step import next_step
+from octavo.run.progress import next_step
 from octavo.run.samples import GeneratedTexts, ended, text_metrics, write
 from octavo.synthetic.ball import BouncingBallSource
 from octavo.synthetic.source import StorytellerSource

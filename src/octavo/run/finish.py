@@ -20,8 +20,7 @@ from octavo.run.data import build_dataset
 from octavo.run.evaluate import as_it_started, evaluate_split, evaluation, last_step, whole_split, with_texts
 from octavo.run.finetune import find_start
 from octavo.run.folder import RunFolder
-from octavo.run.next_step import next_lines, next_step
-from octavo.run.progress import Progress, progress_of
+from octavo.run.progress import Progress, next_lines, next_step, progress_of
 from octavo.run.run import Run
 from octavo.run.samples import wishes_before, write_samples
 from octavo.run.test_split import is_to_be_audited

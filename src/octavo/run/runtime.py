@@ -25,13 +25,13 @@ from octavo.training.device import (
     choose_device,
     choose_precision,
     choose_threads,
+    fast_bfloat16,
     keep_memory,
     set_threads,
 )
 from octavo.training.distributed.world import ALONE, World
 from octavo.training.memory import Fit, attempted, open_ways, try_out
 from octavo.training.objective import Objective
-from octavo.training.precision import fast_bfloat16
 from octavo.training.recompute import recompute_blocks
 from octavo.training.threads import Watch
 from octavo.util.cache import default_cache

@@ -28,7 +28,6 @@ from octavo.errors import (
 )
 from octavo.generation import Engine
 from octavo.model.base import LanguageModel, build_model, trained
-from octavo.run import dependencies
 from octavo.run.audit import audited
 from octavo.run.data import (
     Paths,
@@ -45,10 +44,8 @@ from octavo.run.evaluate import cached_baselines, seconds_counted, whole_split
 from octavo.run.finetune import begun_with, keep_start
 from octavo.run.finish import finish, finish_diverged
 from octavo.run.folder import PREPARING, RunFolder, free_name, in_place_of, refuse_without_folder
-from octavo.run.manifest import run_manifest
-from octavo.run.next_step import going_on
-from octavo.run.progress import progress_of, seconds_of
-from octavo.run.resume import keep_rows, source_of
+from octavo.run.manifest import described_materials, refuse_other_materials, run_manifest
+from octavo.run.progress import going_on, keep_rows, progress_of, seconds_of, source_of
 from octavo.run.run import Run
 from octavo.run.runtime import choose_runtime, decisions
 from octavo.run.samples import prompts_of
@@ -221,7 +218,7 @@ def compose(
     if world.first:
         if earlier is None:
             metadata = {**(metadata or {}), **described(teachers, folder.written)}
-            metadata |= keep_start(folder, model, start) | dependencies.described(recipe)
+            metadata |= keep_start(folder, model, start) | described_materials(recipe)
         note_down(folder, recipe, dataset, runtime, metadata if earlier is None else None)
     return Training(
         recipe=recipe,
@@ -385,7 +382,7 @@ def compare_with(
             "The text has changed since this run began, so it cannot be resumed or repeated.",
             remedy="bring the old text back, or start a new run with another --out",
         )
-    dependencies.refuse_others(recipe, earlier)
+    refuse_other_materials(recipe, earlier)
 
 
 SEEDS = 2**32

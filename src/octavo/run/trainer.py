@@ -24,16 +24,14 @@ from octavo.run.deadline import Pace, clock_of, judged_at_the_end
 from octavo.run.evaluate import Metrics, evaluate_split, evaluated_by
 from octavo.run.finetune import own_batches
 from octavo.run.folder import RunFolder
-from octavo.run.next_step import going_on
-from octavo.run.progress import Progress, in_between
-from octavo.run.resume import ends_before, followed
+from octavo.run.progress import Progress, ends_before, followed, going_on, in_between
 from octavo.run.run import Run
 from octavo.run.samples import shortened, write_samples
 from octavo.run.teachers import objective_of
 from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import follow, point, prune
 from octavo.training.device import Runtime, compiled, compiles, pass_timing, set_threads
-from octavo.training.distributed.sharding import held, is_part
+from octavo.training.distributed.parallel import held, is_part
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.signals import stop_requests
 from octavo.training.step import StepOptions

@@ -16,8 +16,7 @@ from torch.optim import AdamW, Optimizer
 
 from octavo.data.batch import Batch
 from octavo.model.base import trained
-from octavo.training.distributed.parallel import gradients_sent
-from octavo.training.distributed.sharding import held, is_part
+from octavo.training.distributed.parallel import gradients_sent, held, is_part
 from octavo.training.distributed.world import ALONE, World
 from octavo.training.graph_gate import Mixing, gate_of, halves_of, overheard
 from octavo.training.objective import Model, Objective

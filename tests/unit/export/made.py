@@ -16,7 +16,7 @@ from octavo.export.targets.base import Parcel
 from octavo.export.weights import weights_of
 from octavo.model.base import build_model
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.special import build_tokenizer
+from octavo.tokenizers.base import build_tokenizer
 
 TEXT = "\n".join(
     f"{who}:\nThe {what} is {how}, and it shan't rain on {number} hills; so be it!\n"

@@ -15,7 +15,7 @@ from octavo.errors import CorpusError, InputError, OctavoError
 from octavo.run import deadline, train
 from octavo.run import train as runs_train
 from octavo.run.folder import RunFolder
-from octavo.run.resume import ends_before
+from octavo.run.progress import ends_before
 from octavo.util.console import Console
 from octavo.util.files import replace_text
 from unit.run.small import RECIPE

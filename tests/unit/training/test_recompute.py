@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+from octavo.training.precision import autocast
 from torch import Tensor
 
 from octavo.data.batch import Batch
@@ -14,7 +15,6 @@ from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
 from octavo.training.objective import NEXT_TOKEN
-from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
 
 V = 19

@@ -24,8 +24,7 @@ from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.training import optimizers
 from octavo.training.checkpoint import learning_tensors, model_tensors
-from octavo.training.distributed.parallel import gradients_sent
-from octavo.training.distributed.sharding import whole
+from octavo.training.distributed.parallel import gradients_sent, whole
 from octavo.training.distributed.world import World, launched
 from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN

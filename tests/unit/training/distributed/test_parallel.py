@@ -74,7 +74,7 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from octavo.training.checkpoint import Checkpoint, write_tensors
 from octavo.training.optimizers import RowAdagrad
-from octavo.training.distributed.sharding import held
+from octavo.training.distributed.parallel import held
 
 dist.init_process_group("fake", store=FakeStore(), rank=1, world_size=2)
 mesh = init_device_mesh("cpu", (2,))
