@@ -100,9 +100,13 @@ class Library:
         configs = {name: kind for name, kind in parts("reader").items() if issubclass(kind, ReaderConfig)}
         self._labels = {name: kind.label for name, kind in configs.items()}
         self._kinds = {suffix: name for name, kind in configs.items() for suffix in kind.suffixes}
-        self._readers: dict[str, Reader] = {
-            name: kind.model_validate({}).build(options, report) for name, kind in configs.items()
-        }
+        self._configs, self._options = configs, options
+        self._readers: dict[str, Reader] = {}
+
+    def _reader(self, kind: str) -> Reader:
+        if kind not in self._readers:
+            self._readers[kind] = self._configs[kind].model_validate({}).build(self._options, self._report)
+        return self._readers[kind]
 
     def wants(self, path: str) -> bool:
         """Whether a file in a folder is one to read: by its name, or because its content is of a known format."""
@@ -144,7 +148,7 @@ class Library:
             self._report(f"{address}: fetching file {number} of {len(urls)}")
             with data.opened(url) as file:
                 name = f"{address}, file {number}"
-                yield Leaf(name, True, True, self._readers["parquet"].read(file, name))
+                yield Leaf(name, True, True, self._reader("parquet").read(file, name))
 
     def _inside(
         self, file: BinaryIO, name: str, named: bool, budget: Budget, depth: int, refuse: Refuse
@@ -162,7 +166,7 @@ class Library:
             )
             return
         if kind not in ARCHIVES:
-            reader = self._readers[kind]
+            reader = self._reader(kind)
             yield Leaf(name, named, reader.gives_records, reader.read(file, name))
             return
         if depth == DEEPEST:

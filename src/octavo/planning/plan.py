@@ -17,7 +17,7 @@ import torch
 from octavo.config import Recipe
 from octavo.config.parts import LARGEST, MOST
 from octavo.data.batch import Batch
-from octavo.data.held_out import held_out_blocks
+from octavo.data.batches import held_out_blocks
 from octavo.errors import InputError
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.model.base import LanguageModel, ModelConfig, build_model

@@ -20,8 +20,16 @@ from octavo.corpus.files import kept_texts
 from octavo.corpus.languages import CountedByFile, FileCounts
 from octavo.data import Dataset, Split, prepare
 from octavo.data.batch import Batch
-from octavo.data.batches import Batches, Stream
-from octavo.data.held_out import Alone, HeldOutWindows, held_out_blocks, part, with_earlier, with_held_out
+from octavo.data.batches import (
+    Alone,
+    Batches,
+    HeldOutWindows,
+    Stream,
+    held_out_blocks,
+    part,
+    with_earlier,
+    with_held_out,
+)
 from octavo.data.packing import TooLongError
 from octavo.data.prepare import Heard
 from octavo.errors import ConfigError, InputError, TokenizerError

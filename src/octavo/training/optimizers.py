@@ -17,8 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn, optim
 
 from octavo.config.parts import LARGEST, PartConfig, Strict, register
-from octavo.model.base import block_matrices, trained
-from octavo.model.tables import gate_parameters, gate_tokens, sparse_parameters
+from octavo.model.base import block_matrices, gate_parameters, gate_tokens, sparse_parameters, trained
 from octavo.training.device import fast_bfloat16
 from octavo.training.distributed.parallel import held, part_of, whole
 

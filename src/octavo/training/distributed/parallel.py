@@ -15,8 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from octavo.config.parts import PartConfig, register
-from octavo.model.base import blocks_of
-from octavo.model.tables import prepare_for_processes
+from octavo.model.base import blocks_of, prepare_for_processes
 from octavo.training.distributed.world import World
 
 
