@@ -6,20 +6,16 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterator, Mapping
-from importlib import metadata
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel
 
 import octavo
 from octavo.config import Recipe, to_yaml
 from octavo.config.plugins import loaded_parts
 from octavo.data import Dataset
-from octavo.errors import InputError, OctavoError
 from octavo.training.device import Runtime
-from octavo.util.files import file_hash
 
 PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken")
 
@@ -48,8 +44,8 @@ def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
+            found[package] = version(package)
+        except PackageNotFoundError:
             continue
     return found
 
@@ -107,57 +103,3 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-KEY = "materials"
-"""Of a manifest, where `material_hashes` stand."""
-
-
-def material_hashes(recipe: Recipe) -> dict[str, str]:
-    """SHA-256 of each file, or of the weights of each run, by the setting that names it. What is not there, or can be
-    read once only, is left out."""
-    from octavo.run.run import Run
-    from octavo.run.teachers import weights_hash
-
-    found = {}
-    for setting, path in _paths("objective", recipe.objective):
-        try:
-            if path.is_dir():
-                found[setting] = weights_hash(Run.open(path))
-            elif path.is_file():
-                found[setting] = file_hash(path)
-        except (OctavoError, OSError):
-            continue
-    return found
-
-
-def described_materials(recipe: Recipe) -> dict[str, Any]:
-    """For the manifest."""
-    return {KEY: found} if (found := material_hashes(recipe)) else {}
-
-
-def changed_materials(recipe: Recipe, manifest: Mapping[str, Any]) -> list[str]:
-    """The settings whose paths hold something else now than when the run began."""
-    now, before = material_hashes(recipe), manifest.get(KEY, {})
-    return [setting for setting, found in now.items() if before.get(setting, found) != found]
-
-
-def refuse_other_materials(recipe: Recipe, manifest: Mapping[str, Any]) -> None:
-    """Raise InputError where a run that resumes would go on with others."""
-    if found := changed_materials(recipe, manifest):
-        raise InputError(
-            f"What {' and '.join(found)} names has changed since this run began, so it cannot be resumed or repeated.",
-            remedy="bring the old one back, or start a new run with another --out",
-        )
-
-
-def _paths(key: str, value: Any) -> Iterator[tuple[str, Path]]:
-    """Every path in a tree of settings, with its dotted key."""
-    if isinstance(value, Path):
-        yield key, value
-    elif isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _paths(f"{key}.{name}", getattr(value, name))
-    elif isinstance(value, (list, tuple)):
-        for index, inner in enumerate(value):
-            yield from _paths(f"{key}.{index}", inner)

@@ -28,6 +28,7 @@ from octavo.errors import (
 )
 from octavo.generation import Engine
 from octavo.model.base import LanguageModel, build_model, trained
+from octavo.run import dependencies
 from octavo.run.audit import audited
 from octavo.run.data import (
     Paths,
@@ -44,7 +45,7 @@ from octavo.run.evaluate import cached_baselines, seconds_counted, whole_split
 from octavo.run.finetune import begun_with, keep_start
 from octavo.run.finish import finish, finish_diverged
 from octavo.run.folder import PREPARING, RunFolder, free_name, in_place_of, refuse_without_folder
-from octavo.run.manifest import described_materials, refuse_other_materials, run_manifest
+from octavo.run.manifest import run_manifest
 from octavo.run.progress import going_on, keep_rows, progress_of, seconds_of, source_of
 from octavo.run.run import Run
 from octavo.run.runtime import choose_runtime, decisions
@@ -218,7 +219,7 @@ def compose(
     if world.first:
         if earlier is None:
             metadata = {**(metadata or {}), **described(teachers, folder.written)}
-            metadata |= keep_start(folder, model, start) | described_materials(recipe)
+            metadata |= keep_start(folder, model, start) | dependencies.described(recipe)
         note_down(folder, recipe, dataset, runtime, metadata if earlier is None else None)
     return Training(
         recipe=recipe,
@@ -382,7 +383,7 @@ def compare_with(
             "The text has changed since this run began, so it cannot be resumed or repeated.",
             remedy="bring the old text back, or start a new run with another --out",
         )
-    refuse_other_materials(recipe, earlier)
+    dependencies.refuse_others(recipe, earlier)
 
 
 SEEDS = 2**32

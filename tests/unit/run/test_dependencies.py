@@ -11,7 +11,7 @@ import pytest
 import octavo
 from octavo.config import load_recipe
 from octavo.errors import InputError
-from octavo.run.manifest import KEY, changed_materials, material_hashes
+from octavo.run import dependencies
 from octavo.run.run import Run
 from octavo.studies.provenance import Origins
 from unit.run.small import RECIPE
@@ -42,14 +42,14 @@ def test_other_prompts_make_another_run(base: Run, tmp_path: Path) -> None:
     text, out = tmp_path / "text.txt", tmp_path / "tuned"
     run = octavo.train(tuned, text, out, quiet=True)
     manifest = json.loads((out / "manifest.json").read_text())
-    assert list(manifest[KEY]) == ["objective.prompts"]
+    assert list(manifest[dependencies.KEY]) == ["objective.prompts"]
     assert run.folder is not None and list(Origins().changed(run.folder, run.config)) == []
     octavo.train(out=out, resume=True, quiet=True)
     prompts.write_text("a dog\nthe hen\n")
     assert list(Origins().changed(run.folder, run.config)) == ["something else behind objective.prompts"]
     with pytest.raises(InputError, match=r"What objective\.prompts names has changed"):
         octavo.train(out=out, resume=True, quiet=True)
-    del manifest[KEY]
+    del manifest[dependencies.KEY]
     (out / "manifest.json").write_text(json.dumps(manifest))
     octavo.train(out=out, resume=True, quiet=True)  # of an earlier version, of which nothing is known
 
@@ -60,9 +60,9 @@ def test_a_reward_is_known_by_its_weights_and_a_pipe_not_at_all(base: Run, tmp_p
     reward = {"reward": {"kind": "model", "run": str(base.path)}}
     objective = {"kind": "policy-gradient", "reward": {"kind": "product", "of": [reward, reward]}}
     recipe = load_recipe(RECIPE | {"objective": objective | {"prompts": str(pipe)}})
-    before = {KEY: material_hashes(recipe)}
-    assert list(before[KEY]) == [f"objective.reward.of.{index}.reward.run" for index in (0, 1)]
-    assert changed_materials(recipe, before) == []
+    before = {dependencies.KEY: dependencies.hashes(recipe)}
+    assert list(before[dependencies.KEY]) == [f"objective.reward.of.{index}.reward.run" for index in (0, 1)]
+    assert dependencies.changed(recipe, before) == []
     settings = RECIPE | {"seed": 9}
     octavo.train(settings, tmp_path / "text.txt", base.path, overwrite=True, quiet=True)
-    assert changed_materials(recipe, before) == list(before[KEY])
+    assert dependencies.changed(recipe, before) == list(before[dependencies.KEY])
