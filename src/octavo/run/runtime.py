@@ -42,6 +42,7 @@ from octavo.util.records import Record, json_text, read_record
 
 def choose_runtime(
     recipe: Recipe,
+    objective: Objective,
     model: LanguageModel,
     batches: Batches,
     console: Console,
@@ -65,7 +66,6 @@ def choose_runtime(
     wanted = decided.get("device", "auto") if training.device == "auto" else training.device
     if wanted == "auto":
         wanted = accelerator() or "cpu"
-    objective = recipe.objective.build()
     device = choose_device(world.place(wanted), model, small, console.say, objective=objective)
     if decided and device.type != decided["device"].partition(":")[0]:
         console.say(

@@ -197,7 +197,8 @@ def compose(
 
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = fresh_model(recipe, dataset, held_out)
-    recipe.objective.build().refuse(recipe, dataset, model, processes=world.size)
+    objective = recipe.objective.build()
+    objective.refuse(recipe, dataset, model, processes=world.size)
     compare_with(replay_of.made_by() if replay_of else earlier, recipe, dataset, console)
 
     teachers = open_teachers(recipe, dataset, console, earlier)
@@ -206,7 +207,7 @@ def compose(
 
     if parent is None:
         decided = decisions(earlier, world, console)
-        runtime = choose_runtime(recipe, model, batches, console, decided, world)
+        runtime = choose_runtime(recipe, objective, model, batches, console, decided, world)
     else:
         runtime = parent.runtime
         if runtime.recompute:
@@ -229,6 +230,7 @@ def compose(
         batches=batches,
         steps=steps,
         model=model,
+        objective=objective,
         runtime=runtime,
         console=console,
         source=source,
@@ -359,7 +361,7 @@ def reserve_for_the_end(training: Training, prepared: float) -> float | None:
     if recipe.training.minutes is None:
         return None
     baselines = 0.0
-    if recipe.objective.build().unit.text and not isinstance(dataset.tokenizer, Columns):
+    if training.objective.unit.text and not isinstance(dataset.tokenizer, Columns):
         began = time.monotonic()
         with training.console.working("counting", None):
             cached_baselines(dataset, whole_split(recipe), training.console)

@@ -33,6 +33,7 @@ from octavo.training.checkpoint_folder import follow, point, prune
 from octavo.training.device import Runtime, compiled, compiles, pass_timing, set_threads
 from octavo.training.distributed.parallel import held, is_part
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
+from octavo.training.objective import Objective
 from octavo.training.signals import stop_requests
 from octavo.training.step import StepOptions
 from octavo.training.threads import WatchfulCrew, faster
@@ -113,6 +114,7 @@ class Training:
     Attributes:
         held_out: tokens of the training split that the network does not learn from (N,), if there are any.
         steps: of the whole run, as its recipe says.
+        objective: without teachers.
         source: the checkpoint that it resumes from.
         before: seconds that it took in earlier sessions, where none came to a checkpoint of its own.
         replay_of: the run that it repeats.
@@ -126,6 +128,7 @@ class Training:
     batches: Batches
     steps: int
     model: LanguageModel
+    objective: Objective
     runtime: Runtime
     console: Console
     source: Checkpoint | None = None
@@ -202,7 +205,7 @@ class Trainer:
             return None
 
         def timing(threads: int) -> float:
-            batch, objective = self.batches.batch(0, 0).to("cpu"), self.recipe.objective.build()
+            batch, objective = self.batches.batch(0, 0).to("cpu"), self.training.objective
             return pass_timing(self.model, batch, runtime.most, objective=objective)(threads)
 
         crew = WatchfulCrew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)

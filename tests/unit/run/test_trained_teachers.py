@@ -177,6 +177,7 @@ def test_a_run_by_the_clock_shares_its_time_by_steps(tmp_path: Path) -> None:
         batches=unused,
         steps=6,
         model=unused,
+        objective=unused,
         runtime=unused,
         console=console,
         reserve=32.0,
