@@ -29,10 +29,9 @@ from octavo.model.base import LanguageModel, build_model
 from octavo.model.config import GPTConfig
 from octavo.planning.plan import subject
 from octavo.tokenizers.char import CharTokenizer
-from octavo.training.device import compiled
+from octavo.training.device import autocast, compiled
 from octavo.training.loop import training_steps
 from octavo.training.optimizers import AdamWConfig
-from octavo.training.precision import autocast
 from octavo.training.step import StepOptions
 
 SHAPES: dict[str, tuple[dict[str, int], int, int]] = {  # a model, its vocabulary, sequences of a batch

@@ -26,9 +26,8 @@ import torch
 
 import regret
 from common import keep_row, rows_in
-from octavo.auto.facts import MARGIN, counting
+from octavo.auto.facts import LEAST, MARGIN, MOST, SIZE, Pilot, counting
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
-from octavo.auto.pilot import LEAST, MOST, SIZE, Pilot
 from octavo.config import check
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ngram.kneser_ney import KneserNey, best_order

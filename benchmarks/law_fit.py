@@ -27,6 +27,7 @@ from scipy import optimize
 
 from common import finish, print_table, rows_in
 from law_page import page
+from octavo.auto.facts import LEAST, MOST, SIZE
 from octavo.auto.family import Size, parameters_of
 from octavo.auto.law import (
     LIKELY,
@@ -41,7 +42,6 @@ from octavo.auto.law import (
     slopes,
     work,
 )
-from octavo.auto.pilot import LEAST, MOST, SIZE
 
 Row = dict[str, Any]
 START = {

@@ -34,7 +34,7 @@ size, a twentieth of the time at most, by Bayes' rule; the further away from it,
 regular, a table's columns or the bars of a tune, is learned in the first steps: a short pilot alone would promise too
 much.
 
-The runs: sizes of `octavo.auto.family`, on the first 30 kB to 3 MB of texts of several kinds (*law.jsonl*); three or
+The runs: sizes of `octavo.auto.choose`, on the first 30 kB to 3 MB of texts of several kinds (*law.jsonl*); three or
 four runs of each of twelve books in English, Spanish and Italian, five collections of code and one of packages'
 pages (*law_few.jsonl*); those that the dial is compared with ([how](regret.md)), ten minutes long at most, by their
 best loss (*law_dial.jsonl*); and, to see how far it is off, texts of other kinds (*law_kinds.jsonl*): tunes,

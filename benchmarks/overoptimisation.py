@@ -32,7 +32,7 @@ import octavo
 from common import finish, load
 from octavo.generation import Sample
 from octavo.run.run import Run
-from octavo.run.trainer import Session
+from octavo.run.trainer import Trainer
 from octavo.studies.chance import student
 from octavo.synthetic.wishes import WishesSource
 from octavo.tasks.chat.prompts import wished
@@ -169,7 +169,7 @@ class Watched:
         self.proxy, self.gold = proxy.build(), reward_of(GOLD).build()
         self.rows: list[dict[str, float]] = []
 
-    def look(self, session: Session, info: StepInfo) -> None:
+    def look(self, session: Trainer, info: StepInfo) -> None:
         """See `octavo.Hook`."""
         model = session.model.eval()
         found = stories(model, self.base, self.asked, self.texts, seed=77)

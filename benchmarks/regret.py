@@ -36,10 +36,9 @@ from typing import Any
 
 from common import finish, in_markdown, keep_row, machine, print_table, rows_in
 from octavo.auto.choose import STEPS_MEASURED, choices
-from octavo.auto.facts import TextFacts, readings, survey
+from octavo.auto.facts import LEAST, MOST, SIZE, TextFacts, readings, survey
 from octavo.auto.family import BYTES, EVALUATIONS, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import shipped_law
-from octavo.auto.pilot import LEAST, MOST, SIZE
 from octavo.auto.train import PILOTING
 from octavo.config import check, load_recipe
 from octavo.planning.plan import step_tokens, timed

@@ -43,9 +43,8 @@ def octavo(spec: dict[str, Any]) -> tuple[list[float], str]:
     from octavo.config import load_recipe
     from octavo.data.batch import Batch
     from octavo.model.base import build_model
-    from octavo.training.device import keep_memory
+    from octavo.training.device import autocast, keep_memory
     from octavo.training.loop import training_steps
-    from octavo.training.precision import autocast
     from octavo.training.step import StepOptions
 
     names = ("layers", "heads", "width", "context")

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from common import finish, load, print_table, settle
-from octavo.training.precision import fast_bfloat16
+from octavo.training.device import fast_bfloat16
 
 SHAPES: dict[str, dict[str, Any]] = {
     "0.8M": {

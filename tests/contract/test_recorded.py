@@ -19,10 +19,9 @@ from octavo.errors import DivergedError
 from octavo.model.base import LanguageModel, build_model
 from octavo.model.config import GPTConfig
 from octavo.training.checkpoint import learning_tensors, model_tensors, save_checkpoint
-from octavo.training.device import compiled
+from octavo.training.device import autocast, compiled
 from octavo.training.loop import StepInfo, training_steps
 from octavo.training.objective import NEXT_TOKEN, NextToken, Objective
-from octavo.training.precision import autocast
 from octavo.training.step import StepOptions
 
 pytestmark = pytest.mark.gpu

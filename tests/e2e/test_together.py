@@ -32,16 +32,16 @@ TIMEOUT = 8  # seconds; a machine that is busy must not look like a hang
 FAULTY = """\
 import os, signal, sys, time
 from octavo.cli import main
-from octavo.run.trainer import Session
+from octavo.run.trainer import Trainer
 
-after = Session.after_step
+after = Trainer.after_step
 
 def faulty(self, info):
     after(self, info)
     if ({when}) and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         {fault}
 
-Session.after_step = faulty
+Trainer.after_step = faulty
 main(sys.argv[1:])
 """
 FAULTS = {

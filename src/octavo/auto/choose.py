@@ -10,11 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from octavo.auto.facts import TextFacts
-from octavo.auto.family import EVALUATIONS, SIZES, Size, dropout_for, judged_in, parameters_of, recipe_of
+from octavo.auto.facts import SIZE, TextFacts
+from octavo.auto.family import (
+    EVALUATIONS,
+    SIZES,
+    Size,
+    dropout_for,
+    judged_in,
+    one_step_of,
+    parameters_of,
+    recipe_of,
+)
 from octavo.auto.law import Law
-from octavo.auto.pilot import SIZE
-from octavo.config import check
 from octavo.config.teachers import ASKING
 from octavo.corpus.languages import NOTICED, name_of
 from octavo.evaluation.attribution import COUNTED
@@ -394,4 +401,4 @@ def step_times(
 
 def operations(size: Size, vocabulary: int) -> float:
     """Floating-point operations of a step."""
-    return size.step_tokens * check(recipe_of(size, steps=1)).model.training_flops(vocab_size=vocabulary)
+    return size.step_tokens * one_step_of(size).model.training_flops(vocab_size=vocabulary)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from octavo.config import check
+from octavo.config import Recipe, check
 
 
 @dataclass(frozen=True)
@@ -126,3 +127,9 @@ def parameters_of(size: Size, vocabulary: int) -> int:
     tree = recipe_of(size, steps=1)
     tree["model"]["counts"] = "none"
     return check(tree).model.parameters(vocab_size=vocabulary)
+
+
+@cache
+def one_step_of(size: Size) -> Recipe:
+    """The checked recipe of one step of a size."""
+    return check(recipe_of(size, steps=1))

@@ -25,9 +25,9 @@ from octavo.auto.choose import (
     step_times,
 )
 from octavo.auto.facts import TextFacts, piloted_in, survey, with_pilot
-from octavo.auto.family import SIZES, Size, recipe_of
+from octavo.auto.family import SIZES, Size, one_step_of
 from octavo.auto.law import LIKELY, Law, shipped_law
-from octavo.config import apply_overrides, check, override_words
+from octavo.config import apply_overrides, override_words
 from octavo.corpus.files import kept_pipes
 from octavo.errors import InputError
 from octavo.ngram.mixture import Counts
@@ -42,9 +42,8 @@ from octavo.run.finetune import named_by
 from octavo.run.folder import RunFolder, refuse_without_folder
 from octavo.run.run import Run
 from octavo.run.train import train as train_by_recipe
-from octavo.run.trainer import Hook, Session
-from octavo.training.device import accelerator
-from octavo.training.precision import fast_bfloat16
+from octavo.run.trainer import Hook
+from octavo.training.device import accelerator, fast_bfloat16
 from octavo.training.threads import CLEARLY, OURS
 from octavo.util.console import Console, ReadingTooLong
 from octavo.util.terminal import duration, in_minutes
@@ -309,9 +308,10 @@ def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:
     threads: int | None = None  # a busy machine may take fewer than it has
 
     def step(size: Size, precision: str, threads: int | None) -> dict[str, Any]:
-        tree = recipe_of(size, steps=1)
-        tree["training"] |= {"precision": precision, "threads": threads}
-        return timed(check(tree), vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED - 1)
+        recipe = one_step_of(size)
+        training = recipe.training.model_copy(update={"precision": precision, "threads": threads})
+        one = recipe.model_copy(update={"training": training})
+        return timed(one, vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED - 1)
 
     def measure(size: Size) -> float:
         nonlocal threads
@@ -346,7 +346,7 @@ def predicted_times(machine: Machine, *, vocabulary: int) -> dict[Size, float]:
     """Seconds of a step of each size on a machine that is not at hand; of those that its memory holds. Raises
     InputError where it holds none."""
     found = {
-        size: predictions(check(recipe_of(size, steps=1)), [machine], vocab_size=vocabulary, steps=None)[0]
+        size: predictions(one_step_of(size), [machine], vocab_size=vocabulary, steps=None)[0]
         for size in SIZES
     }
     fitting = {size: each["seconds"]["step"] for size, each in found.items() if each["fits"]}
@@ -419,7 +419,7 @@ def train(
     overwrite: bool = False,
     quiet: bool = False,
     console: Console | None = None,
-    hooks: Sequence[Hook[Session]] = (),
+    hooks: Sequence[Hook] = (),
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
@@ -463,8 +463,8 @@ def train(
         (found,) = foretell(text, [minutes], overrides=overrides, console=console)
         for line in said(found):
             console.say(line)
-        told = {"recipe": "minutes", "auto": found.as_plain()}
-        return train_by_recipe(found.recipe(), text, out, overrides=overrides, told=told, **how)
+        metadata = {"recipe": "minutes", "auto": found.as_plain()}
+        return train_by_recipe(found.recipe(), text, out, overrides=overrides, metadata=metadata, **how)
 
 
 def refuse_recipe(recipe: object) -> NoReturn:

@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         signal.signal(signal.SIGINT, _leave)
     from cyclopts import CycloptsError
 
-    from octavo.cli.app import app, hyphens_bound, mended
+    from octavo.cli.app import app, hyphens_bound, import_verbs, mended
     from octavo.cli.common import Unread, complain
     from octavo.util.memory import fault_of_the_machine
 
@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is one, from whom it comes
     try:
         words = hyphens_bound(_text_only(sys.argv[1:] if arguments is None else arguments))
+        import_verbs(words)
         code = app.meta(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         found = mended(error)

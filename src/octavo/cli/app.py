@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -71,12 +70,8 @@ for title, names in VERBS.items():
     group = Group.create_ordered(title)
     for name in names:
         module = f"{name}_" if iskeyword(name) else name  # as PEP 8 spells such names
-        verb = getattr(import_module(f"octavo.cli.{module}"), f"{name}_command")
-        if isinstance(verb, App):
-            verb.group = group
-            app.command(verb, name=name)
-        else:
-            app.command(verb, name=name, group=group)
+        # Imported when it is asked for.
+        app.command(f"octavo.cli.{module}:{name}_command", name=name, group=group)
 app.command(completion_of(app))
 app.group_commands = Group.create_ordered("The program")
 app.meta.suppress_keyboard_interrupt = False
@@ -103,6 +98,13 @@ def command(
         for path in parts:
             load_parts(path)
     return app(words, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def import_verbs(words: list[str]) -> None:
+    """Import every verb, unless the words are a command that begins with one: help tells of all that there are."""
+    if not words or words[0] not in VERBS or not {"--help", "-h"}.isdisjoint(words):
+        for name in VERBS:
+            app[name]
 
 
 def hyphens_bound(words: list[str]) -> list[str]:

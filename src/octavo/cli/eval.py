@@ -73,7 +73,7 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     from octavo.data.batches import Known
     from octavo.evaluation.attribution import said as said_of_counts
     from octavo.report.test_looks import looked_at
-    from octavo.run.next_step import next_lines
+    from octavo.run.progress import next_lines
     from octavo.task import task_of
     from octavo.tasks.forecast.stored import said as said_of_forecasts
     from octavo.tasks.translation.report import search_in_words

@@ -49,6 +49,15 @@ class Source(ABC):
         """What the last pass did to the documents, step by step, as JSON values; empty if nothing was done."""
         return {}
 
+    def fingerprint(self) -> list[Any] | None:
+        """What changes whenever the documents do, found out without reading them, as JSON values; None where only
+        reading tells."""
+        return None
+
+    def remark(self) -> str | None:
+        """What the last pass found of the documents as a whole, in a sentence, if that is worth one."""
+        return None
+
     @property
     def total_bytes(self) -> int | None:
         """About how much there is to read, for progress; None if that is not known beforehand."""

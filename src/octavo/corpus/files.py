@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,6 +76,10 @@ class Spool:
             self._kept[path] = kept
         return self._kept[path]
 
+    def holds(self, path: str) -> bool:
+        """Whether a file is one that is kept here."""
+        return Path(path) in self._kept.values()
+
 
 _shared: list[Spool] = []
 
@@ -110,6 +115,13 @@ def kept_texts(texts: str | Iterable[str]) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_text(path, content)
     return path
+
+
+def settled(*times: int) -> bool:
+    """Whether a change of a file from now on will show in its times (nanoseconds): the last one is longer ago than the
+    resolution of the file system's times, which are whole seconds, or even pairs of them, in some."""
+    resolution = 2_000_000_000 if max(times) % 1_000_000_000 == 0 else 100_000_000
+    return max(times) + resolution < time.time_ns()
 
 
 def find_files(paths: Sequence[str], wanted: Wanted, spool: Spool, report: Report) -> list[FoundFile]:

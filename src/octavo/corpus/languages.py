@@ -192,6 +192,12 @@ class CountedByFile(Source):
     def cleaning(self) -> dict[str, Any]:
         return self._source.cleaning()
 
+    def fingerprint(self) -> list[Any] | None:
+        return self._source.fingerprint()
+
+    def remark(self) -> str | None:
+        return self._counts.sentence()
+
     def documents(self) -> Iterator[Document]:
         for document in self._source.documents():
             yield Document(document.name, self._counted(document), document.file)

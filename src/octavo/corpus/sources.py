@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,7 +28,7 @@ from octavo.corpus.documents import (
     separator_line,
 )
 from octavo.corpus.fetch.hub import HubDataset, is_hub_name
-from octavo.corpus.files import FoundFile, Spool, find_files, is_passed_over
+from octavo.corpus.files import STDIN, FoundFile, Spool, find_files, is_passed_over, settled
 from octavo.corpus.formats import ARCHIVE_SUFFIXES, ARCHIVES, format_of, suffix_of
 from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions
 from octavo.errors import CorpusError, MissingExtra, OctavoError
@@ -36,6 +38,9 @@ from octavo.errors import CorpusError, MissingExtra, OctavoError
 
 Refuse = Callable[[str, CorpusError], None]
 """Hears the name of a file that cannot be read, and why."""
+
+_IN_MEMORY = 16 << 20
+"""Bytes of a file that is read at once, and so once only."""
 
 # Names say these as well as content does: a text about HTML may begin with a tag.
 _TEXTS = {"text", "jsonl", "json", "csv", "eml", "mbox", "tex"}
@@ -95,9 +100,13 @@ class Library:
         configs = {name: kind for name, kind in parts("reader").items() if issubclass(kind, ReaderConfig)}
         self._labels = {name: kind.label for name, kind in configs.items()}
         self._kinds = {suffix: name for name, kind in configs.items() for suffix in kind.suffixes}
-        self._readers: dict[str, Reader] = {
-            name: kind.model_validate({}).build(options, report) for name, kind in configs.items()
-        }
+        self._configs, self._options = configs, options
+        self._readers: dict[str, Reader] = {}
+
+    def _reader(self, kind: str) -> Reader:
+        if kind not in self._readers:
+            self._readers[kind] = self._configs[kind].model_validate({}).build(self._options, self._report)
+        return self._readers[kind]
 
     def wants(self, path: str) -> bool:
         """Whether a file in a folder is one to read: by its name, or because its content is of a known format."""
@@ -118,9 +127,13 @@ class Library:
 
     def leaves(self, file: FoundFile, refuse: Refuse) -> Iterator[Leaf]:
         """The file, or what the archive holds; what cannot be read is refused."""
+        opened: BinaryIO
         try:
-            opened = Path(file.path).open("rb")  # noqa: SIM115
-            opened.peek(1)  # some of the system's own files can be opened, but not read
+            if 0 < file.size <= _IN_MEMORY:  # readers look at a file several times
+                opened = io.BytesIO(Path(file.path).read_bytes())
+            else:
+                opened = Path(file.path).open("rb")  # noqa: SIM115
+                opened.read(1)  # some of the system's own files can be opened, but not read
         except OSError as error:
             refuse(file.name, CorpusError(f"{file.name} cannot be read: {error.strerror}."))
             return
@@ -135,7 +148,7 @@ class Library:
             self._report(f"{address}: fetching file {number} of {len(urls)}")
             with data.opened(url) as file:
                 name = f"{address}, file {number}"
-                yield Leaf(name, True, True, self._readers["parquet"].read(file, name))
+                yield Leaf(name, True, True, self._reader("parquet").read(file, name))
 
     def _inside(
         self, file: BinaryIO, name: str, named: bool, budget: Budget, depth: int, refuse: Refuse
@@ -153,7 +166,7 @@ class Library:
             )
             return
         if kind not in ARCHIVES:
-            reader = self._readers[kind]
+            reader = self._reader(kind)
             yield Leaf(name, named, reader.gives_records, reader.read(file, name))
             return
         if depth == DEEPEST:
@@ -286,6 +299,7 @@ class Files(Source):
         self._said: set[str] = set()
         self._unsaid = 0  # sentences of this pass that were too many
         self._spool = Spool.of_source()
+        self._options = options.model_dump(mode="json")
         self._library = Library(options, self._say)
         self.left_out: dict[str, str] = {}
 
@@ -340,6 +354,25 @@ class Files(Source):
             "left_out": left_out[:_DESCRIBED],
             "more_left_out": max(0, len(left_out) - _DESCRIBED),
         }
+
+    def fingerprint(self) -> list[Any] | None:
+        """The files' places, sizes and times. None where something is read from a pipe or the network, may have changed
+        just now, or was left out, as another time it may not be."""
+        if self.left_out or any(path == STDIN or is_hub_name(path) for path in self._paths):
+            return None
+        found = []
+        for file in self._files:
+            try:
+                status = Path(file.path).stat()
+            except OSError:
+                return None
+            times = status.st_mtime_ns, status.st_ctime_ns
+            if not (stat.S_ISREG(status.st_mode) and settled(*times)) or self._spool.holds(file.path):
+                return None
+            found.append(
+                [file.path, file.name, file.named, status.st_size, *times, status.st_dev, status.st_ino]
+            )
+        return [self._documents, self._separator_text, self._options, found]
 
     def documents(self) -> Iterator[Document]:
         self.left_out = {}

@@ -1,16 +1,21 @@
 """From a source of documents to a dataset: one pass over the text, its split, the tokenizer, the shards.
 
-Everything that decides the outcome goes into the dataset's key, so the same text and settings find it again.
+Everything that decides the outcome goes into the dataset's key, so the same text and settings find it again. A text
+whose files have the places, sizes and times of an earlier pass is not read: that pass left its hash in the cache.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import os
 import platform
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -19,6 +24,7 @@ from typing import Any, NamedTuple
 
 import octavo
 from octavo.config.parts import PartConfig, SplitBy
+from octavo.config.plugins import loaded_parts
 from octavo.corpus import Report, Source
 from octavo.data.encode_workers import token_dtype
 from octavo.data.shards import write_shards
@@ -36,14 +42,53 @@ from octavo.data.store import (
     say_reused,
 )
 from octavo.data.text import Progress, Text, ingest, no_progress
-from octavo.errors import ConfigError, CorpusError
+from octavo.errors import CheckpointError, ConfigError, CorpusError
 from octavo.tokenizers import Tokenizer, TokenizerConfig, build_tokenizer
 from octavo.util.cache import default_cache
-from octavo.util.files import file_hash, remove
+from octavo.util.files import file_hash, remove, replace_text
+from octavo.util.records import Record, json_text, read_record
 
 
 def _silent(sentence: str) -> None:
     """Report to nobody."""
+
+
+class Heard:
+    """What a source says while it is read, kept so that it can be said again of a text that need not be.
+
+    Attributes:
+        remark: on the text as a whole, after `prepare`.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.said: list[str] = []
+        self.remark: str | None = None
+
+    def __call__(self, sentence: str) -> None:
+        self.said.append(sentence)
+        self._report(sentence)
+
+
+class Known(NamedTuple):
+    """What a pass over a text found: hashes of the text and of which file each document is of, what cleaning did, what
+    was said, and the source's remark."""
+
+    text: str
+    files: str
+    cleaning: dict[str, Any]
+    said: list[str]
+    remark: str | None
+
+
+class KnownRecord(Record):
+    """The same in the cache."""
+
+    text: str
+    files: str
+    cleaning: dict[str, Any]
+    said: list[str]
+    remark: str | None
 
 
 def prepare(
@@ -58,6 +103,7 @@ def prepare(
     progress: Progress = no_progress,
     verify: bool = False,
     workers: int | None = None,
+    heard: Heard | None = None,
 ) -> Dataset:
     """Make the dataset of a corpus, or find the one that was made of the same text with the same settings.
 
@@ -67,8 +113,11 @@ def prepare(
         cache: folder that keeps datasets; None means the user's.
         report: hears what was removed, reused or made again.
         progress: called while reading, and then, from 0 on again, while encoding each part.
-        verify: whether a dataset that is found is read through and compared with its hashes.
+        verify: whether the text is read even if its files seem to be unchanged, and a dataset that is found is compared
+            with its hashes.
         workers: processes that encode; None: one a core where that is worth while. They change no byte.
+
+        heard: what the source reports to, if it shall be heard of a text that is not read, too.
 
     If an earlier process was killed, or stopped by Ctrl-C, what it had encoded is kept.
 
@@ -86,23 +135,134 @@ def prepare(
             f"test is {test:g}; with validation={validation:g} it is at least 0 and below {1 - validation:g}."
         )
     cache = cache or default_cache()
-    with aside(cache) as folder:
-        text = ingest(source, folder / "corpus.txt", progress)
-        settings = {
-            "text": text.sha256,
-            "split": split,
-            "validation": validation,
-            **({"test": test} if test else {}),
-            **({"files": hashlib.sha256(text.files.tobytes()).hexdigest()} if split == "files" else {}),
-            **_identity(tokenizer),
-            **({"cleaning": cleaning} if (cleaning := source.cleaning()) else {}),
-        }
-        final = cache / "datasets" / _key(settings)
+    heard = heard or Heard(report)
+    place = None if verify else _place_of_known(source, cache)
+    how = {"split": split, "validation": validation, **({"test": test} if test else {})}
+    identity = _identity(tokenizer)
+
+    def key_of(known: Known) -> tuple[dict[str, Any], Path]:
+        by_file = {"files": known.files} if split == "files" else {}
+        cleaned = {"cleaning": known.cleaning} if known.cleaning else {}
+        settings = {"text": known.text, **how, **by_file, **identity, **cleaned}
+        return settings, cache / "datasets" / _key(settings)
+
+    known = _known(place, heard)
+    if known is not None:
+        settings, final = key_of(known)
         if found := _found(final, verify, report):
             return found
-        texts, settings["duplicates_removed"] = split_text(text, split, validation, folder, report, test=test)
-        build = partial(_tokenizer_of, tokenizer, texts, documents=text.several)
-        return _write(texts, build, settings, folder, final, _Told(report, progress, workers))
+    with aside(cache) as folder:
+        parts = _parts_again(folder, known, how)
+        if known is None or parts is None:
+            heard.said.clear()
+            text = ingest(source, folder / "corpus.txt", progress)
+            files = hashlib.sha256(text.files.tobytes()).hexdigest()
+            heard.remark = source.remark()
+            known = Known(
+                text=text.sha256,
+                files=files,
+                cleaning=source.cleaning(),
+                said=heard.said,
+                remark=heard.remark,
+            )
+            if place is not None and place == _place_of_known(
+                source, cache
+            ):  # nothing changed while it was read
+                place.parent.mkdir(parents=True, exist_ok=True)
+                replace_text(place, json_text(known._asdict()))
+            settings, final = key_of(known)
+            if found := _found(final, verify, report):
+                return found
+            texts, removed = split_text(text, split, validation, folder, report, test=test)
+            parts = Parts(texts, removed, text.several)
+        settings, final = key_of(known)
+        settings["duplicates_removed"] = parts.removed
+        build = partial(_tokenizer_of, tokenizer, parts.texts, documents=parts.several)
+        dataset = _write(parts.texts, build, settings, folder, final, _Told(report, progress, workers))
+        _keep_parts(parts, dataset.folder, known, how)
+        return dataset
+
+
+class Parts(NamedTuple):
+    """A text that is split: its parts, how many documents were left out as duplicates, whether it had several."""
+
+    texts: dict[str, Text]
+    removed: int
+    several: bool
+
+
+_last_parts: dict[str, Parts] = {}
+"""Of the text that this process split last, by text and split: another tokenizer needs them too."""
+
+
+def _keep_parts(parts: Parts, folder: Path, known: Known, how: Mapping[str, Any]) -> None:
+    _last_parts.clear()
+    texts = {name: replace(text, path=folder / text.path.name) for name, text in parts.texts.items()}
+    _last_parts[_key({"text": known.text, "files": known.files, **how})] = parts._replace(texts=texts)
+
+
+def _parts_again(folder: Path, known: Known | None, how: Mapping[str, Any]) -> Parts | None:
+    """The same parts in another folder, if this process split the text the same way and they are there still."""
+    parts = (
+        None if known is None else _last_parts.get(_key({"text": known.text, "files": known.files, **how}))
+    )
+    if parts is None:
+        return None
+    texts = {}
+    for name, text in parts.texts.items():
+        path = folder / text.path.name
+        try:
+            os.link(text.path, path)
+        except OSError:
+            try:
+                shutil.copyfile(text.path, path)
+            except FileNotFoundError:
+                return None
+        texts[name] = replace(text, path=path)
+    return parts._replace(texts=texts)
+
+
+def _place_of_known(source: Source, cache: Path) -> Path | None:
+    """Where the cache keeps what an earlier pass over this very text found. None if only reading tells, or if parts of
+    the user's own may have a say."""
+    unchanged = None if loaded_parts() else source.fingerprint()
+    if unchanged is None:
+        return None
+    return cache / "read" / f"{_key({'source': unchanged, 'readers': _readers()})}.json"
+
+
+@functools.cache
+def _readers() -> list[Any]:
+    """What decides what is read of the same files: our own code, and the libraries behind it."""
+    code = hashlib.sha256()
+    for path in sorted(Path(octavo.__file__).parent.joinpath("corpus").rglob("*.py")):
+        code.update(path.read_bytes())
+    libraries = (
+        *_VERSIONS,
+        "pypdfium2",
+        "selectolax",
+        "striprtf",
+        "pyarrow",
+        "py3langid",
+        "datasketch",
+        "rapidfuzz",
+    )
+    return [code.hexdigest(), _versions(libraries)]
+
+
+def _known(place: Path | None, heard: Heard) -> Known | None:
+    """What an earlier pass found, said again."""
+    if place is None or not place.is_file():
+        return None
+    try:
+        kept = read_record(place, KnownRecord)
+        known = Known(**{name: kept[name] for name in Known._fields})
+    except (CheckpointError, KeyError):
+        return None
+    for sentence in known.said:
+        heard(sentence)
+    heard.remark = known.remark
+    return known
 
 
 def prepare_text(
@@ -232,10 +392,13 @@ def _write(
     return publish(folder, manifest, final, known)
 
 
-def _versions() -> dict[str, str]:
+_VERSIONS = ("tokenizers", "tiktoken")
+
+
+def _versions(libraries: Sequence[str] = _VERSIONS) -> dict[str, str]:
     """Of what decides ids besides the settings."""
     found = {"octavo": octavo.__version__, "python": platform.python_version()}
-    for library in ("tokenizers", "tiktoken"):
+    for library in libraries:
         with suppress(PackageNotFoundError):
             found[library] = version(library)
     return found

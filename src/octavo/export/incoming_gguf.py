@@ -17,7 +17,7 @@ from octavo.errors import InputError, MissingExtra
 from octavo.export.tokenizer_gguf import CONTROL, CUTS, NO_TEXT, NORMAL, UNKNOWN, USER_DEFINED
 from octavo.export.tokenizer_json import LEVEL, by_bytes, special_token, split_at
 from octavo.tokenizers.base import printable
-from octavo.tokenizers.bytelevel import byte_alphabet
+from octavo.tokenizers.byte import byte_alphabet
 from octavo.tokenizers.huggingface import HuggingFaceTokenizer
 from octavo.util.records import json_text
 

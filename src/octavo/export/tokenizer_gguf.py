@@ -14,11 +14,10 @@ from typing import Any
 from octavo.export.targets.base import Said
 from octavo.export.tokenizer_json import LEVEL, byte_names, split_at, tokenizer_json
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.byte import ByteTokenizer
-from octavo.tokenizers.bytelevel import ByteLevelTokenizer
+from octavo.tokenizers.base import Extended
+from octavo.tokenizers.byte import ByteLevelTokenizer, ByteTokenizer
 from octavo.tokenizers.char import CharTokenizer
 from octavo.tokenizers.huggingface import HuggingFaceTokenizer
-from octavo.tokenizers.special import Extended
 from octavo.util.records import json_text
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 1, 2, 3, 4, 5

@@ -9,14 +9,12 @@ from typing import Any
 from octavo.errors import InputError
 from octavo.export.tokenizer_words import FINAL_SIGMA, differs_in_case, word_tokenizer
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.base import UNKNOWN, printable
+from octavo.tokenizers.base import UNKNOWN, Extended, printable
 from octavo.tokenizers.bpe import BPETokenizer
-from octavo.tokenizers.byte import ByteTokenizer
-from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet
+from octavo.tokenizers.byte import ByteLevelTokenizer, ByteTokenizer, byte_alphabet
 from octavo.tokenizers.char import CharTokenizer
 from octavo.tokenizers.gpt2 import GPT2Tokenizer
 from octavo.tokenizers.huggingface import HuggingFaceTokenizer
-from octavo.tokenizers.special import Extended
 from octavo.tokenizers.word import WordTokenizer
 
 KINDS = ("char", "byte", "bpe", "gpt2", "word", "huggingface")

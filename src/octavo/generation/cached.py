@@ -20,7 +20,7 @@ from octavo.model.attention import KeyValueCache
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import Cache
 from octavo.ngram.recent import recent_apart
-from octavo.training.precision import autocast
+from octavo.training.device import autocast
 
 # Linear layers on the CPU that are batch-invariant: what they make of a row does not depend on the other
 # rows.

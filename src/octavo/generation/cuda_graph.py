@@ -20,7 +20,7 @@ from octavo.model.attention import KeyValueCache
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT, Cache
 from octavo.training.cuda_graph import unless_it_waits
-from octavo.training.precision import autocast
+from octavo.training.device import autocast
 from octavo.util.kernels import native_wanted
 
 SHORTEST = 64  # places that are looked at, at least; then twice as many, and so on

@@ -24,7 +24,7 @@ from octavo.generation.sampling import Precision, Window, kept
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import Cache
 from octavo.ngram.recent import Recent, Texts, compiled, recent_apart
-from octavo.training.precision import autocast
+from octavo.training.device import autocast
 
 # What the texts of a decoder's slots have said so far, mixed in after the model: the same for every kind of
 # decoder.

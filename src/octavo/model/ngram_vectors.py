@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
-from octavo.model.tables import TablesConfig
+from octavo.model.base import TablesConfig
 
 # Odd numbers that mix well; products wrap around at 64 bits, here and in C alike.
 _STEP, _MIX = 1_000_003, 0x9E3779B97F4A7C15 - 2**64

@@ -12,7 +12,7 @@ import torch
 
 from octavo.config import parse_yaml
 from octavo.errors import InputError
-from octavo.training.precision import fast_bfloat16
+from octavo.training.device import fast_bfloat16
 from octavo.util.memory import available_memory, room
 
 NAME = re.compile(r"(?:(?:(\d+)x)?(\d+)x)?([a-z][a-z0-9]*)")

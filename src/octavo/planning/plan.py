@@ -17,7 +17,7 @@ import torch
 from octavo.config import Recipe
 from octavo.config.parts import LARGEST, MOST
 from octavo.data.batch import Batch
-from octavo.data.held_out import held_out_blocks
+from octavo.data.batches import held_out_blocks
 from octavo.errors import InputError
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.model.base import LanguageModel, ModelConfig, build_model
@@ -25,8 +25,8 @@ from octavo.planning.machines import Machine, find_machine, here
 from octavo.planning.predict import predictions
 from octavo.run.data import Paths, build_batches, build_dataset, held_out_rows, total_steps
 from octavo.run.finetune import ready_tokenizer
-from octavo.run.precision import precision_here
 from octavo.run.run import Run
+from octavo.run.runtime import precision_here
 from octavo.run.settings import default_recipe, resolve
 from octavo.run.teachers import objective_of, teachers_of
 from octavo.task import task_of

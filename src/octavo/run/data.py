@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from octavo.config import PartConfig, Recipe, apply_overrides, parts
-from octavo.corpus import Source
+from octavo.corpus import Report, Source
 from octavo.corpus.cleaning import Cleaned, StepConfig
 from octavo.corpus.fetch.catalogue import NAMED
 from octavo.corpus.fetch.hub import is_hub_name
@@ -20,9 +20,18 @@ from octavo.corpus.files import kept_texts
 from octavo.corpus.languages import CountedByFile, FileCounts
 from octavo.data import Dataset, Split, prepare
 from octavo.data.batch import Batch
-from octavo.data.batches import Batches, Stream
-from octavo.data.held_out import Alone, HeldOutWindows, held_out_blocks, part, with_earlier, with_held_out
+from octavo.data.batches import (
+    Alone,
+    Batches,
+    HeldOutWindows,
+    Stream,
+    held_out_blocks,
+    part,
+    with_earlier,
+    with_held_out,
+)
 from octavo.data.packing import TooLongError, TooShortError
+from octavo.data.prepare import Heard
 from octavo.errors import ConfigError, InputError, TokenizerError
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError, build_tokenizer
@@ -135,13 +144,13 @@ def _in_files(given: Mapping[str, Any]) -> str:
 
 def build_source(recipe: Recipe, console: Console) -> Source:
     """The recipe's documents, cleaned as it says."""
-    return cleaned(found_corpus(recipe).build(report=console.say_once), recipe, console)
+    return cleaned(found_corpus(recipe).build(report=console.say_once), recipe, console.say_once)
 
 
-def cleaned(source: Source, recipe: Recipe, console: Console) -> Source:
+def cleaned(source: Source, recipe: Recipe, report: Report) -> Source:
     """A source's documents, cleaned as the recipe says."""
     return (
-        Cleaned(source, cast("tuple[StepConfig, ...]", recipe.cleaning), report=console.say_once)
+        Cleaned(source, cast("tuple[StepConfig, ...]", recipe.cleaning), report=report)
         if recipe.cleaning
         else source
     )
@@ -173,7 +182,8 @@ def text_dataset(
     begun = recipe.training.start_from
     assert begun is None or tokenizer is not None, "the tokenizer is that of the run it starts from"
     counts = FileCounts(several=by_file)
-    source = CountedByFile(build_source(recipe, console), counts)
+    heard = Heard(console.say_once)
+    source = CountedByFile(cleaned(found_corpus(recipe).build(report=heard), recipe, heard), counts)
     with console.working("reading the text", None):
         try:
             dataset = prepare(
@@ -186,13 +196,14 @@ def text_dataset(
                 test=recipe.test,
                 report=console.say_once,
                 progress=console.read,
+                heard=heard,
             )
         except UnknownTextError as error:
             error = named(error, source, recipe, tokenizer, encoder)
             remedy = f"take them out of the text, or start from a run that has them; this tokenizer is that of {begun}"
             raise (error if begun is None else TokenizerError(error.what, remedy=remedy)) from error
-    if sentence := counts.sentence():
-        console.say_once(sentence)
+    if heard.remark:
+        console.say_once(heard.remark)
         if recipe.split == "contiguous":
             console.say_once(
                 "  → split=files evaluates the model on a part of every file, not on the last ones only"

@@ -15,8 +15,7 @@ from octavo.data import default_cache
 from octavo.data.batch import Batch
 from octavo.model.base import build_model
 from octavo.run.manifest import machine, versions
-from octavo.training.device import Runtime, accelerator, device_check, step_seconds
-from octavo.training.precision import fast_bfloat16
+from octavo.training.device import Runtime, accelerator, device_check, fast_bfloat16, step_seconds
 from octavo.util.memory import available_memory
 
 SHIP = ("transformers", "gguf", "onnx", "onnxscript", "onnxruntime", "llama-cpp-python")

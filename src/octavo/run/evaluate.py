@@ -22,7 +22,7 @@ from octavo.model.base import LanguageModel
 from octavo.run.data import Paths, build_dataset, evaluated_on, in_memory, rows_at_once
 from octavo.run.finetune import with_reference
 from octavo.run.folder import RunFolder
-from octavo.run.next_step import next_step
+from octavo.run.progress import next_step
 from octavo.task import EvaluationContext, Trained, task_of
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime, set_threads

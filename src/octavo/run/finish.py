@@ -16,8 +16,7 @@ from octavo.report import ReportData, write_report
 from octavo.report.test_looks import of_result
 from octavo.run.evaluate import evaluate_own
 from octavo.run.folder import RunFolder
-from octavo.run.next_step import next_lines, next_step
-from octavo.run.progress import Progress, progress_of
+from octavo.run.progress import Progress, next_lines, next_step, progress_of
 from octavo.run.run import Run
 from octavo.run.samples import write_samples
 from octavo.run.test_split import is_to_be_audited

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from octavo.util.files import (
 )
 from octavo.util.records import read_record, read_rows
 
+PREPARING = "preparing"
+"""State of a run in its manifest, until that is complete."""
 RUNS = Path("runs")
 """Where runs are that were given no other place."""
 
@@ -82,7 +84,6 @@ class RunFolder:
         self.path = path
         self.made = Made()
         self.config = path / "config.yaml"
-        self.told = path / ".told.json"  # alone it is in no new run's way
         self.manifest = path / "manifest.json"
         self.metrics = path / "metrics.jsonl"
         self.log = path / "log.txt"
@@ -111,7 +112,9 @@ class RunFolder:
     def refuse_taken(cls, path: Path) -> None:
         """Raise RunFolderError where something stands already."""
         config = path / "config.yaml"
-        claim_folder(path, "a run", is_one=lambda path: config.is_file())
+        # One that ended before its recipe was written is in nobody's way.
+        passing = () if config.is_file() or cls(path).begun else ("manifest.json",)
+        claim_folder(path, "a run", is_one=lambda path: config.is_file(), passing=passing)
         if config.is_file():
             remedy = "choose another --out"
             if kind_of(path) != "checkpoint" and not holder_of(path):
@@ -186,12 +189,20 @@ class RunFolder:
         """All whole rows of metrics.jsonl."""
         return read_rows(self.metrics, Row)
 
+    @property
+    def begun(self) -> bool:
+        """Whether all was ready to train once: until then there is no manifest, or it says that the run is being
+        prepared."""
+        if not self.manifest.exists():
+            return False
+        with suppress(CheckpointError):
+            return read_record(self.manifest).get("state") != PREPARING
+        return True
+
     def made_by(self) -> dict[str, Any] | None:
-        """manifest.json, where it is written already. Raises CheckpointError if it is damaged."""
-        return read_record(self.manifest, Manifest, of="the run") if self.manifest.exists() else None
+        """manifest.json of a run that has begun. Raises CheckpointError if it is damaged."""
+        return read_record(self.manifest, Manifest, of="the run") if self.begun else None
 
-
-# A run that replaces another: the old one is put aside first, and removed once the new one has begun.
 
 OF_A_RUN = (
     "config.yaml",
@@ -222,8 +233,8 @@ WRITTEN = (*OF_A_RUN, *(f"teachers/*/{each}" for each in OF_A_RUN))
 
 @contextmanager
 def in_place_of(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Within the context the name of the run in `path` is free. Where a new run has begun there in the end, the old
-    run's files are removed, and what is not Octavo's is kept; where nothing is there, the old one gets its name back.
+    """Put the run in `path` aside; within the context its name is free. Where a new run has begun there in the end, the
+    old run's files are removed, and what is not Octavo's is kept; else the old one gets its name back.
 
     Raises RunFolderError if `path` holds something else than a run, or another process writes there.
     """
@@ -238,7 +249,7 @@ def in_place_of(path: Path, say: Callable[[str], None]) -> Iterator[None]:
         if not path.exists():
             with storage_errors(path.parent):
                 old.rename(path)
-        elif not RunFolder(path).manifest.is_file():
+        elif not RunFolder(path).begun:
             say(f"the run that was to be replaced is kept in {old}")
         elif not remove(old, WRITTEN):
             say(f"{old} keeps what Octavo did not write")

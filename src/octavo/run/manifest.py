@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from importlib import metadata
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken
 
 
 def run_manifest(
-    recipe: Recipe, dataset: Dataset, runtime: Runtime, *, told: Mapping[str, Any] | None = None
+    recipe: Recipe, dataset: Dataset, runtime: Runtime, *, metadata: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The manifest of a run that is about to start; `told` is its recipe's name, and what it says of its teachers."""
+    """The manifest of a run that is about to start; `metadata`: its recipe's name, its teachers, the choice."""
     return {
         "octavo": octavo.__version__,
         "code": code_identity(),
@@ -31,7 +31,7 @@ def run_manifest(
         "config_sha256": hashlib.sha256(to_yaml(recipe).encode()).hexdigest(),
         "seed": recipe.seed,
         "data": dict(dataset.manifest),
-        **(told or {}),
+        **(metadata or {}),
         "runtime": runtime.describe(),
         "processes": runtime.world.size,
         "versions": versions(),
@@ -44,8 +44,8 @@ def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
+            found[package] = version(package)
+        except PackageNotFoundError:
             continue
     return found
 

@@ -1,17 +1,35 @@
-"""How far a run came: its own numbers, saved with every checkpoint. Nothing here imports torch."""
+"""How far a run came, saved with every checkpoint; where it goes on from, and by which command. Nothing here imports
+torch."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from octavo.config import Recipe
+from octavo.config.plugins import command
 from octavo.errors import CheckpointError
-from octavo.run.folder import RunFolder
-from octavo.training.checkpoint_folder import CheckpointFolder
-from octavo.util.records import Count, Number, Record
+from octavo.run.folder import RunFolder, free_name
+from octavo.training.checkpoint_folder import (
+    CheckpointFolder,
+    follow,
+    list_checkpoints,
+    newest_whole,
+    point,
+    sweep,
+)
+from octavo.util.console import Console
+from octavo.util.files import drop_asides, put_away, replace_text, storage_errors
+from octavo.util.records import Count, Number, Record, json_text
+
+if TYPE_CHECKING:
+    from octavo.training.checkpoint import Checkpoint
+    from octavo.training.distributed.world import World
 
 
 class State(Record):
@@ -95,3 +113,117 @@ def in_between(checkpoint: CheckpointFolder, *, steps: int, every: int) -> bool:
         return Progress.of(checkpoint).best_step != checkpoint.step
     except CheckpointError:
         return False
+
+
+def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint | None:
+    """The checkpoint to resume from, which the first process finds for all."""
+    from octavo.training.checkpoint import Checkpoint
+
+    found = checkpoint_to_go_on_from(folder, console) if world.first else None
+    place = world.broadcast(found and str(found.folder))
+    return Checkpoint(Path(place)) if place else None
+
+
+def checkpoint_to_go_on_from(folder: RunFolder, console: Console) -> CheckpointFolder | None:
+    """The newest whole checkpoint; damaged newer ones are named and set aside, so that they can be written again.
+
+    Raises CheckpointError when there are checkpoints and none is whole.
+    """
+    sweep(folder.checkpoints)
+    for place in (folder.path, folder.samples):
+        drop_asides(place)
+    checkpoint, complaints = newest_whole(folder.checkpoints)
+    for complaint in complaints:
+        console.say(f"damaged: {complaint}")
+    if checkpoint is None:
+        if complaints:
+            raise CheckpointError(
+                f"No checkpoint of {folder.path} is whole.", remedy="start a new run with another --out"
+            )
+        return None
+    for damaged in list_checkpoints(folder.checkpoints):
+        if damaged.step > checkpoint.step:
+            with storage_errors(folder.checkpoints):
+                kept = put_away(damaged.folder, "damaged")
+            console.say(f"{damaged.folder.name} is kept as {kept.name}")
+    console.say(f"resuming after step {checkpoint.step}")
+    point(folder.last, checkpoint)
+    best = folder.checkpoints / f"step-{Progress.of(checkpoint).best_step:06d}"
+    if best.is_dir():
+        point(folder.best, CheckpointFolder(best))
+    return checkpoint
+
+
+def followed(like: RunFolder) -> Progress:
+    """How far a run came, and how it changed its number of steps on its way."""
+    newest = follow(like.last)
+    return Progress() if newest is None else Progress.of(newest)
+
+
+def keep_rows(folder: RunFolder, step: int) -> None:
+    """Drop the metrics of steps after `step`: these steps are done again."""
+    rows = [row for row in folder.rows() if row["step"] <= step]
+    if folder.metrics.is_file():
+        replace_text(folder.metrics, "".join(json_text(row) + "\n" for row in rows))
+
+
+def ends_before(planned: int, pace: Sequence[Sequence[float]]) -> set[int]:
+    """The steps at which a run of so many `planned` steps had ended before it got more: there it did what is done at an
+    end. `pace`: its changes, see `training.pace`."""
+    found, total = set(), float(planned)
+    for since, until, _ in pace:
+        if since == total:
+            found.add(int(since))
+        total = until
+    return found
+
+
+ON_THE_WAY = ("training.steps=", "evaluation.every=")
+"""Settings that a run can take on when it resumes, if its learning rate is constant: they change nothing before."""
+BY_THE_CLOCK = ("training.minutes=", "training.passes=", "evaluation.every=")
+"""The same of a run that has minutes, whatever its learning rate does: more of them can be added."""
+
+
+def next_step(
+    folder: RunFolder, recipe: Recipe, diagnostics: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """What the verdict asks for (`remedy`), and the `command`, which may `resume` the run; None if it asks nothing.
+
+    The command names the run's own config.yaml, which holds its recipe, text and settings; one that adds minutes to a
+    run finds it there.
+    """
+    settings = diagnostics[0]["settings"] if diagnostics else []
+    if not settings or (recipe.training.start_from and any(one.startswith("model.") for one in settings)):
+        return None  # it has another run's model, and keeps it
+    minutes, constant = recipe.training.minutes, recipe.training.schedule.kind == "constant"
+    may = BY_THE_CLOCK if minutes else ON_THE_WAY if constant else ()
+    resume = all(setting.startswith(may) for setting in settings)
+    out = folder.path if resume else free_name(folder.path.name, folder.path.parent)
+    words = ["octavo", "train", str(folder.config), "--out", str(out), *["--resume"] * resume, *settings]
+    if resume and minutes:
+        others = [setting for setting in settings if not setting.startswith(BY_THE_CLOCK[:2])]
+        words = ["octavo", "train", "--out", str(out), "--resume", "--minutes", f"{minutes:g}", *others]
+    return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": _command(words, recipe)}
+
+
+def going_on(folder: RunFolder, recipe: Recipe, *, processes: int = 1) -> str:
+    """The command by which a run that was stopped goes on; its config.yaml holds all else."""
+    resumes = _command(["octavo", "train", "--out", str(folder.path), "--resume"], recipe)
+    if processes > 1:  # only who started them knows how
+        return f"torchrun … -m {resumes} continues it, with as many processes as before"
+    if recipe.training.minutes is None:
+        return f"{resumes}    continues it"
+    return f"{resumes}    uses the time that is left; with --minutes 5 added, five minutes from then on"
+
+
+def _command(words: Sequence[str], recipe: Recipe) -> str:
+    piped = "cat TEXT | " if getattr(recipe.corpus, "paths", None) == ("-",) else ""
+    return piped + command(*words)
+
+
+def next_lines(step: Mapping[str, Any] | None) -> list[str]:
+    """The same as lines for a console."""
+    if step is None:
+        return []
+    how = "this resumes the run" if step["resume"] else "this starts a new run"
+    return [f"  → {step['remedy']}; {how}:", f"    {step['command']}"]

@@ -37,9 +37,9 @@ def replay(
             update={"training": recipe.training.model_copy(update=dict(before["runtime"]))}
         )
         try:
-            second = train_in(folder, pinned, console, ALONE, like=first)
+            second = train_in(folder, pinned, console, ALONE, replay_of=first)
         except BaseException:
-            if not folder.manifest.is_file():  # nothing began, so the mended command can use the name
+            if not folder.begun:  # nothing was trained, so the mended command can use the name
                 folder.made.take_back()
             raise
     return second, differences(first, folder, before, read_record(folder.manifest, Manifest, of="the run"))

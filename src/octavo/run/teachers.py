@@ -25,10 +25,10 @@ from octavo.model.base import LanguageModel
 from octavo.run.data import batches_over
 from octavo.run.folder import RunFolder
 from octavo.run.run import Run
+from octavo.training.device import fast_bfloat16
 from octavo.training.distill import Distillation
 from octavo.training.distributed.world import World
 from octavo.training.objective import Objective
-from octavo.training.precision import fast_bfloat16
 from octavo.util.console import Console
 from octavo.util.files import file_hash, storage_errors, written_aside
 

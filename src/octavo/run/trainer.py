@@ -1,15 +1,16 @@
-"""One training session: the loop and the work around its steps. It ends finished, interrupted or diverged."""
+"""The trainer: the loop and the work around its steps. It ends finished, interrupted or diverged."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 import octavo
@@ -24,17 +25,16 @@ from octavo.run.deadline import Pace, clock_of, judged_at_the_end
 from octavo.run.evaluate import evaluate_split, evaluated_by
 from octavo.run.finetune import own_batches
 from octavo.run.folder import RunFolder
-from octavo.run.next_step import going_on
-from octavo.run.progress import Progress, in_between
-from octavo.run.resume import ends_before
+from octavo.run.progress import Progress, ends_before, followed, going_on, in_between
 from octavo.run.run import Run
 from octavo.run.samples import shortened, write_samples
 from octavo.run.teachers import objective_of
 from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import follow, point, prune
 from octavo.training.device import Runtime, compiled, compiles, pass_timing, set_threads
-from octavo.training.distributed.sharding import held, is_part
+from octavo.training.distributed.parallel import held, is_part
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
+from octavo.training.objective import Objective
 from octavo.training.signals import stop_requests
 from octavo.training.step import StepOptions
 from octavo.training.threads import WatchfulCrew, faster
@@ -42,29 +42,26 @@ from octavo.util.console import Console
 from octavo.util.files import storage_errors, sync
 from octavo.util.records import json_text
 
-# Periodic work around the training loop: what is done after which steps. Callers add their own.
-
-S = TypeVar("S")
-"""What a hook gets: a `Session`, whose file imports this one."""
-
 
 @dataclass(frozen=True)
-class Hook(Generic[S]):
+class Hook:
     """Work to do after every `every`-th step.
 
     Attributes:
-        every: steps from one time to the next; 0: only as the other two say.
-        work: gets the session and what the step did.
+        every: steps from one time to the next; 0: only as the other three say.
+        work: gets the `Trainer` and what the step did.
         first: also after the very first step.
         last: also after the last step, an early stop's too.
+        best: also after each new best.
 
-    For example, `octavo.train(recipe, text, hooks=[Hook(every=100, work=lambda session, info: print(info.loss))])`.
+    For example, `octavo.train(recipe, text, hooks=[Hook(every=100, work=lambda trainer, info: print(info.loss))])`.
     """
 
     every: int
-    work: Callable[[S, StepInfo], None]
+    work: Callable[[Trainer, StepInfo], None]
     first: bool = False
     last: bool = False
+    best: bool = False
 
     def __post_init__(self) -> None:
         assert self.every >= 0, f"a hook every {self.every} steps"
@@ -75,22 +72,11 @@ class Hook(Generic[S]):
             bool(self.every and progress.step % self.every == 0)
             or (self.first and progress.step == 1)
             or (self.last and progress.finished)
+            or (self.best and progress.best_step == progress.step)
         )
 
 
-@dataclass(frozen=True)
-class BestHook(Hook[S]):
-    """Done after each new best as well."""
-
-    def due(self, progress: Progress) -> bool:
-        """Whether it is due after this step."""
-        return super().due(progress) or progress.best_step == progress.step
-
-
-# TensorBoard event files on request; metrics.jsonl stays the record.
-
-
-def writer() -> Any:
+def event_writer() -> Any:
     """What writes event files. Raises MissingExtra."""
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -100,7 +86,7 @@ def writer() -> Any:
 
 
 class TensorBoard:
-    """Writes every number of a metrics row as a scalar named event/key."""
+    """Writes every number of a metrics row as a scalar named event/key; metrics.jsonl stays the record."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
@@ -108,7 +94,7 @@ class TensorBoard:
     @classmethod
     def open(cls, folder: Path) -> TensorBoard:
         """Event files in `folder`/tensorboard; raises MissingExtra."""
-        return cls(writer()(str(folder / "tensorboard")))
+        return cls(event_writer()(str(folder / "tensorboard")))
 
     def write(self, row: dict[str, Any]) -> None:
         """One row."""
@@ -122,65 +108,84 @@ FEW = 100  # tokens
 SPARING = 10  # a checkpoint by time comes no sooner than after so many times the last save's length
 
 
-class Session:
-    """Trains a model in a run folder, from wherever `progress` stands; `hooks` run next to its own. `like` is that of a
-    run that it repeats. `finish`: seconds that a clock keeps for the end of the run, beside its evaluation; without it
-    no clock is looked at. `before`: seconds that the run took in earlier sessions that did not come to it."""
+@dataclass(frozen=True)
+class Training:
+    """All that a training has.
 
-    def __init__(
-        self,
-        *,
-        recipe: Recipe,
-        steps: int,
-        folder: RunFolder,
-        dataset: Dataset,
-        batches: Batches,
-        model: LanguageModel,
-        runtime: Runtime,
-        console: Console,
-        source: Checkpoint | None = None,
-        teachers: Sequence[Run] = (),
-        hooks: Sequence[Hook[Session]] = (),
-        like: Progress | None = None,
-        finish: float | None = None,
-        before: float = 0.0,
-    ) -> None:
-        self.recipe, self.folder, self.dataset = recipe, folder, dataset
-        self.batches, self.runtime, self.console, self.world = batches, runtime, console, runtime.world
+    Attributes:
+        held_out: tokens of the training split that the network does not learn from (N,), if there are any.
+        steps: of the whole run, as its recipe says.
+        objective: without teachers.
+        source: the checkpoint that it resumes from.
+        before: seconds that it took in earlier sessions, where none came to a checkpoint of its own.
+        replay_of: the run that it repeats.
+        reserve: seconds kept for the end of the run beside its evaluation; None disables the deadline.
+    """
+
+    recipe: Recipe
+    folder: RunFolder
+    dataset: Dataset
+    held_out: np.ndarray | None
+    batches: Batches
+    steps: int
+    model: LanguageModel
+    objective: Objective
+    runtime: Runtime
+    console: Console
+    source: Checkpoint | None = None
+    before: float = 0.0
+    replay_of: RunFolder | None = None
+    teachers: Sequence[Run] = ()
+    reserve: float | None = None
+
+
+class Trainer:
+    """Trains a model in a run folder, from wherever its checkpoint stands; the caller's `hooks` run next to its own."""
+
+    def __init__(self, training: Training, hooks: Sequence[Hook] = ()) -> None:
+        self.training = training
+        self.recipe = recipe = training.recipe
+        self.folder, self.dataset, self.batches = training.folder, training.dataset, training.batches
+        self.runtime, self.console, self.world = training.runtime, training.console, training.runtime.world
+        source = training.source
+        replay_of = None if training.replay_of is None else followed(training.replay_of)
         if source is not None:
-            source.load_trained(model)
-        self.model = model.to(runtime.device)
+            source.load_trained(training.model)
+        self.model = training.model.to(self.runtime.device)
         self.trained = recipe.parallel.build(self.model, self.world)
-        self.objective = objective_of(recipe, [run.network().model for run in teachers], runtime.device)
-        self.objective.told(dataset.tokenizer)
+        teachers = [run.network().model for run in training.teachers]
+        self.objective = objective_of(recipe, teachers, self.runtime.device)
+        self.objective.told(self.dataset.tokenizer)
         self.optimizers = recipe.training.optimizer.build(self.model)
-        self.progress = Progress(elapsed=before)
+        self.progress = Progress(elapsed=training.before)
         if source is not None:
             source.load_optimizers(self.optimizers)
             self.progress = Progress.of(source)
-        self.own = own_batches(self.objective, self.model, folder, recipe, dataset, source)
+        self.own = own_batches(self.objective, self.model, self.folder, recipe, self.dataset, source)
         for note in self.own.notes if self.own is not None else ():
-            console.say(note)
+            self.console.say(note)
         self.earlier = self.progress.elapsed
         self.evaluated: int | None = None  # the step after which it was last evaluated, in this session
-        planned = self.progress.plan(steps, anew=recipe.training.minutes is None, like=like)
+        anew = recipe.training.minutes is None
+        planned = self.progress.plan(training.steps, anew=anew, like=replay_of)
         self.pace = Pace(planned, self.progress.pace)
-        self.ends = ends_before(planned, like.pace if like else ())
-        self.clock = clock_of(recipe, batches, self.pace, self.progress, console, finish=finish)
+        self.ends = ends_before(planned, replay_of.pace if replay_of else ())
+        self.clock = clock_of(
+            recipe, self.batches, self.pace, self.progress, self.console, finish=training.reserve
+        )
         self.progress.finished = self.progress.step >= self.steps or self.out_of_patience
         self.crew = self._crew()
-        self.board = (
-            TensorBoard.open(folder.path) if recipe.logging.tensorboard and self.world.first else None
-        )
-        periods = in_steps(recipe, batches, planned)
+        asked = recipe.logging.tensorboard and self.world.first
+        self.board = TensorBoard.open(self.folder.path) if asked else None
+        periods = in_steps(recipe, self.batches, planned)
         self.checkpoint_every = int(periods.training.checkpoint_every)
-        self.hooks: list[Hook[Session]] = [
-            Hook(recipe.logging.every, Session.log_step, first=True, last=True),
-            Hook(1, Session.show),
-            Hook(int(periods.evaluation.every), Session.evaluate, last=True),
-            Hook(int(periods.sampling.every), Session.sample),
+        self.hooks = [
+            Hook(recipe.logging.every, Trainer.log_step, first=True, last=True),
+            Hook(1, Trainer.show),
+            Hook(int(periods.evaluation.every), Trainer.evaluate, last=True),
+            Hook(int(periods.sampling.every), Trainer.sample),
             *hooks,
-            BestHook(self.checkpoint_every, Session.save, last=True),
+            Hook(self.checkpoint_every, Trainer.save, last=True, best=True),
         ]
         self._first = self.progress.step + 1  # of this session
         self._clock = time.monotonic()
@@ -201,7 +206,7 @@ class Session:
             return None
 
         def timing(threads: int) -> float:
-            batch, objective = self.batches.batch(0, 0).to("cpu"), self.recipe.objective.build()
+            batch, objective = self.batches.batch(0, 0).to("cpu"), self.training.objective
             return pass_timing(self.model, batch, runtime.most, objective=objective)(threads)
 
         crew = WatchfulCrew(runtime.most, self.progress.thread_changes, timing, first=runtime.threads)
@@ -212,48 +217,60 @@ class Session:
         set_threads(crew.threads)
         return crew
 
-    def run(self) -> None:
+    def fit(self) -> None:
         """Train to the end. Raises Interrupted (saved), DivergedError (not saved) or StorageError."""
-        recipe, first = self.recipe, self.progress.step
         model = self.compiled()
+        self.before_the_first_step()
+        with stop_requests() as stop, self.console.working("training", self.steps):
+            for info in self.steps_of(model):
+                self.after_step(info)
+                asked, overdue = self.world.all_reduce(bool(stop), self.world.first and self.overdue)
+                if asked:
+                    self.save()
+                    raise self.interrupted(stop.name or "a signal", info.step)
+                if self.progress.finished:
+                    break
+                if overdue:
+                    self.save()
+
+    def steps_of(self, model: nn.Module) -> Iterator[StepInfo]:
+        """Train through the steps that are left."""
+        training, first = self.recipe.training, self.progress.step
+        schedule = training.schedule.build(steps=self.pace.planned)
+        return training_steps(
+            model,
+            self.optimizers,
+            (self.own or self.batches).batch,
+            steps=self.pace.steps(first),
+            seed=self.recipe.seed,
+            schedule=lambda step: schedule(self.pace.place(step)),
+            objective=self.objective,
+            options=StepOptions(
+                accumulation=training.accumulation,
+                micro_batch=self.runtime.micro_batch,
+                clip=training.clip,
+                autocast=self.runtime.autocast,
+                world=self.world,
+            ),
+        )
+
+    def before_the_first_step(self) -> None:
+        """Evaluate the untrained model where that is asked for or it may be the best, and once where a deadline has to
+        know what that takes."""
+        recipe, first = self.recipe, self.progress.step
         candidate = self.model.predicts_untrained and self.own is None
         asked = recipe.evaluation.initial or recipe.training.start_from or candidate
         if first == 0 and asked and self.progress.best_loss == math.inf:  # else a checkpoint of step 0 has it
             self.evaluate_untrained(candidate=candidate)
         if first < self.steps and self.clock is not None and self.clock.finish and not self.clock.evaluation:
             self.measured()  # what is kept for the end has to be known before the first look on the way
-        schedule = recipe.training.schedule.build(steps=self.pace.planned)
-        loop = training_steps(
-            model,
-            self.optimizers,
-            (self.own or self.batches).batch,
-            steps=self.pace.steps(first),
-            seed=recipe.seed,
-            schedule=lambda step: schedule(self.pace.place(step)),
-            objective=self.objective,
-            options=StepOptions(
-                accumulation=recipe.training.accumulation,
-                micro_batch=self.runtime.micro_batch,
-                clip=recipe.training.clip,
-                autocast=self.runtime.autocast,
-                world=self.world,
-            ),
+
+    def interrupted(self, by: str, step: int) -> Interrupted:
+        """The error for a stop after this step, which is saved."""
+        return Interrupted(
+            f"Stopped by {by} after {self.at(step, sep=' of ')}; everything is saved.",
+            remedy=going_on(self.folder, self.recipe, processes=self.world.size),
         )
-        with stop_requests() as stop, self.console.working("training", self.steps):
-            for info in loop:
-                self.after_step(info)
-                asked, overdue = self.world.all_reduce(bool(stop), self.world.first and self.overdue)
-                if asked:
-                    self.save()
-                    raise Interrupted(
-                        f"Stopped by {stop.name or 'a signal'} after {self.at(info.step, sep=' of ')}; "
-                        "everything is saved.",
-                        remedy=going_on(self.folder, recipe, processes=self.world.size),
-                    )
-                if self.progress.finished:
-                    break
-                if overdue:
-                    self.save()
 
     def compiled(self) -> nn.Module:
         """The model as it is trained, through torch.compile where that is worth it."""

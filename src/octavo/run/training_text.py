@@ -32,7 +32,7 @@ def text_pieces(
     Raises CorpusError.
     """
     source = check({"corpus": {"kind": "files", "paths": absolute(text)}}).corpus.build(report=console.say)
-    source = source if recipe is None else cleaned(source, recipe, console)
+    source = source if recipe is None else cleaned(source, recipe, console.say_once)
     for document in source.documents():
         yield from chain(document.pieces, "\n")
 

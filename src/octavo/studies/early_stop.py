@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.run.folder import RunFolder
-from octavo.run.trainer import Hook, Session
+from octavo.run.trainer import Hook, Trainer
 from octavo.training.loop import StepInfo
 
 Points = Sequence[tuple[int, float]]
@@ -34,17 +34,17 @@ class Hopeless(Exception):
         )
 
 
-def hopeless_hook(rival: Path, *, after: float, worse_by: float) -> Hook[Session]:
+def hopeless_hook(rival: Path, *, after: float, worse_by: float) -> Hook:
     """A hook that ends a run, by raising Hopeless, after an evaluation that finds it far behind the run in `rival`."""
     rows = RunFolder(rival).rows()
     there = evaluations(rows)
     unit = next((row["unit"] for row in rows if row.get("unit")), "bits per byte")
 
-    def compare(session: Session, info: StepInfo) -> None:
-        if session.evaluated != info.step:
+    def compare(trainer: Trainer, info: StepInfo) -> None:
+        if trainer.evaluated != info.step:
             return
-        here = evaluations(session.folder.rows())
-        found = hopeless(here, there, after=after, worse_by=worse_by, steps=session.steps, unit=unit)
+        here = evaluations(trainer.folder.rows())
+        found = hopeless(here, there, after=after, worse_by=worse_by, steps=trainer.steps, unit=unit)
         if found is not None:
             raise found
 

@@ -86,8 +86,7 @@ def plan_study(
 
 def pinned(study: Study) -> Study:
     """The study with device, precision and threads fixed for all runs, so that they can be compared."""
-    from octavo.training.device import accelerator
-    from octavo.training.precision import fast_bfloat16
+    from octavo.training.device import accelerator, fast_bfloat16
 
     tree = variant_tree(study, Change(BASELINE, BASELINE))
     training = check(tree).training

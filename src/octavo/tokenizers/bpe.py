@@ -18,7 +18,7 @@ from pydantic import Field
 
 from octavo.config.parts import MOST, register
 from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, Tokenizer, TokenizerConfig, utf8
-from octavo.tokenizers.bytelevel import ByteLevelTokenizer, byte_alphabet, from_alphabet
+from octavo.tokenizers.byte import ByteLevelTokenizer, byte_alphabet, from_alphabet
 from octavo.tokenizers.pieces import whole_words
 
 _PIECE = 1 << 12  # characters encoded at a time: small enough to keep the library's bookkeeping small

@@ -33,7 +33,7 @@ from octavo.tokenizers.base import (
     printable,
     utf8,
 )
-from octavo.tokenizers.bytelevel import ByteDecoder, byte_alphabet, from_alphabet
+from octavo.tokenizers.byte import ByteDecoder, byte_alphabet, from_alphabet
 from octavo.tokenizers.pieces import whole_words
 
 SETTINGS = "tokenizer_config.json"

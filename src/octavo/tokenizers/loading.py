@@ -18,9 +18,9 @@ from octavo.tokenizers.base import (
     TokenizerConfig,
     body_hash,
     sha256,
+    with_special,
 )
 from octavo.tokenizers.columns import Columns
-from octavo.tokenizers.special import with_special
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from octavo.errors import CheckpointError
 from octavo.model.adapters import adapted, apart, joined
 from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
-from octavo.training.distributed.sharding import part_of, whole
+from octavo.training.distributed.parallel import part_of, whole
 from octavo.util.files import of_the_system, usual_rights
 from octavo.util.terminal import shown
 

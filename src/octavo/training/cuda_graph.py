@@ -16,12 +16,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from octavo.data.batch import Batch
-from octavo.model.tables import sparse_parameters
-from octavo.training.distributed.world import World
 from octavo.training.graph_gate import halves_of, overheard
 from octavo.training.objective import Objective
-from octavo.training.step import LOSS, TAKE_TENSORS, StepOptions, Work, gradient_norm, has_graphs, summed
-from octavo.util.kernels import native_wanted
+from octavo.training.step import (
+    LOSS,
+    GradientStep,
+    StepOptions,
+    gradient_norm,
+    summed,
+)
 
 MOST = 8  # shapes of batches that are recorded; each keeps the memory of a step's activations
 
@@ -33,17 +36,7 @@ Heard = tuple[Tensor, Tensor] | None
 """What a gate is given of the network: logits and states."""
 
 
-def records(model: nn.Module, optimizers: Sequence[Optimizer], objective: Objective, world: World) -> bool:
-    """Whether a step can be recorded: on one GPU, with nothing in it that is looked up or decided on the processor but
-    what a gate learns apart from the network."""
-    device = next(model.parameters()).device
-    looked_up = bool(sparse_parameters(model))
-    known = all(isinstance(optimizer, TAKE_TENSORS) for optimizer in optimizers)
-    alone = world.size == 1 and native_wanted()
-    return has_graphs(device) and alone and known and objective.recordable and not looked_up
-
-
-class Recorded(Work):
+class Recorded(GradientStep):
     """The same work, replayed.
 
     Of each shape of batch the first pass is taken op by op, and so is the second, watched: where it makes the GPU wait

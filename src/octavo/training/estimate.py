@@ -24,10 +24,17 @@ from octavo.config import PartConfig
 from octavo.data.batch import Batch
 from octavo.data.batches import WindowsConfig
 from octavo.model.adapters import NoAdaptersConfig
-from octavo.model.base import FLOAT_BYTES, LanguageModel, ModelConfig, trained
-from octavo.model.tables import table_parameters, table_parts, without_tables
+from octavo.model.base import (
+    FLOAT_BYTES,
+    LanguageModel,
+    ModelConfig,
+    table_parameters,
+    table_parts,
+    trained,
+    without_tables,
+)
+from octavo.training.device import autocast
 from octavo.training.objective import NextTokenConfig
-from octavo.training.precision import autocast
 from octavo.training.recompute import recompute_blocks
 
 CPU = torch.device("cpu")

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from octavo.data.batch import Batch
-from octavo.model.tables import gates
+from octavo.model.base import gates
 
 
 class Halves(NamedTuple):

@@ -17,9 +17,8 @@ from torch.optim import Optimizer
 from octavo.data.batch import Batch
 from octavo.errors import DivergedError
 from octavo.model.base import trained
-from octavo.training.cuda_graph import Recorded, records
 from octavo.training.objective import NEXT_TOKEN, Objective
-from octavo.training.step import StepOptions, Work
+from octavo.training.step import GradientStep, StepOptions, records
 
 DIVERGED_REMEDY = (
     "start a new run with a third of training.optimizer.learning_rate, or a longer training.schedule.warmup"
@@ -57,8 +56,12 @@ def training_steps(
     """
     parameters = trained(model.parameters())
     device, world = parameters[0].device, options.world
-    fast = options.record and records(model, optimizers, objective, world)
-    work = (Recorded if fast else Work)(model, optimizers, objective, options)
+    kind: type[GradientStep] = GradientStep
+    if options.record and records(model, optimizers, objective, world):
+        from octavo.training.cuda_graph import Recorded
+
+        kind = Recorded
+    work = kind(model, optimizers, objective, options)
     for step in steps:
         world.beat(f"step {step + 1}")
         seed_dropout(device, _mix(seed, step) + world.rank)

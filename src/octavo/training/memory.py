@@ -17,13 +17,18 @@ from octavo.config import PartConfig, Recipe
 from octavo.config.schema import TrainingConfig
 from octavo.data.batch import Batch
 from octavo.errors import InputError
-from octavo.model.base import FLOAT_BYTES, LanguageModel, ModelConfig, block_matrices, trained
-from octavo.model.tables import table_parameters
+from octavo.model.base import (
+    FLOAT_BYTES,
+    LanguageModel,
+    ModelConfig,
+    block_matrices,
+    table_parameters,
+    trained,
+)
 from octavo.tokenizers.base import of_sides
-from octavo.training.device import Report, Runtime, accelerator
+from octavo.training.device import Report, Runtime, accelerator, fast_bfloat16
 from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
-from octavo.training.precision import fast_bfloat16
 from octavo.util.memory import available_memory, refuse_beyond_memory
 
 T = TypeVar("T")

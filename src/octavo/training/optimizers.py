@@ -17,10 +17,9 @@ from pydantic import Field
 from torch import Tensor, nn, optim
 
 from octavo.config.parts import LARGEST, PartConfig, Strict, register
-from octavo.model.base import block_matrices, trained
-from octavo.model.tables import gate_parameters, gate_tokens, sparse_parameters
-from octavo.training.distributed.sharding import held, part_of, whole
-from octavo.training.precision import fast_bfloat16
+from octavo.model.base import block_matrices, gate_parameters, gate_tokens, sparse_parameters, trained
+from octavo.training.device import fast_bfloat16
+from octavo.training.distributed.parallel import held, part_of, whole
 
 # Newton–Schulz coefficients of Jordan et al. 2024: steep at zero, so five rounds bring all singular values near 1.
 _A, _B, _C = 3.4445, -4.7750, 2.0315

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from octavo.data.batch import Batch
-from octavo.model.base import trained
-from octavo.training.distributed.parallel import gradients_sent
-from octavo.training.distributed.sharding import held, is_part
+from octavo.model.base import sparse_parameters, trained
+from octavo.training.distributed.parallel import gradients_sent, held, is_part
 from octavo.training.distributed.world import ALONE, World
 from octavo.training.graph_gate import Mixing, gate_of, halves_of, overheard
 from octavo.training.objective import Model, Objective
 from octavo.training.optimizers import Muon
+from octavo.util.kernels import native_wanted
 
 LOSS = "loss"
 NOT_REPEATABLE = "does not have a deterministic implementation"
@@ -33,6 +33,16 @@ TAKE_TENSORS = (AdamW, Muon)
 def has_graphs(device: torch.device) -> bool:
     """Whether work on a device can be recorded as a graph, and replayed."""
     return device.type == "cuda"
+
+
+def records(model: nn.Module, optimizers: Sequence[Optimizer], objective: Objective, world: World) -> bool:
+    """Whether a step can be recorded: on one GPU, with nothing in it that is looked up or decided on the processor but
+    what a gate learns apart from the network."""
+    device = next(model.parameters()).device
+    looked_up = bool(sparse_parameters(model))
+    known = all(isinstance(optimizer, TAKE_TENSORS) for optimizer in optimizers)
+    alone = world.size == 1 and native_wanted()
+    return has_graphs(device) and alone and known and objective.recordable and not looked_up
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class StepOptions:
     record: bool = True
 
 
-class Work:
+class GradientStep:
     """The work of one step after the other, on a model and its optimizers.
 
     On a GPU rates are tensors, as a recorded step needs them, and kernels are such as give the same bits again.

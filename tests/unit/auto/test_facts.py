@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from octavo.auto import facts
-from octavo.auto.facts import TextFacts, counting, end_spread, piloted_in, unlike, with_pilot
+from octavo.auto.facts import SLOWER, Pilot, TextFacts, counting, end_spread, piloted_in, unlike, with_pilot
 from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
-from octavo.auto.pilot import SLOWER, Pilot
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ngram.kneser_ney import KneserNey

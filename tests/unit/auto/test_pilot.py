@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from octavo.auto import pilot as pilots
+from octavo.auto import facts as pilots
+from octavo.auto.facts import LEAST, MOST, SIZE, TRIED, Pilot
 from octavo.auto.family import BYTES, dropout_for, parameters_of, recipe_of
-from octavo.auto.pilot import LEAST, MOST, SIZE, TRIED, Pilot
 from octavo.run.data import build_dataset
 from octavo.run.settings import resolve
 from octavo.run.train import train

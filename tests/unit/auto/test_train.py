@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import octavo
-from octavo.auto import pilot as pilots
+from octavo.auto import facts as pilots
 from octavo.auto import train as by_minutes
 from octavo.auto.facts import TextFacts
 from octavo.auto.family import SIZES

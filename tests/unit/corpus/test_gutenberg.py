@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.corpus.gutenberg import without_gutenberg
+from octavo.corpus.readers.text import without_gutenberg
 from octavo.corpus.sources import FilesSource
 
 HEADER = "The Project Gutenberg eBook of A Tale\n\nTitle: A Tale\n\n"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.data.batch import Batch
-from octavo.data.held_out import Alone, HeldOutWindows, held_out_blocks, part, with_earlier, with_held_out
+from octavo.data.batches import Alone, HeldOutWindows, held_out_blocks, part, with_earlier, with_held_out
 
 ONE = np.zeros(1, np.uint64)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from octavo.data.batch import Batch
-from octavo.data.held_out import with_earlier
+from octavo.data.batches import with_earlier
 from octavo.evaluation.attribution import Credit, credit, said
 from octavo.report.sections import of_counted, piece
 from octavo.tokenizers.char import CharTokenizer

@@ -17,7 +17,7 @@ from octavo.generation.decoder import FullDecoder
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.training.precision import autocast
+from octavo.training.device import autocast
 
 V, T, SLOTS = 65, 48, 40
 SHAPES: dict[str, dict[str, Any]] = {

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config import PartConfig
-from octavo.model.config import GPTConfig
-from octavo.model.ngram_vectors import NoNGramsConfig
-from octavo.model.tables import (
+from octavo.model.base import (
     TablesConfig,
     prepare_for_processes,
     sparse_parameters,
     table_parameters,
     without_tables,
 )
+from octavo.model.config import GPTConfig
+from octavo.model.ngram_vectors import NoNGramsConfig
 from octavo.training.estimate import estimate_step
 from octavo.training.optimizers import AdamWConfig, RowAdagrad
 

@@ -171,7 +171,7 @@ def test_who_trains_in_python_is_told_as_well(tmp_path: Path, monkeypatch: pytes
         return len(json.loads((out / "manifest.json").read_text()).get("test_looks", ()))
 
     console = Told()
-    runs_train.train(recipe, tmp_path / "text.txt", out, console=console, told=told)
+    runs_train.train(recipe, tmp_path / "text.txt", out, console=console, metadata=told)
     assert looked() == len(earlier_promises()) == 1
     assert any("on the test split, " in said for said in console.told)
     octavo.train(out=out, resume=True, quiet=True)

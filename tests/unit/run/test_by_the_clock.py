@@ -15,7 +15,7 @@ from octavo.errors import CorpusError, InputError, OctavoError
 from octavo.run import deadline, train
 from octavo.run import train as runs_train
 from octavo.run.folder import RunFolder
-from octavo.run.resume import ends_before
+from octavo.run.progress import ends_before
 from octavo.util.console import Console
 from octavo.util.files import replace_text
 from unit.run.small import RECIPE
@@ -102,13 +102,13 @@ def test_what_was_told_of_a_run_outlives_a_kill_before_its_manifest(
     with monkeypatch.context() as patch:
         patch.setattr(*((runs_train, "prepared", killed) if late else (train, "replace_text", written)))
         with pytest.raises(KeyboardInterrupt) as stopped:
-            runs_train.train(RECIPE, text, out, quiet=True, told=told)
+            runs_train.train(RECIPE, text, out, quiet=True, metadata=told)
     assert f"octavo train --out {out} --resume" in stopped.value.__notes__[0]
-    assert not (out / "manifest.json").exists()
+    assert json.loads((out / "manifest.json").read_text())["state"] == "preparing"
     octavo.train(out=out, resume=True, quiet=True)
     manifest = json.loads((out / "manifest.json").read_text())
     assert {name: manifest[name] for name in told} == told
-    assert not RunFolder(out).told.exists()
+    assert "state" not in manifest
 
 
 def test_a_kill_before_the_recipe_is_written_is_in_no_new_runs_way(
@@ -122,7 +122,7 @@ def test_a_kill_before_the_recipe_is_written_is_in_no_new_runs_way(
     with monkeypatch.context() as patch:
         patch.setattr(train, "replace_text", killed)
         with pytest.raises(KeyboardInterrupt):
-            runs_train.train(RECIPE, text, tmp_path / "run", quiet=True, told={"auto": {"old": True}})
+            runs_train.train(RECIPE, text, tmp_path / "run", quiet=True, metadata={"auto": {"old": True}})
     octavo.train(RECIPE, text, tmp_path / "run", quiet=True)
     assert "auto" not in json.loads((tmp_path / "run" / "manifest.json").read_text())
 

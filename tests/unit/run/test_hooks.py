@@ -13,7 +13,7 @@ from octavo.config import load_recipe
 from octavo.errors import ConfigError
 from octavo.report.data import ReportData
 from octavo.run.progress import Progress
-from octavo.run.trainer import BestHook, Hook
+from octavo.run.trainer import Hook
 from octavo.util.console import Console
 
 RECIPE: dict[str, Any] = {
@@ -41,7 +41,7 @@ def train(tmp_path: Path, *changes: str, **options: Any) -> octavo.Run:
         (Hook(4, print, first=True), [1, 4, 8]),
         (Hook(4, print, last=True), [4, 8, 10]),
         (Hook(0, print, first=True, last=True), [1, 10]),
-        (BestHook(6, print), [6, 7]),
+        (Hook(6, print, best=True), [6, 7]),
     ],
 )
 def test_when_a_hook_is_due(hook: Hook, steps: list[int]) -> None:

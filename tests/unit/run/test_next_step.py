@@ -12,7 +12,7 @@ from octavo.config import check, load_recipe, plugins
 from octavo.config.plugins import OwnParts
 from octavo.evaluation.diagnostics import Facts
 from octavo.run.folder import RunFolder
-from octavo.run.next_step import going_on, next_step
+from octavo.run.progress import going_on, next_step
 
 
 def advised(out: Path, settings: tuple[str, ...], **training: Any) -> dict[str, Any]:

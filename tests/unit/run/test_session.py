@@ -17,7 +17,7 @@ from octavo.run import train as runs_train
 from octavo.run import trainer
 from octavo.run.deadline import ending, with_more_minutes
 from octavo.run.evaluate import evaluate_split
-from octavo.run.trainer import Hook, Session
+from octavo.run.trainer import Hook, Trainer
 from octavo.tasks.text.baselines import cached_baselines
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow
@@ -93,18 +93,18 @@ def test_a_run_by_the_clock_that_resumes_knows_what_judging_takes_before_it_trai
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = []
-    run = Session.run
+    fit = Trainer.fit
 
-    def noted(self: Session) -> None:
+    def noted(self: Trainer) -> None:
         monkeypatch.setattr(
             trainer, "training_steps", lambda *_, **__: known.append(self.clock.judging) or ()
         )
-        run(self)
+        fit(self)
 
     train(
         text, tmp_path / "run", "training.minutes=0.02", "evaluation.every=1000", "evaluation.initial=false"
     )
-    monkeypatch.setattr(Session, "run", noted)
+    monkeypatch.setattr(Trainer, "fit", noted)
     more = with_more_minutes(tmp_path / "run", 1)
     train(text, tmp_path / "run", *more, resume=True)
     assert known[0] > 0
@@ -157,7 +157,7 @@ class Clock:
         monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=lambda: self.now))
         monkeypatch.setattr(trainer, "save_checkpoint", self.save)
 
-    def tick(self, running: trainer.Session, info: StepInfo) -> None:
+    def tick(self, running: Trainer, info: StepInfo) -> None:
         self.now += 45
 
     def save(self, checkpoints: Path, step: int, **content: Any) -> Checkpoint:
@@ -208,7 +208,7 @@ def test_checkpoints_by_time_change_no_bit_and_go_on_to_the_same_bits(
     wanted = weights(tmp_path / "without" / "last")
     assert weights(tmp_path / "with" / "last") == wanted
 
-    def die(running: trainer.Session, info: StepInfo) -> None:
+    def die(running: Trainer, info: StepInfo) -> None:
         if info.step == 18:
             raise SystemExit(9)
 
@@ -235,7 +235,7 @@ def test_checkpoints_by_time_push_none_of_the_regular_ones_out(
     clock = Clock(monkeypatch)
     found = {}
 
-    def note(running: trainer.Session, info: StepInfo) -> None:
+    def note(running: Trainer, info: StepInfo) -> None:
         found[info.step] = sorted(int(path.name[5:]) for path in running.folder.checkpoints.glob("step-*"))
 
     changes = (*LONG, "training.optimizer.learning_rate=1e-30", f"evaluation.every={every}")

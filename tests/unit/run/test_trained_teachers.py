@@ -19,8 +19,8 @@ from octavo.run.deadline import with_more_minutes
 from octavo.run.folder import RunFolder
 from octavo.run.progress import seconds_of
 from octavo.run.teachers import ByNetworks
-from octavo.run.train import OwnTeachers, recipe_of
-from octavo.run.trainer import Session
+from octavo.run.train import teacher_recipe, turns
+from octavo.run.trainer import Trainer, Training
 from octavo.training import signals
 from octavo.training.distill import Distillation
 from octavo.training.objective import NEXT_TOKEN
@@ -88,9 +88,9 @@ def test_they_are_what_one_would_train_by_hand(tmp_path: Path, text: Path, more:
 def test_whenever_it_dies_it_goes_on_to_the_same_bits(
     tmp_path: Path, text: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    left, step = steps, Session.after_step
+    left, step = steps, Trainer.after_step
 
-    def dies(self: Session, info: Any) -> None:
+    def dies(self: Trainer, info: Any) -> None:
         nonlocal left
         left -= 1
         if left < 0:
@@ -98,7 +98,7 @@ def test_whenever_it_dies_it_goes_on_to_the_same_bits(
         step(self, info)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Session, "after_step", dies)
+        patch.setattr(Trainer, "after_step", dies)
         with pytest.raises(MemoryError):
             octavo.train(DYING, text, tmp_path / "run", quiet=True)
     told = RunFolder(tmp_path / "run").made_by()
@@ -178,17 +178,30 @@ def test_a_run_by_the_clock_shares_its_time_by_steps(tmp_path: Path) -> None:
     recipe = check(recipe_with({}, minutes=1.0, passes=8.0, teachers={"trained": 2, "trained_steps": 3}))
     console = Console(quiet=True)
     console.started = time.monotonic()
-    own = OwnTeachers(RunFolder(tmp_path), recipe, 6, *[None] * 3, console, finish=32.0)  # type: ignore[arg-type]
-    (_, one, after), (_, two, last) = own._turns()
+    unused: Any = None
+    training = Training(
+        recipe=recipe,
+        folder=RunFolder(tmp_path),
+        dataset=unused,
+        held_out=None,
+        batches=unused,
+        steps=6,
+        model=unused,
+        objective=unused,
+        runtime=unused,
+        console=console,
+        reserve=32.0,
+    )
+    (_, one, after), (_, two, last) = turns(training)
     each = 28 * 3 / (3 + 3 + 6 * (1 + ASKING))
     assert [60 * one, after] == pytest.approx([each, 28 - each], abs=0.1)
     # It does nothing here, so the second one has its part of all the time, not of what the first one leaves.
     assert [60 * two, last] == pytest.approx([28 * 3 / 11, 28 * 8 / 11], abs=0.1)
-    learns = recipe_of(recipe, 1, 6, two)
+    learns = teacher_recipe(recipe, 1, 6, two)
     assert learns.training.passes == 4 and learns.training.steps == 3 and learns.seed == recipe.seed + 2
     assert not learns.training.teachers.trained and learns.training.minutes == two
     last = recipe.model_copy(update={"seed": 2**32 - 1})
-    assert check(recipe_of(last, 0, 6, None).model_dump(mode="json")).seed == 0
+    assert check(teacher_recipe(last, 0, 6, None).model_dump(mode="json")).seed == 0
 
 
 def test_the_time_of_its_teachers_is_the_runs_own(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from octavo.errors import MissingExtra, TokenizerError
 from octavo.tokenizers import gpt2, load_tokenizer
-from octavo.tokenizers.bytelevel import byte_alphabet, from_alphabet
+from octavo.tokenizers.byte import byte_alphabet, from_alphabet
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,8 @@ import pytest
 import octavo
 from octavo.errors import OctavoError
 from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress
-from octavo.run.resume import checkpoint_to_go_on_from, keep_rows
-from octavo.run.trainer import Session
+from octavo.run.progress import Progress, checkpoint_to_go_on_from, keep_rows
+from octavo.run.trainer import Trainer
 from octavo.training import checkpoint_folder
 from octavo.training.checkpoint_folder import follow, list_checkpoints
 from octavo.util.console import Console
@@ -75,23 +74,23 @@ def record(work: Path) -> Recording:
     root.mkdir()
     recorder = Recorder(root, unread=UNREAD)
     saved: dict[int, dict[str, bytes]] = {}
-    run, write = Session.run, Session.write_checkpoint
+    run, write = Trainer.fit, Trainer.write_checkpoint
     killed = mock.patch.object(
         checkpoint_folder, "seal", side_effect=KeyboardInterrupt
     )  # all but the manifest is there
 
-    def written(session: Session, *arguments: Any) -> None:
-        step = session.progress.step
-        with killed if step == KILLED and session.earlier == 0 else nullcontext():
-            write(session, *arguments)
+    def written(trainer: Trainer, *arguments: Any) -> None:
+        step = trainer.progress.step
+        with killed if step == KILLED and trainer.earlier == 0 else nullcontext():
+            write(trainer, *arguments)
         recorder.reached(step)
-        saved[step] = contents(session.folder.checkpoints / f"step-{step:06d}")
+        saved[step] = contents(trainer.folder.checkpoints / f"step-{step:06d}")
 
-    def trained(session: Session) -> None:
-        run(session)
+    def trained(trainer: Trainer) -> None:
+        run(trainer)
         watching.__exit__(None, None, None)
 
-    with mock.patch.object(Session, "write_checkpoint", written), mock.patch.object(Session, "run", trained):
+    with mock.patch.object(Trainer, "write_checkpoint", written), mock.patch.object(Trainer, "fit", trained):
         watching = recorder.recording()
         watching.__enter__()
         with pytest.raises(KeyboardInterrupt):

@@ -11,9 +11,9 @@ from octavo.config import load_recipe
 from octavo.data.batch import Batch
 from octavo.model import attention
 from octavo.model.base import build_model
-from octavo.training import precision
+from octavo.training import device
+from octavo.training.device import Bfloat16Products, autocast, fast_bfloat16, linear
 from octavo.training.objective import NEXT_TOKEN
-from octavo.training.precision import Bfloat16Products, autocast, fast_bfloat16, linear
 
 EPSILON = 2.0**-8  # one rounding to bfloat16 is off by at most this share
 
@@ -41,7 +41,7 @@ def test_without_such_arithmetic_products_are_those_of_rounded_numbers(
     fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each product of two is exact in float32; what is left is the order of the sum, and one rounding."""
-    monkeypatch.setattr(precision, "FAST_ON_CPU", fast)
+    monkeypatch.setattr(device, "FAST_ON_CPU", fast)
     random = torch.Generator().manual_seed(2)
     a, b = (torch.randn(*shape, generator=random).bfloat16() for shape in ((7, 300), (300, 11)))
     exact = a.double() @ b.double()
@@ -49,7 +49,7 @@ def test_without_such_arithmetic_products_are_those_of_rounded_numbers(
     monkeypatch.setattr(
         torch.Tensor, "__matmul__", lambda x, y: (multiplied.append(x.dtype), product(x, y))[1]
     )
-    found = precision.times(a, b)
+    found = device.times(a, b)
     assert multiplied == [torch.bfloat16 if fast else torch.float32]
     assert found.dtype == torch.bfloat16
     size = a.double().abs() @ b.double().abs()

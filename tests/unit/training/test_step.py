@@ -16,7 +16,7 @@ from octavo.run.teachers import ByNetworks
 from octavo.training.graph_gate import gate_of
 from octavo.training.objective import NextToken
 from octavo.training.optimizers import AdamWConfig
-from octavo.training.step import StepOptions, Work, repeatable
+from octavo.training.step import GradientStep, StepOptions, repeatable
 
 V, T = 7, 6
 WEIGHTS = np.linspace(0.5, 1.5, 4 * T, dtype=np.float32).reshape(4, T)
@@ -36,9 +36,9 @@ class HasNone(NextToken):
         return found
 
 
-def work(objective: NextToken) -> Work:
+def work(objective: NextToken) -> GradientStep:
     model = build_model(GPTConfig(layers=1, width=16, heads=2, context=T), vocab_size=V, seed=0)
-    return Work(model, AdamWConfig().build(model), objective, StepOptions())
+    return GradientStep(model, AdamWConfig().build(model), objective, StepOptions())
 
 
 def part(step: int) -> Batch[np.ndarray]:
@@ -85,7 +85,7 @@ def objectives() -> dict[str, NextToken | ByNetworks]:
     }
 
 
-def counting_work(objective: str, *, apart: bool) -> Work:
+def counting_work(objective: str, *, apart: bool) -> GradientStep:
     model = build_model(
         GPTConfig.model_validate({"layers": 1, "width": 16, "heads": 2, "context": T, **COUNTS}),
         vocab_size=V,
@@ -93,7 +93,7 @@ def counting_work(objective: str, *, apart: bool) -> Work:
     )
     model.take_text(np.random.default_rng(1).integers(V, size=300))
     model.train()
-    found = Work(model, AdamWConfig().build(model), objectives()[objective], StepOptions())
+    found = GradientStep(model, AdamWConfig().build(model), objectives()[objective], StepOptions())
     found.gate = gate_of(model) if apart else None
     return found
 

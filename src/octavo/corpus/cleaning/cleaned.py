@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from octavo.corpus.cleaning.base import EXAMPLES, LONGEST, Dropped, Step, StepConfig
 from octavo.corpus.documents import Document, Report, Source
+from octavo.util.files import file_hash
 
 _EXCERPT = 160  # characters of an example
 
@@ -86,6 +88,14 @@ class Cleaned(Source):
     def cleaning(self) -> dict[str, Any]:
         """What the last pass did, step by step, as JSON values."""
         return {tally.name: tally.describe() for tally in self.tallies}
+
+    def fingerprint(self) -> list[Any] | None:
+        inner = self._source.fingerprint()
+        if inner is None:
+            return None
+        named = [value for step in self._steps for _, value in step if isinstance(value, Path)]
+        steps = [step.model_dump(mode="json") for step in self._steps]
+        return [inner, steps, [file_hash(path) for path in named if path.is_file()]]
 
     def documents(self) -> Iterator[Document]:
         steps = [step.build() for step in self._steps]

@@ -9,7 +9,7 @@ from pydantic import field_validator
 
 from octavo.config.parts import register
 from octavo.corpus.cleaning.base import Step, StepConfig
-from octavo.corpus.gutenberg import without_gutenberg
+from octavo.corpus.readers.text import without_gutenberg
 
 # A title stands at the beginning of the text, or fills a line.
 _FULL_LINE = re.compile(r"^[^\S\n]*(\*{1,2})(?=\S)[^*\n]{1,200}(?<=\S)\1[^\S\n]*$\n?", re.M)

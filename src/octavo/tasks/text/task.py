@@ -51,7 +51,7 @@ class TextTask(Task):
 
     def new_split(self, recipe: Recipe, tokenizer: Tokenizer, text: Paths, console: Console) -> Split:
         files = FilesSource(paths=tuple(absolute(text)), **self.options_of_files(recipe))
-        source = cleaned(files.build(report=console.say), recipe, console)
+        source = cleaned(files.build(report=console.say), recipe, console.say_once)
         return prepare_text(source, self.encoder(recipe, tokenizer), report=console.say)
 
     def options_of_files(self, recipe: Recipe) -> dict[str, Any]:

@@ -15,13 +15,12 @@ from torch import Tensor, nn
 
 from octavo.config.parts import register
 from octavo.model.attention import CrossAttention, KeyValueCache, MemoryCache, padding_mask
-from octavo.model.base import FLOAT_BYTES, LanguageModel
+from octavo.model.base import FLOAT_BYTES, LanguageModel, table_parameters
 from octavo.model.config import GPTConfig
 from octavo.model.dropout import Dropout
 from octavo.model.gpt import Block, Cache, PostNormBlock
 from octavo.model.ngram_vectors import NGrams
 from octavo.model.positions import Positions, Rotation
-from octavo.model.tables import table_parameters
 from octavo.tokenizers.base import of_sides
 
 Memory = Tensor | MemoryCache

@@ -15,9 +15,15 @@ from pydantic import Field, model_validator
 
 from octavo.config.parts import PartOf, register
 from octavo.errors import TokenizerError
-from octavo.tokenizers.base import StreamDecoder, Tokenizer, TokenizerConfig, UnknownTextError, Vocabulary
+from octavo.tokenizers.base import (
+    StreamDecoder,
+    Tokenizer,
+    TokenizerConfig,
+    UnknownTextError,
+    Vocabulary,
+    build_tokenizer,
+)
 from octavo.tokenizers.loading import restored
-from octavo.tokenizers.special import build_tokenizer
 
 SIDES = ("source", "target")
 

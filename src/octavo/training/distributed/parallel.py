@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from octavo.config.parts import PartConfig, register
-from octavo.model.base import blocks_of
-from octavo.model.tables import prepare_for_processes
+from octavo.model.base import blocks_of, prepare_for_processes
 from octavo.training.distributed.world import World
 
 
@@ -101,3 +100,31 @@ def gradients_sent(module: nn.Module, *, now: bool) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor, gathered from the processes that hold its parts; all must call it. Else the tensor."""
+    parts: Any = tensor
+    return parts.full_tensor() if is_part(tensor) else tensor
+
+
+def is_part(tensor: Tensor) -> bool:
+    """Whether this process holds only a part of the tensor."""
+    return hasattr(tensor, "full_tensor")
+
+
+def held(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor."""
+    parts: Any = tensor
+    return parts.to_local() if is_part(tensor) else tensor
+
+
+def part_of(tensor: Tensor, like: Tensor) -> Tensor:
+    """This process's part of a tensor that is whole in every process, cut as `like` is; `like` whole: all of it."""
+    if not is_part(like):
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    parts: Any = like
+    mesh = parts.device_mesh
+    return distribute_tensor(tensor.to(mesh.device_type), mesh, parts.placements, src_data_rank=None)

@@ -13,8 +13,8 @@ import torch
 from octavo.config import Recipe, check
 from octavo.data.batch import Batch
 from octavo.model.base import build_model
-from octavo.run import precision
-from octavo.run.precision import REMEMBERED, precision_here
+from octavo.run import runtime
+from octavo.run.runtime import REMEMBERED, precision_here
 from octavo.training.objective import NEXT_TOKEN
 from octavo.util.console import Console
 
@@ -36,9 +36,9 @@ class Timed:
 def timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Timed:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     stand_in = Timed("bfloat16")
-    monkeypatch.setattr(precision, "choose_precision", stand_in)
-    monkeypatch.setattr(precision, "fast_bfloat16", lambda device: True)
-    monkeypatch.setattr(precision.Watch, "ours", lambda self, threads: True)
+    monkeypatch.setattr(runtime, "choose_precision", stand_in)
+    monkeypatch.setattr(runtime, "fast_bfloat16", lambda device: True)
+    monkeypatch.setattr(runtime.Watch, "ours", lambda self, threads: True)
     return stand_in
 
 
@@ -117,7 +117,7 @@ def test_what_is_named_is_not_remembered(timed: Timed, tmp_path: Path, wanted: s
 def test_without_such_arithmetic_nothing_is_kept(
     timed: Timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "fast_bfloat16", lambda device: False)
+    monkeypatch.setattr(runtime, "fast_bfloat16", lambda device: False)
     timed.answer = "float32"
     assert asked() == "float32" and not kept(tmp_path / "cache")
 
@@ -125,9 +125,9 @@ def test_without_such_arithmetic_nothing_is_kept(
 def test_what_was_timed_beside_others_is_not_remembered(
     timed: Timed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision.Watch, "ours", lambda self, threads: False)
+    monkeypatch.setattr(runtime.Watch, "ours", lambda self, threads: False)
     timed.answer = "float32"
     assert asked() == "float32" and not kept(tmp_path / "cache")
-    monkeypatch.setattr(precision.Watch, "ours", lambda self, threads: True)
+    monkeypatch.setattr(runtime.Watch, "ours", lambda self, threads: True)
     timed.answer = "bfloat16"
     assert asked() == "bfloat16" and len(kept(tmp_path / "cache")) == 1
