@@ -102,8 +102,9 @@ def command(
 
 def import_verbs(words: list[str]) -> None:
     """Import every verb, unless the words are a command that begins with one: help tells of all that there are."""
-    if not words or words[0] not in VERBS or not {"--help", "-h"}.isdisjoint(words):
-        for name in VERBS:
+    verbs = {name for names in VERBS.values() for name in names}
+    if not words or words[0] not in verbs or not {"--help", "-h"}.isdisjoint(words):
+        for name in verbs:
             app[name]
 
 
