@@ -11,6 +11,7 @@ import pytest
 from e2e.asking import refused
 from e2e.forked import Octavo, Result
 from e2e.test_resume import results
+from octavo.run.folder import RunFolder
 
 TUNING = """\
 training: {steps: 12, batch: 4, checkpoint_every: 4, precision: float32, device: cpu, threads: 1}
@@ -94,12 +95,12 @@ def operations(octavo: Octavo, base: Path, tmp_path_factory: pytest.TempPathFact
 def test_killed_anywhere_it_goes_on_to_the_same_bits(
     octavo: Octavo, base: Path, tuned: Path, operations: int, tmp_path: Path, share: float
 ) -> None:
-    """Once the run has its manifest, it needs the other one no more."""
+    """Once the run has begun, it needs the other one no more."""
     gone = Path(shutil.copytree(base, tmp_path / "gone", symlinks=True))
     out = tmp_path / "run"
     killed = tune(octavo, out, gone, watch=out, die_at=int(share * operations))
     assert killed.code < 0
-    if (out / "manifest.json").exists():
+    if RunFolder(out).begun:
         shutil.rmtree(gone)
     done = tune(octavo, out, gone, "--resume")
     assert done.code == 0, done.err

@@ -44,7 +44,7 @@ def test_short_memory_is_decided_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "it may not fit even with 1 of a batch's sequences" in (tmp_path / "parts" / "log.txt").read_text()
 
     seen = []
-    original = octavo.runs.session.training_steps
+    original = octavo.run.trainer.training_steps
 
     def watched(*arguments: object, **settings: object) -> object:
         seen.append(settings["options"].micro_batch)
