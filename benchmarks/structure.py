@@ -261,12 +261,16 @@ def one_importer(package: Path) -> list[str]:
 
 def namesakes(package: Path) -> dict[str, list[str]]:
     """Modules of one name, two or more of which are private: no other room imports them, or an underscore begins the
-    name. `base` and `common` may stand in every room, and verbs are called what they are."""
+    name. `base` and `common` may stand in every room, verbs are called what they are, and every task has the same files."""
     found: dict[str, list[str]] = defaultdict(list)
     for path, others in importers(package).items():
         here = room_of(package, path)
         own = path.stem.startswith("_") or all(room_of(package, other) == here for other in others)
-        if own and here not in ("", "cli") and path.stem not in ("__init__", "__main__", "base", "common"):
+        if (
+            own
+            and here not in ("", "cli", "tasks")
+            and path.stem not in ("__init__", "__main__", "base", "common")
+        ):
             found[path.stem.strip("_")].append(path.relative_to(package).as_posix())
     return {stem: paths for stem, paths in sorted(found.items()) if len(paths) > 1}
 
