@@ -261,7 +261,8 @@ def one_importer(package: Path) -> list[str]:
 
 def namesakes(package: Path) -> dict[str, list[str]]:
     """Modules of one name, two or more of which are private: no other room imports them, or an underscore begins the
-    name. `base` and `common` may stand in every room, verbs are called what they are, and every task has the same files."""
+    name. `base` and `common` may stand in every room, verbs are called what they are, and all tasks have the same
+    files."""
     found: dict[str, list[str]] = defaultdict(list)
     for path, others in importers(package).items():
         here = room_of(package, path)
