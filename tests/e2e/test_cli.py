@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -12,13 +11,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from safetensors.numpy import load_file, save_file
 
 from e2e.asking import refused, train
 from e2e.forked import Octavo
 from octavo.cli.app import VERBS as GROUPS
 from octavo.config import recipe_names
-from octavo.training.checkpoint_folder import seal
 
 VERBS = (
     "demo",
@@ -154,19 +151,6 @@ def test_info(octavo: Octavo, finished: Path) -> None:
     assert json.loads(octavo("info", finished / "last", "--json").out)["step"] == 40
 
 
-def under_old_names(checkpoint: Path) -> None:
-    """Save the same weights as an earlier version named them."""
-    weights = load_file(checkpoint / "model.safetensors")
-    old = {name.replace("down_proj", "out").replace("up_proj", "into"): weights[name] for name in weights}
-    assert old.keys() != weights.keys()
-    save_file(old, checkpoint / "model.safetensors")
-    manifest = json.loads((checkpoint / "MANIFEST.json").read_text())
-    data = (checkpoint / "model.safetensors").read_bytes()
-    manifest["files"]["model.safetensors"] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    del manifest["sha256"]
-    (checkpoint / "MANIFEST.json").write_text(json.dumps({**manifest, "sha256": seal(manifest)}))
-
-
 def test_replay_says_bit_for_bit(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
     again = octavo("train", "--replay", finished, "--out", tmp_path / "again")
     assert again.code == 0, again.err
@@ -174,8 +158,6 @@ def test_replay_says_bit_for_bit(octavo: Octavo, finished: Path, tmp_path: Path)
     rows = (finished / "metrics.jsonl").read_text().splitlines()
     changed = tmp_path / "changed"
     shutil.copytree(finished, changed, symlinks=True)
-    for folder in {(changed / name).resolve() for name in ("best", "last")}:
-        under_old_names(folder)
     row = json.loads(rows[3])
     rows[3] = json.dumps({**row, "loss": row["loss"] + 1e-9})
     (changed / "metrics.jsonl").write_text("\n".join(rows) + "\n")

@@ -69,7 +69,7 @@ def test_shapes_beyond_the_machine(octavo: Octavo, finished: Path, tmp_path: Pat
     assert not out.exists()
 
 
-@pytest.mark.parametrize("module", ["cyclopts", "octavo.cli.train", "pydantic", "numpy", "torch"])
+@pytest.mark.parametrize("module", ["cyclopts", "octavo.cli.eval", "pydantic", "numpy", "torch"])
 def test_an_interrupt_during_the_imports(module: str, tmp_path: Path) -> None:
     """Whatever is being imported when Ctrl-C comes."""
     program = (
