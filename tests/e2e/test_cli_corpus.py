@@ -72,7 +72,7 @@ def test_vocab_and_the_step_that_uses_it(octavo: Octavo, folder: Path) -> None:
 
 def test_stats_and_their_page(octavo: Octavo, folder: Path) -> None:
     done = octavo("corpus", "stats", "--text", "stories.txt", "--steps", "unicode.yaml", "--out", "page")
-    refused(done, "There is no list of cleaning steps 'unicode.yaml'")
+    refused(done, "Cleaning steps 'unicode.yaml' not found")
     done = octavo("corpus", "stats", "--text", "stories.txt", "--out", "page", "cleaning=[case]")
     assert done.code == 0, done.err
     assert re.search(r"^documents +41$", done.out, re.MULTILINE)

@@ -205,7 +205,7 @@ def test_the_choice_is_a_recipe_that_can_be_kept(octavo: Octavo, tmp_path: Path)
         (("--minutes", "five"), "five"),
         (("--minutes", "100000"), "100000 minutes cannot be planned"),
         (("quick", "--minutes", "1"), "--minutes chooses the recipe"),
-        (("--out", "nowhere", "--resume", "--minutes", "0"), "0 more minutes are none"),
+        (("--out", "nowhere", "--resume", "--minutes", "0"), "--minutes must be above 0, not 0"),
         (("--resume", "--minutes", "1"), "--resume needs the folder"),
     ],
 )

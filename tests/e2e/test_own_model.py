@@ -102,4 +102,4 @@ def test_what_it_cannot_do_is_said(octavo: Octavo, kind: Path) -> None:
     done = octavo(*dry, "batches={kind: documents, attention: document}", "split=documents")
     assert done.code == 2 and "cannot keep a row's documents apart" in done.err, done.err
     wrong = octavo(*dry, "model.layers=3")
-    assert wrong.code == 2 and "model.layers is no option of model=averages" in wrong.err, wrong.err
+    assert wrong.code == 2 and "model.layers is not an option of model=averages" in wrong.err, wrong.err

@@ -289,7 +289,7 @@ def look_at(
     if named_by(overrides) is not None:
         raise InputError(
             "--minutes chooses a model of its own, and training.start_from brings one.",
-            remedy="leave one of them out; a recipe with training.minutes=5 goes on with a model for so many minutes",
+            remedy="leave one of them out; a recipe with training.minutes=5 continues a model for five minutes",
         )
     console = console or Console(quiet=True)
     before = time.monotonic() - console.started
@@ -402,7 +402,7 @@ def _chosen(
     said = reasons(found[0], found[1:], facts, seconds, law, where=where)
     if any(key.partition(".")[0] == "tokenizer" for key in own):
         del said["tokenizer"]
-    said |= dict.fromkeys(own, "a setting of your own, of which the promise knows nothing.")
+    said |= dict.fromkeys(own, "your own setting; the promise does not account for it.")
     return Chosen(facts, found, promise(minutes, found[0], earlier_promises()), said, own)
 
 
@@ -472,7 +472,7 @@ def refuse_recipe(recipe: object) -> NoReturn:
     named = f"'{recipe}' is one" if isinstance(recipe, str | Path) else "one is given"
     raise InputError(
         f"--minutes chooses the recipe, and {named}.",
-        remedy="leave one of them out; training.minutes=5 gives a recipe of your own so many minutes",
+        remedy="leave one of them out; training.minutes=5 gives your own recipe five minutes",
     )
 
 

@@ -168,7 +168,7 @@ def _setting(error: UnknownOptionError) -> InputError | None:
         return None
     meant = " or ".join(f"{key}={shlex.quote(value or 'VALUE')}" for key in keys)
     return InputError(
-        f"{written} is no option of {_command(error)}, but a setting of its recipe, which is written key=value.",
+        f"{written} is not an option of {_command(error)}; it is a setting of its recipe, written key=value.",
         remedy=f"in place of {f'{written} {value}'.strip()}: {meant}",
     )
 

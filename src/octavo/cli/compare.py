@@ -30,7 +30,7 @@ def compare_command(
     ] = None,
     tokens: Annotated[
         Whole | None,
-        Parameter(help="At most so many tokens after --prompt.", validator=validators.Number(gte=1)),
+        Parameter(help="Maximum number of tokens after --prompt.", validator=validators.Number(gte=1)),
     ] = None,
     where: Annotated[
         bool,

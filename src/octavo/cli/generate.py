@@ -23,7 +23,7 @@ Share = validators.Number(gt=0, lte=1)
 Prompt = Annotated[
     str, Parameter(help="Text to continue; - reads it from standard input.", allow_leading_hyphen=True)
 ]
-Tokens = Annotated[Whole | None, Parameter(help="At most so many tokens.", validator=Positive)]
+Tokens = Annotated[Whole | None, Parameter(help="Maximum number of tokens.", validator=Positive)]
 Temperature = Annotated[
     float | None, Parameter(help="Below 1 safer, above 1 wilder, 0 greedy.", validator=NotNegative)
 ]

@@ -44,7 +44,7 @@ Price = Annotated[float | None, Parameter(help="Price of one device for an hour,
 
 Minutes = Annotated[
     str | None,
-    Parameter(help="Say instead what the best model of the text would reach in so many minutes: 1,5,30."),
+    Parameter(help="Predict instead what the best model of the text reaches in each of these times: 1,5,30."),
 ]
 On = Annotated[
     list[str] | None,

@@ -72,9 +72,7 @@ def cleaning_steps(name: str | Path) -> list[Any]:
     elif is_file(name):
         text = recipe_text(Path(name))
     else:
-        raise ConfigError(
-            f"There is no list of cleaning steps '{name}': neither a file nor one of {', '.join(names)}."
-        )
+        raise ConfigError(f"Cleaning steps '{name}' not found: name a file or one of {', '.join(names)}.")
     tree = parse_yaml(text, str(name))
     steps = tree.get("cleaning") if isinstance(tree, dict) else None
     if isinstance(steps, str) and steps != str(name) and steps in names:

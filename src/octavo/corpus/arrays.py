@@ -38,7 +38,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     with archive.open(member) as file:
         array = np.lib.format.read_array(file, allow_pickle=False)
         if file.read(1):  # to the end, where the zip has its checksum
-            raise ValueError(f"{member.filename} goes on after its array")
+            raise ValueError(f"{member.filename} has bytes after its array")
     if max(array.shape, default=0) > member.file_size:  # of cells without a byte there can be any number
         raise ValueError(f"{member.filename} says that it is of shape {array.shape}")
     return array

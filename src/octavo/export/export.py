@@ -270,7 +270,7 @@ def verify(folder: Path) -> Exported:
     outside = [one for one, _ in files if not inside(folder, one)]
     if outside:
         raise InputError(
-            f"{folder / CERTIFICATE} names {shown(outside[0])!r}, which is no file of this folder.",
+            f"{folder / CERTIFICATE} names {shown(outside[0])!r}, which is not a file of this folder.",
             remedy="give a folder as octavo export wrote it, without links to other places",
         )
     changed = [f"{one} is not as it was written" for one, known in files if not _same(folder / one, known)]

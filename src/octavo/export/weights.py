@@ -173,8 +173,8 @@ def shape_of(config: ModelConfig, *, vocab_size: int) -> Shape:
         )
     if config.counts.kind != "none":
         raise InputError(
-            "Counts of the training text (model.counts) travel to no other library.",
-            remedy="export the network alone, which learned by itself, with --network-only; its loss is measured",
+            "Counts of the training text (model.counts) cannot be exported: no other library has them.",
+            remedy="export the network alone with --network-only; its own loss is measured",
         )
     activation, gated = FEED_FORWARDS[_known(config.feed_forward.kind, tuple(FEED_FORWARDS), "feed_forward")]
     scales = {"head": config.resolved_head_width**-0.5, "model": config.width**-0.5}

@@ -21,7 +21,7 @@ def refuse_no_symbols(kind: str) -> None:
     """Raise InputError for a kind of tokenizer whose tokens no validator can read."""
     if kind not in SYMBOLIC:
         raise InputError(
-            f"A validator reads symbols, and the tokens of tokenizer={kind} are none.",
+            f"A validator reads symbols, and tokenizer={kind} has tokens that are not symbols.",
             remedy=f"tokenizer={' or tokenizer='.join(SYMBOLIC)}",
         )
 

@@ -153,5 +153,5 @@ def sampling_of(settings: SamplingConfig, options: SamplingOptions = RECIPES) ->
         checked = type(settings).model_validate(settings.model_dump() | given)
     except ValidationError as error:
         wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-        raise InputError(f"This is no way to choose tokens: {'; '.join(wrong)}.") from error
+        raise InputError(f"Sampling settings are invalid: {'; '.join(wrong)}.") from error
     return Sampling(**{name: getattr(checked, name) for name in Sampling.__dataclass_fields__})

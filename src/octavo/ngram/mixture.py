@@ -275,7 +275,7 @@ class KneserNeyCounts(Counts):
         if (tokens := weights.get(f"{prefix}tokens")) is None:
             return
         if tokens.dim() != 1 or tokens.dtype not in IDS or 0 < len(tokens) < 2 * self.orders:
-            raise RuntimeError(f"{prefix}tokens is no text of {2 * self.orders} tokens or more")
+            raise RuntimeError(f"{prefix}tokens must be a text of at least {2 * self.orders} tokens")
         found = tokens.cpu().to(torch.int64)
         if len(found) and not 0 <= int(found.min()) <= int(found.max()) < self.vocab_size:
             raise RuntimeError(f"{prefix}tokens has ids outside of the vocabulary of {self.vocab_size}")

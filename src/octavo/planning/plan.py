@@ -191,9 +191,9 @@ def refuse_without_base(recipe: Recipe) -> None:
 def refuse_wrong_numbers(vocab_size: int | None, price: float | None) -> None:
     """Raise InputError for an impossible vocabulary or price."""
     if vocab_size is not None and not 1 <= vocab_size <= MOST:
-        raise InputError(f"A vocabulary of {vocab_size:,} is none; it has 1 to {MOST:,} tokens.")
+        raise InputError(f"--vocabulary must be between 1 and {MOST:,}, not {vocab_size:,}.")
     if price is not None and not 0 <= price <= LARGEST:
-        raise InputError(f"{price:g} an hour is no price.")
+        raise InputError(f"--price must be between 0 and {LARGEST:g} an hour, not {price:g}.")
 
 
 def known_teachers(recipe: Recipe, vocab_size: int) -> list[Run]:

@@ -190,7 +190,7 @@ def with_more_minutes(out: Path | None, minutes: float) -> list[str]:
     Raises InputError for no time, or without a folder.
     """
     if not minutes > 0 or not math.isfinite(minutes):
-        raise InputError(f"{minutes:g} more minutes are none.", remedy="for example --minutes 30")
+        raise InputError(f"--minutes must be above 0, not {minutes:g}.", remedy="for example --minutes 30")
     if out is None:
         raise InputError("--resume needs the folder of the run.", remedy="add --out DIR")
     taken = seconds_of(RunFolder.open(out))

@@ -179,7 +179,7 @@ def unfit(metric: str, unit: Unit, others: Iterable[str]) -> str | None:
     )
     if not lacks:
         return None
-    return f"metric={metric} is none of an objective that is measured in {unit}; take val_loss"
+    return f"metric={metric} does not exist for an objective measured in {unit}; take val_loss"
 
 
 # How what a study compares is written: its unit, the better direction, as many decimals as the noise allows.

@@ -195,7 +195,7 @@ def read(source: Sequence[str]) -> Reading:
     mark = take("mark", ["?" if asks else "."])
     whole = None not in (subject, tense, verb, thing, mark) and place == len(words) and (where or not near)
     if not whole or subject is None or tense is None or verb is None or thing is None:
-        raise InputError(f"This is no sentence of the pidgin: {' '.join(words)}")
+        raise InputError(f"Not a sentence of the pidgin: {' '.join(words)}")
     return Reading(asks, time, subject, negated, tense, verb, thing, where, at)
 
 

@@ -262,9 +262,7 @@ class Tokenizer(ABC):
 
 def _special_name(name: str) -> str:
     if not name.isprintable() or any(character.isspace() for character in name):
-        raise ValueError(
-            f"{name!r} is no name of a special token: it has no spaces, and all of it can be seen"
-        )
+        raise ValueError(f"{name!r} cannot name a special token: use visible characters without spaces")
     if name == UNKNOWN:
         raise ValueError(f"{UNKNOWN} stands for text, so it is not special; see the option `unknown`")
     return name

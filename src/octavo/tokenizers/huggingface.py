@@ -97,7 +97,7 @@ class HuggingFaceTokenizer(Tokenizer):
         super().__init__(vocab_size=named if size is None else size, start=start, end=end)
         for id in (start, end):
             if id is not None and id not in self._tokens:
-                raise ValueError(f"the id {id} is none of its tokens")
+                raise ValueError(f"its tokens do not include the id {id}")
         settings = json.loads(content)
         added = self._encoder.get_added_tokens_decoder()
         self.unknown = self._unknown(settings["model"])

@@ -105,7 +105,7 @@ def _names(value: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
     if isinstance(value, str):
         return value
     if wrong := [name for name in names if not name or any(map(str.isspace, name))]:
-        raise ValueError(f"{wrong[0]!r} is no symbol of a list: white space stands between those")
+        raise ValueError(f"{wrong[0]!r} cannot be a symbol of a list: white space separates symbols")
     return value
 
 

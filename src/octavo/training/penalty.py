@@ -66,7 +66,7 @@ class Penalized(NextToken):
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
         if dataset.tokenizer.kind != "word":
             raise ConfigError(
-                f"The rules of {self.rule} are about words; the tokens of tokenizer={dataset.tokenizer.kind} are none.",
+                f"The rules of {self.rule} are about words, and tokenizer={dataset.tokenizer.kind} has no words.",
                 remedy="tokenizer=word, or objective=next-token",
             )
 

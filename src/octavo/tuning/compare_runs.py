@@ -46,8 +46,8 @@ def measure_together(
             runs[0].tokenizer.fingerprint(),
         ):
             raise InputError(
-                f"{runs[0].path} and {run.path} cannot be asked the same: they have other tokens, or one answers and "
-                "the other goes on with a text.",
+                f"{runs[0].path} and {run.path} cannot be asked the same: their tokens differ, or one answers and "
+                "the other continues a text.",
                 remedy="judge them one by one",
             )
     asked = judging_questions(runs, gold, seed=seed)

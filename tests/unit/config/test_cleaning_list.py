@@ -79,7 +79,7 @@ def test_a_file_with_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "overrides", "sentence"),
     [
-        ("pidgn", (), "There is no list of cleaning steps 'pidgn': neither a file nor one of pidgin, plain, web."),
+        ("pidgn", (), "Cleaning steps 'pidgn' not found: name a file or one of pidgin, plain, web."),
         (["cas"], (), "cleaning.0: there is no cleaning 'cas'; did you mean case?"),
         (["case", {"kind": "unicode", "from": "NFC"}], (), "cleaning.1.from is not an option; did you mean"),
         (["unicode"], ("cleaning.0.form=NFX",), "cleaning.0.form: input should be 'NFC' or 'NFKC', not 'NFX'"),

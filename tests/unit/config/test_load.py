@@ -185,7 +185,7 @@ def test_one_problem_is_one() -> None:
         ),
         (
             {"training": {"adapters": {"kind": "none", "rank": 4}}},
-            "training.adapters.rank is no option of training.adapters=none, but of lora",
+            "training.adapters.rank is not an option of training.adapters=none; lora has it",
         ),
         (
             {"model": {"norm": "rsm"}},
@@ -237,7 +237,7 @@ def test_a_sentence_says_where_and_what(tree: dict[str, object], sentence: str) 
 def test_an_unknown_list_of_cleaning_steps_is_one_problem_among_others() -> None:
     text = complaint({"cleaning": "xxx", "seed": -1})
     assert text.startswith("2 problems")
-    assert "cleaning: There is no list of cleaning steps 'xxx'" in text
+    assert "cleaning: Cleaning steps 'xxx' not found" in text
 
 
 @given(st.sampled_from(all_keys()), st.sampled_from(["x" * 3, "5", "[1]", "{a: 1}", "~", "true"]))

@@ -138,7 +138,7 @@ def test_nothing_outside_the_folder_is_hashed(
     (copy / CERTIFICATE).write_text(json.dumps(certificate), encoding="utf-8")
     hashed: list[Path] = []
     monkeypatch.setattr(export_module, "file_hash", lambda path: hashed.append(path) or "")
-    with pytest.raises(InputError, match="which is no file of this folder"):
+    with pytest.raises(InputError, match="which is not a file of this folder"):
         verify(copy)
     assert hashed == []
 

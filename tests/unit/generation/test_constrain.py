@@ -88,5 +88,5 @@ def test_a_dead_end_is_said() -> None:
 
 def test_characters_are_symbols_and_bytes_are_not() -> None:
     assert Referee(Balanced(), CharTokenizer("()", documents=True, unknown=False)).symbols == ["(", ")"]
-    with pytest.raises(InputError, match="tokenizer=byte are none"):
+    with pytest.raises(InputError, match="tokenizer=byte has tokens that are not symbols"):
         Referee(Balanced(), ByteTokenizer(documents=True))

@@ -163,7 +163,7 @@ def test_more_minutes_are_beyond_those_that_a_run_has_taken(
     monkeypatch.setattr(clocks, "seconds_of", lambda folder: 12_341.5 * 60)
     assert with_more_minutes(tmp_path, 3.0)[0] == "training.minutes=12344.5"
     for minutes in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(InputError, match="more minutes are none"):
+        with pytest.raises(InputError, match="minutes= must be above 0"):
             with_more_minutes(tmp_path, minutes)
     with pytest.raises(InputError, match="needs the folder of the run"):
         with_more_minutes(None, 2.0)

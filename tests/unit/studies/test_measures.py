@@ -97,9 +97,9 @@ def test_what_runs_are_compared_by() -> None:
     [
         (
             {"metric": "bits_per_byte"},
-            "metric=bits_per_byte is none of an objective that is measured in nats per step",
+            "metric=bits_per_byte does not exist for an objective measured in nats per step",
         ),
-        ({"metric": "accuracy"}, "metric=accuracy is none of"),
+        ({"metric": "accuracy"}, "metric=accuracy does not exist"),
         ({"stop_hopeless": {}}, "stop_hopeless: no share of the log of a density means anything"),
         (
             {"change": {"objective.score": "pinball", "model.output": "quantiles"}},

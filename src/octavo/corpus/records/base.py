@@ -70,7 +70,7 @@ class RecordConfig(PartConfig):
     def messages(self, found: object, place: str, key: str) -> list[Message]:
         """A list of turns. Raises CorpusError where they do not take turns, or one says nothing."""
         if not isinstance(found, list) or not found:
-            raise self.refused(place, f"'{key}' is no list of messages")
+            raise self.refused(place, f"'{key}' must be a list of messages")
         messages: list[Message] = []
         for number, one in enumerate(found, start=1):
             here = f"{place}, message {number}"

@@ -232,7 +232,7 @@ class AbcRules(Validator):
         fits = not above or (above[0] != "0" and SHORTEST * int(above) <= left)
         if len(above) > 2 or not fits or (slash and f"/{beneath}" not in SLASHES):
             raise WrongSymbol(
-                f"a note of length {longer} is none that is left in the bar ({self._counted(state)})"
+                f"a note of length {longer} does not fit in the rest of the bar ({self._counted(state)})"
             )
         return state._replace(length=longer)
 

@@ -99,7 +99,7 @@ def said(result: Mapping[str, Any]) -> list[str]:
         errors = found["calibration"]
         sentences.append(
             f"How sure it is and how often it is right are {errors['ece']:.1%} apart (expected calibration error); "
-            f"of so many pairs a perfect model would show {errors['ece_by_chance']:.1%} by chance."
+            f"with this number of pairs a perfect model would show {errors['ece_by_chance']:.1%} by chance."
         )
     if "chosen" in result and "chosen" in start:
         sentences.append(

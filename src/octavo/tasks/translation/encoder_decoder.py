@@ -243,7 +243,7 @@ class EncoderDecoderConfig(GPTConfig):
             raise ValueError(f"an encoder–decoder reads tokens, and input={self.input.kind} rows of numbers")
         if self.counts.kind != "none":
             raise ValueError(
-                f"counts={self.counts.kind} go on in running text, and a source is none; "
+                f"counts={self.counts.kind} need running text, which a source is not; "
                 "take kind=gpt with batches=joined-pairs, or counts=none"
             )
         return self

@@ -47,7 +47,7 @@ def test_bars_that_add_up(music: str) -> None:
         (
             "ABc def|ABc d13|",
             "ABc def|ABc d13",
-            "a note of length 13 is none that is left in the bar (3 of 6",
+            "a note of length 13 does not fit in the rest of the bar (3 of 6",
         ),
         ("ABc d2e3/2|", "ABc d2e3/2|", "the bar is too long (13/2 of 6 unit lengths)"),
         ('"G ABc\n', '"G ABc\n', '" was opened and not closed in its line'),
