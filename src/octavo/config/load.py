@@ -259,7 +259,8 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
         )
         if owners and "kind" in siblings:
             own = (holder or Recipe).model_fields["kind"].default
-            return f"{key} is not an option of {'.'.join(path[:-1])}={own}; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
+            has = "has" if len(owners) == 1 else "have"
+            return f"{key} is not an option of {'.'.join(path[:-1])}={own}; {' and '.join(owners)} {has} it"
         named = [full for full in all_keys() if full.rsplit(".", 1)[-1] == path[-1]]
         near = difflib.get_close_matches(path[-1], siblings, n=1, cutoff=0.8 if named else 0.6)
         named = (

@@ -21,7 +21,7 @@ NAMES = {
 }
 
 
-def against_source(result: Mapping[str, Any], unit: Unit) -> str:
+def against_source(result: Mapping[str, Any], unit: Unit = TEXT) -> str:
     """How far a loss is above that of the source, which knows the probability of what it wrote. The distance is taken
     on the same documents: these may be a little harder or easier than others.
     """

@@ -172,7 +172,7 @@ def test_an_override_below_a_value() -> None:
 
 def test_a_whole_part_beside_its_kind_is_an_error_in_either_order() -> None:
     whole, kind = "tokenizer={size: 300}", "tokenizer.kind=bpe"
-    assert "tokenizer.size is no option" in complaint({}, whole, kind)
+    assert "tokenizer.size is not an option" in complaint({}, whole, kind)
     assert complaint({}, whole, kind) == complaint({}, kind, whole)
 
 

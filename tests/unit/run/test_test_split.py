@@ -6,6 +6,7 @@ import json
 import math
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -161,7 +162,8 @@ def test_a_look_that_cannot_be_counted_shows_nothing(run: Run, monkeypatch: pyte
     with pytest.raises(CheckpointError, match="test_looks"):
         run.evaluate(test=True)
     (run.path / "manifest.json").write_text(kept)
-    monkeypatch.setattr(test_split, "figures", lambda *_, **__: {"val_loss": math.inf})
+    infinite = SimpleNamespace(as_dict=lambda: {"val_loss": math.inf})
+    monkeypatch.setattr(test_split, "figures_of", lambda *_, **__: infinite)
     with pytest.raises(OctavoError, match="no figure"):
         run.evaluate(test=True)
     assert (run.path / "manifest.json").read_text() == kept
