@@ -18,9 +18,7 @@ from octavo.errors import CorpusError
 
 # Those of pairs, of numbers and of conversations have tests of their own.
 KINDS = sorted(
-    name
-    for name, kind in parts("batches").items()
-    if not kind.pairs and kind.reads == "text" and name != "series"  # type: ignore[attr-defined]
+    name for name, kind in parts("batches").items() if kind.task not in ("translation", "forecast", "chat")
 )
 MARKS = {"none": (None, None), "shared": (1, 1), "own": (0, 1)}
 CONTEXT, BATCH = 8, 3

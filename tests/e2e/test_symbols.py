@@ -144,7 +144,7 @@ def test_images_from_an_idx_file(octavo: Octavo) -> None:
     assert sorted(path.name for path in drawn.iterdir()) == ["records.txt", "sample-1.png", "sample-2.png"]
     assert len((drawn / "records.txt").read_text().splitlines()) == 2
     assert (drawn / "sample-1.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    refused(octavo("generate", "tiny", "--out", "drawn"), "exists", "choose another name")
+    refused(octavo("generate", "tiny", "--out", "drawn"), "exists", "choose another --out")
     refused(octavo("train", "mnist-cpu", "--out", "other"), "needs a text")
 
 

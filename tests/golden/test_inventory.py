@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,17 @@ from octavo.cli.app import app
 from octavo.config import Recipe, cleaning_names, parts, recipe_names
 from octavo.config.parts import ROOMS
 from octavo.corpus.fetch.catalogue import catalogue
+from octavo.generation.sampling import SamplingFields
 from octavo.studies.spec import study_names
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = Path(__file__).with_name("inventory.json")
 
 GONE: dict[str, str] = {
+    **{
+        f"python: Run.{method}(sampling)": "its keywords are named one by one"
+        for method in ("generate", "samples", "stream", "write_each")
+    },
     "pages: docs/bring-gpt2.md": "docs/guide/ship.md",
     "pages: docs/cleaning.md": "docs/guide/text.md",
     "pages: docs/counts.md": "docs/design/counting.md",
@@ -90,7 +95,13 @@ def arguments(of: Any, name: str) -> Iterator[str]:
     """As `train(text)`, and the name alone."""
     yield name
     if callable(of) and not inspect.isclass(of):
-        yield from (f"{name}({each})" for each in inspect.signature(of).parameters if each != "self")
+        yield from (f"{name}({each})" for each in argument_names(of) if each != "self")
+
+
+def argument_names(of: Callable[..., Any]) -> Iterator[str]:
+    """Names of arguments; of `**options: Unpack[SamplingFields]` those of the fields."""
+    for name, one in inspect.signature(of).parameters.items():
+        yield from SamplingFields.__annotations__ if one.annotation == "Unpack[SamplingFields]" else [name]
 
 
 def run_folder(folder: Path) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ import octavo
 from guards.common import PACKAGE, tree
 from octavo.config import check
 from octavo.errors import ConfigError, DivergedError, InputError, in_python
+from octavo.generation.sampling import SamplingFields
 from octavo.util.console import Console
 
 
@@ -88,6 +89,7 @@ def test_every_option_that_a_message_names_and_a_call_takes_is_called_an_argumen
     calls = [octavo.train, octavo.plan, octavo.study, octavo.replay, octavo.Run.open]
     calls += [getattr(octavo.Run, name) for name in ("generate", "samples", "stream", "evaluate", "forecast")]
     taken = {name for call in calls for name in signature(call).parameters} - {"on"}  # a list of machines
+    taken |= set(SamplingFields.__annotations__)
     named = {
         flag
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -2,7 +2,7 @@
 
 A request is a line of JSON, the segment's spans; the answer is a line of JSON, what follows it, and the bytes of the
 ids and of the documents' starts. Segment n goes to process n mod N, so answers are read in the text's order without
-a queue. Such a process is `python -m octavo.dataset.worker_child TEXT TOKENIZER`.
+a queue. Such a process is `python -m octavo.data.encode_worker_child TEXT TOKENIZER`.
 """
 
 from __future__ import annotations

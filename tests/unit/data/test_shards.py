@@ -77,10 +77,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from octavo.config.parts import parts
-from octavo.data import prepare, segments, shards
-from unit.dataset.common import Given
-from unit.dataset.test_shards import STORIES
-segments.SEGMENT = 200
+from octavo.data import encode_workers, prepare, shards
+from unit.data.common import Given
+from unit.data.test_shards import STORIES
+encode_workers.SEGMENT = 200
 cache, kind, workers, after, torn = sys.argv[1:]
 append, calls = shards._Files.append, 0
 def killing(self, encoded):

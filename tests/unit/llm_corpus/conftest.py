@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[4] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 sys.path.append(str(BENCHMARKS))  # the server is theirs
 
 from octavo.llm_corpus.spec import WritingSpec, check_spec  # noqa: E402

@@ -17,7 +17,7 @@ from octavo.llm_corpus.session import WritingJob
 from octavo.llm_corpus.spec import load_spec
 from octavo.llm_corpus.store import TABLES, locked, prompts_in, reading, spent_in
 
-HERE = "unit.synthesis.writing.test_begun:three_stories"
+HERE = "unit.llm_corpus.test_begun:three_stories"
 
 
 def three_stories(folder: Path) -> None:

@@ -253,8 +253,8 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
     )
     assert recipe.training.text_rows == 3
     text = dataset(place)
-    plain = octavo.runs.data.build_batches(recipe, text, QUIET)
-    folder = octavo.runs.folder.RunFolder(place / "half")
+    plain = octavo.run.data.build_batches(recipe, text, QUIET)
+    folder = octavo.run.folder.RunFolder(place / "half")
     folder.path.mkdir()
     mixed = teachers.with_written(
         plain,
@@ -263,7 +263,7 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
         text,
         folder,
         QUIET,
-        octavo.training.world.ALONE,
+        octavo.training.distributed.world.ALONE,
     )
     for step in range(3):
         batch = mixed.batch(step)

@@ -6,13 +6,13 @@ import copy
 
 import pytest
 import torch
-from octavo.training.precision import autocast
 from torch import Tensor
 
 from octavo.data.batch import Batch
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
+from octavo.training.device import autocast
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.recompute import recompute_blocks
 
