@@ -24,6 +24,8 @@ _VALUES = (
     "vocab_size",
     "samples",
     "steps",
+    "price",
+    "temperature",
     "prompt",
     "tokens",
     "seed",
