@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from octavo.config import PartConfig, Recipe, parts
+from octavo.config import PartConfig, Recipe
+from octavo.config.parts import part
 from octavo.config.plugins import command
 from octavo.data import Dataset, Split
 from octavo.errors import InputError
@@ -343,7 +344,7 @@ def task_of(recipe: Recipe) -> Task:
 
 def named_task(name: str) -> Task:
     """The task of this name."""
-    found = parts("task")[name].model_validate({})
+    found = part("task", name).model_validate({})
     assert isinstance(found, Task)
     return found
 

@@ -25,8 +25,9 @@ from pydantic_core import CoreSchema, core_schema
 from octavo.errors import ConfigError
 from octavo.util.files import from_home
 
-# Where the parts of each kind are written down: modules, or packages whose every module is looked at.
-ROOMS: dict[str, str | tuple[str, ...]] = {
+# Where the parts of each room are: modules, packages whose every module is looked at, or modules by kind, which are
+# imported one by one.
+ROOMS: dict[str, str | tuple[str, ...] | dict[str, str]] = {
     "source": (
         "octavo.corpus.sources",
         "octavo.tasks.translation.source",
@@ -74,13 +75,13 @@ ROOMS: dict[str, str | tuple[str, ...]] = {
     "adapters": "octavo.model.adapters",
     "parallel": "octavo.training.distributed.parallel",
     "reward": "octavo.tuning.rewards",
-    "task": (
-        "octavo.tasks.text.task",
-        "octavo.tasks.chat.task",
-        "octavo.tasks.translation.task",
-        "octavo.tasks.forecast.task",
-        "octavo.tasks.records.task",
-    ),
+    "task": {
+        "text": "octavo.tasks.text.task",
+        "chat": "octavo.tasks.chat.task",
+        "translation": "octavo.tasks.translation.task",
+        "forecast": "octavo.tasks.forecast.task",
+        "records": "octavo.tasks.records.task",
+    },
 }
 
 SplitBy = Literal["contiguous", "documents", "prompts", "sources", "files"]
@@ -227,12 +228,21 @@ def _classes(annotation: Any) -> list[type]:
 @cache
 def _load(room: str) -> None:
     places = ROOMS[room]
+    places = places.values() if isinstance(places, dict) else places
     for place in (places,) if isinstance(places, str) else places:
         module = importlib.import_module(place)
         for found in sorted(
             pkgutil.iter_modules(getattr(module, "__path__", [])), key=lambda info: info.name
         ):
             importlib.import_module(f"{place}.{found.name}")
+
+
+def part(room: str, kind: str) -> type[PartConfig]:
+    """One part. Where `ROOMS` has a module for each kind, no other is imported. KeyError where there is none."""
+    places = ROOMS[room]
+    if kind not in _registry[room] and isinstance(places, dict) and kind in places:
+        importlib.import_module(places[kind])
+    return _registry[room].get(kind) or parts(room)[kind]
 
 
 def parts(room: str) -> dict[str, type[PartConfig]]:
