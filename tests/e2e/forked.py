@@ -317,10 +317,11 @@ def proven_here() -> None:
 
 def few_prompts() -> None:
     """A tuned run is asked little when it is judged."""
-    from octavo.run import samples
+    from octavo.tasks.chat import task as chat
+    from octavo.tasks.text import task as text
     from octavo.tuning import judge
 
-    samples.STORIES, judge.MOST_PROMPTS = 16, 4
+    chat.STORIES, text.STORIES, judge.MOST_PROMPTS = 16, 16, 4
 
 
 def limited() -> None:
