@@ -87,7 +87,7 @@ def test_forms_of_a_prompt(given: object) -> None:
         ("conversations", ["Hi."], "not a JSON object but list"),
         ("conversations", {"text": "Hi."}, "fits no form of a conversation; it has 'text'"),
         ("conversations", {}, "it has nothing"),
-        ("conversations", {"messages": []}, "no list of messages"),
+        ("conversations", {"messages": []}, "must be a list of messages"),
         ("conversations", {"messages": [ASSISTANT]}, "message 1: the conversation begins with the assistant"),
         (
             "conversations",

@@ -112,5 +112,5 @@ def test_what_is_no_translation() -> None:
     assert explained("i ed see ball.", "i see the ball.") is None
     assert words_of("ha i ed see ball?") == ("ha", "i", "ed", "see", "ball", "?")
     for wrong in ("", "i see ball.", "ha i ed see ball.", "i ed see ball near.", "i ed see ball. ball"):
-        with pytest.raises(InputError, match="no sentence of the pidgin"):
+        with pytest.raises(InputError, match="Not a sentence of the pidgin"):
             explained(wrong, "")
