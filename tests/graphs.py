@@ -161,7 +161,6 @@ def play_graphs(patch: pytest.MonkeyPatch) -> list[Graph]:
     patch.setattr(Tensor, "pin_memory", lambda self: self.clone())
     adam = importlib.import_module("torch.optim.adam")
     patch.setattr(adam, "_get_capturable_supported_devices", lambda *_, **__: ["cpu"])
-    for module in ("work", "recorded"):
-        patch.setattr(f"octavo.training.{module}.has_graphs", lambda device: True)
+    patch.setattr("octavo.training.step.has_graphs", lambda device: True)
     patch.setattr("octavo.model.attention.fits", lambda *_: False)  # torch sees nothing of a kernel's work
     return made
