@@ -185,7 +185,7 @@ class Task(PartConfig):
         return ()
 
     def left_out(self, split: Split, recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
-        """`skipped`: the documents that the figures are not of; empty where there are none."""
+        """Documents that were left out of the figures, under `skipped`; empty if all count."""
         return {}
 
     def cuts_documents(self, recipe: Recipe) -> bool:

@@ -238,7 +238,8 @@ def _load(room: str) -> None:
 
 
 def part(room: str, kind: str) -> type[PartConfig]:
-    """One part. Where `ROOMS` has a module for each kind, no other is imported. KeyError where there is none."""
+    """Look up one part; where `ROOMS` has a module for each kind, import that module alone. Raises KeyError for
+    an unknown kind."""
     places = ROOMS[room]
     if kind not in _registry[room] and isinstance(places, dict) and kind in places:
         importlib.import_module(places[kind])

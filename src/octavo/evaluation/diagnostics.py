@@ -434,7 +434,7 @@ def memorization(facts: Facts) -> Diagnostic | None:
 
 
 def _beside(facts: Facts, name: str) -> tuple[float, float, float] | None:
-    """A figure of the generated texts, the same of the held-out ones, the standard error of their difference."""
+    """A figure of the generated and of the held-out texts, and the standard error of their difference."""
     found = facts.evaluation.get("diversity")
     if not found:
         return None

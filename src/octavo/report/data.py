@@ -189,7 +189,7 @@ class ReportData:
 
 
 def headline(label: str, value: Any, form: str, explanation: str) -> Headline | None:
-    """A number, or text, as `form` writes it; None where there is none."""
+    """Format a number or text by `form`; None without a value."""
     shown = value if isinstance(value, str) else finite(value)
     return None if shown is None else Headline(label, form.format(shown), explanation)
 

@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def best(self) -> int | None:
-        """The run with the fewest bits per byte, if they compare; a damaged one is none."""
+        """The whole run with the fewest bits per byte, if the runs compare."""
         bits = [None if run.damage else run.bits_per_byte for run in self.runs]
         known = [number for number in bits if number is not None]
         return bits.index(min(known)) if len(known) > 1 and self.same_text else None

@@ -173,7 +173,7 @@ def text_dataset(
     *,
     by_file: bool = True,
 ) -> Dataset:
-    """The same of documents that are text.
+    """Prepare a dataset of documents that are text; see `build_dataset`.
 
     Args:
         encoder: makes of a tokenizer what encodes the documents.

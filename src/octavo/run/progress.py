@@ -181,7 +181,7 @@ def ends_before(planned: int, pace: Sequence[Sequence[float]]) -> set[int]:
 ON_THE_WAY = ("training.steps=", "evaluation.every=")
 """Settings that a run can take on when it resumes, if its learning rate is constant: they change nothing before."""
 BY_THE_CLOCK = ("training.minutes=", "training.passes=", "evaluation.every=")
-"""The same of a run that has minutes, whatever its learning rate does: more of them can be added."""
+"""Settings that a run by the clock can take on when it resumes, whatever its learning rate does."""
 
 
 def next_step(

@@ -45,7 +45,7 @@ def idle_options(recipe: Recipe, steps: int) -> list[str]:
 
 
 def idle_teachers(recipe: Recipe) -> list[str]:
-    """The same of settings for teachers where nobody teaches."""
+    """Name the settings for teachers that have no effect because nobody teaches."""
     teachers = recipe.training.teachers
     said = []
     if not teachers.somebody and teachers.weight != TeachersConfig().weight:

@@ -57,7 +57,7 @@ class Table:
     note: str | None = None
 
     def find(self, name: str) -> int:
-        """The place of a column. CorpusError where there is none."""
+        """Find the place of a column. Raises CorpusError if it is missing."""
         single = self.head is not None and len(self.names) == 1
         if name not in self.names and single and set(",;|\t") & set(self.names[0]):
             parted = "tabs" if self.path.suffix.lower() == ".tsv" else "tabs, commas, semicolons or spaces"
