@@ -38,7 +38,7 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
     class Letters:
         """Each token is a letter."""
 
-        vocab_size, start, end = spec["vocabulary"], None, None
+        vocab_size, start, end, ends = spec["vocabulary"], None, None, frozenset[int]()
 
         def encode(self, text: str) -> Any:
             return torch.tensor([ord(letter) - 1 for letter in text])
