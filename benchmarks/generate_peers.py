@@ -32,25 +32,9 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
     from octavo.model.base import build_model
     from octavo.model.config import GPTConfig
     from octavo.run.run import Run
+    from octavo.tokenizers.char import CharTokenizer
 
     torch.set_num_threads(spec["threads"])
-
-    class Letters:
-        """Each token is a letter."""
-
-        vocab_size, start, end, ends = spec["vocabulary"], None, None, frozenset[int]()
-
-        def encode(self, text: str) -> Any:
-            return torch.tensor([ord(letter) - 1 for letter in text])
-
-        def decoder(self) -> Letters:
-            return self
-
-        def push(self, token: int) -> str:
-            return chr(token + 1)
-
-        def finish(self) -> str:
-            return ""
 
     if "run" in spec:
         run = Run.open(spec["run"])
@@ -59,7 +43,10 @@ def octavo(spec: dict[str, Any]) -> tuple[Generate, str]:
     rest = {"positions": "learned", "norm": "layer", "feed_forward": spec["activation"], "tied": spec["tied"]}
     config = GPTConfig.model_validate({name: spec[name] for name in names} | rest)
     model = build_model(config, vocab_size=spec["vocabulary"], seed=1).eval().to(spec["device"])
-    engine = Engine(model, Letters(), precision=spec.get("precision", "float32"))  # type: ignore[arg-type]
+    letters = CharTokenizer(
+        "".join(map(chr, range(1, spec["vocabulary"] + 1))), documents=False, unknown=False
+    )
+    engine = Engine(model, letters, precision=spec.get("precision", "float32"))
     return written_by(engine, spec)
 
 

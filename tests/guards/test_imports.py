@@ -204,3 +204,13 @@ def loads_none(names: tuple[str, ...], program: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_help_waits_for_no_library() -> None:
+    """`octavo --help` imports every verb, and none of what help does without."""
+    code = (
+        "import sys; from octavo.cli.app import import_verbs; import_verbs([]); "
+        "print('octavo.cli.tune.rl' in sys.modules, *{'pydantic', 'yaml', 'numpy', 'torch'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout.split() == ["True"]

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from octavo.config.parts import MOST
 from octavo.errors import InputError, OctavoError, StorageError
 from octavo.util.files import exists, is_file
-from octavo.util.records import json_text
 from octavo.util.terminal import columns_of, put, shown, shown_in_json
 
 if TYPE_CHECKING:
@@ -56,6 +54,8 @@ def whole_number(_: object, words: Sequence[Token]) -> int:
 
 def count(_: object, words: Sequence[Token]) -> int:
     """Read a whole number that counts something. Raises ValueError for one that 32 bits do not hold."""
+    from octavo.config.parts import MOST
+
     number = whole_number(_, words)
     if abs(number) > MOST:
         raise ValueError(f"{number} is beyond {MOST:,}.")
@@ -196,6 +196,8 @@ def show_skipped(found: Mapping[str, Any]) -> int:
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output."""
+    from octavo.util.records import json_text
+
     show_text(shown_in_json(json_text(data, indent=1, ensure_ascii=False)))
 
 
@@ -249,6 +251,7 @@ def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:
 def starting_from(base: str | Path) -> str:
     """The override by which a training starts from a run, whatever its name looks like."""
     from octavo.run.folder import found
+    from octavo.util.records import json_text
 
     return f"training.start_from={json_text(str(found(Path(base))), ensure_ascii=False)}"
 

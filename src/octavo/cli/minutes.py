@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.cli.common import print_json, show, show_text
-from octavo.config import may_be_text
-from octavo.config.plugins import command
 from octavo.errors import InputError
 from octavo.util.console import Console
 from octavo.util.files import exists, is_folder, kind_of
@@ -30,6 +28,7 @@ def train_for_minutes(
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
     from octavo.auto.train import foretell, refuse_recipe, said, train
+    from octavo.config.plugins import command
     from octavo.corpus.files import kept_pipes
 
     if recipe is not None:
@@ -118,6 +117,9 @@ def show_promises(
 
 def refuse_text(recipe: str, verb: str, minutes: str) -> None:
     """Raise InputError for a text or a run that stands in a recipe's place."""
+    from octavo.config import may_be_text
+    from octavo.config.plugins import command
+
     if is_folder(recipe) and kind_of(recipe) in ("run", "study"):
         raise InputError(
             f"{recipe} is a run, not a recipe.",

@@ -22,7 +22,6 @@ from octavo.cli.common import (
     the_run,
 )
 from octavo.errors import InputError
-from octavo.util.records import json_text
 
 if TYPE_CHECKING:
     from octavo.run.run import Run
@@ -260,4 +259,6 @@ def show_judged(run: Run, pairs: list[Pair], search: Search, other: Run | None, 
 
 def put(data: dict[str, Any]) -> None:
     """A document on one line."""
+    from octavo.util.records import json_text
+
     show_piece(json_text(data, ensure_ascii=False), end="\n")

@@ -20,8 +20,8 @@ from pydantic import Field
 from octavo.data.shards import JOURNAL, starts_path, tokens_path
 from octavo.errors import CorpusError, InputError, StorageError, TokenizerError
 from octavo.tokenizers import Tokenizer, load_tokenizer
-from octavo.util.files import FULL, FileRecord, publish_folder, remove, take
-from octavo.util.records import Count, Record, json_text, parse_json
+from octavo.util.files import FULL, publish_folder, remove, take
+from octavo.util.records import Count, FileRecord, Record, json_text, parse_json
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -310,13 +310,13 @@ def publish(folder: Path, manifest: dict[str, Any], final: Path, known: Mapping[
         known: SHA-256 of files that need not be read for the manifest, by name.
     """
 
-    def listing(files: Mapping[str, FileRecord]) -> str:
-        listed = {name: file.model_dump() for name, file in files.items()}
+    def listing(files: Mapping[str, Path]) -> str:
+        listed = {name: FileRecord.of(file, known.get(name)).model_dump() for name, file in files.items()}
         return json_text({"format": FORMAT, **manifest, "files": listed}, indent=1) + "\n"
 
     PUBLISHED.add(final)
     try:
-        publish_folder(folder, final, manifest=MANIFEST, listing=listing, known=known)
+        publish_folder(folder, final, manifest=MANIFEST, listing=listing)
     except OSError:
         if not final.exists():
             raise

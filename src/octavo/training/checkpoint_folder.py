@@ -23,7 +23,6 @@ from pydantic import Field
 
 from octavo.errors import CheckpointError
 from octavo.util.files import (
-    FileRecord,
     file_hash,
     is_folder,
     publish_folder,
@@ -34,7 +33,7 @@ from octavo.util.files import (
     strange,
     sync,
 )
-from octavo.util.records import AnyRecord, Count, Record, Shape, json_text, read_record
+from octavo.util.records import AnyRecord, Count, FileRecord, Record, Shape, json_text, read_record
 
 FORMAT = 1
 MANIFEST = "MANIFEST.json"
@@ -144,8 +143,8 @@ def write_checkpoint(
     final = checkpoints / f"step-{step:06d}"
     aside = checkpoints / f".tmp-{final.name}"
 
-    def listing(files: Mapping[str, FileRecord]) -> str:
-        listed = {name: file.model_dump() for name, file in files.items()}
+    def listing(files: Mapping[str, Path]) -> str:
+        listed = {name: FileRecord.of(file).model_dump() for name, file in files.items()}
         manifest = {"format": FORMAT, "octavo": version, "step": step, "files": listed}
         return json_text({**manifest, "sha256": seal(manifest)}, indent=1)
 

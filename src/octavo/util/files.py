@@ -8,17 +8,13 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
-
-from pydantic import AliasChoices, Field
 
 from octavo.errors import InputError, OctavoError, RunFolderError, StorageError
-from octavo.util.records import Count, Record
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says of a full disk."""
@@ -102,21 +98,17 @@ def publish_folder(
     final: Path,
     *,
     manifest: str = "",
-    listing: Callable[[dict[str, FileRecord]], str] | None = None,
-    known: Mapping[str, str] = MappingProxyType({}),
+    listing: Callable[[dict[str, Path]], str] | None = None,
 ) -> None:
     """Give a folder that was filled aside its name, once all of it is on the disk: files, manifest, folders, name.
 
     Args:
-        manifest: a file to write last, of the text that `listing` makes of the records of all others, by name.
-        known: SHA-256 of files that need not be read for it, by name.
+        manifest: a file to write last, of the text that `listing` makes of all others, by name.
 
     Raises OSError, FileExistsError where the name is taken; the folder is aside still, then.
     """
     paths = {name: aside / name for name in files_of(aside)}
-    text = None
-    if listing is not None:
-        text = listing({name: FileRecord.of(path, known.get(name)) for name, path in paths.items()})
+    text = None if listing is None else listing(paths)
     for path in paths.values():
         if not path.is_symlink():
             sync(path)
@@ -188,30 +180,6 @@ def file_hash(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-class FileRecord(Record):
-    """A file as a manifest lists it."""
-
-    bytes: Count = Field(validation_alias=AliasChoices("bytes", "size"))
-    """`size` in older checkpoints."""
-    sha256: str
-
-    @classmethod
-    def of(cls, path: Path, sha256: str | None = None) -> FileRecord:
-        """The record of a file whose hash may be known already. Raises OSError."""
-        return cls(bytes=path.stat().st_size, sha256=sha256 or file_hash(path))
-
-    def difference(self, path: Path, *, contents: bool = True) -> str | None:
-        """What about a file is not as it was recorded, to follow its name; None where it is the same. Without
-        `contents` it is not read, and hashes are not compared. Raises OSError."""
-        if not path.is_file():
-            return "is missing"
-        if (size := path.stat().st_size) != self.bytes:
-            return f"has {size:,} bytes instead of {self.bytes:,}"
-        if contents and file_hash(path) != self.sha256:
-            return "has been altered (its SHA-256 differs)"
-        return None
 
 
 def sync(path: Path) -> None:

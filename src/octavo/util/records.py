@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from octavo.errors import CheckpointError, OctavoError
+from octavo.util.files import file_hash
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """A number of things; no more than a double can count."""
@@ -29,6 +30,30 @@ class Record(BaseModel):
     """Base of all shapes: no conversions. Of fields with a default, the file need not have the key."""
 
     model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
+
+
+class FileRecord(Record):
+    """A file as a manifest lists it."""
+
+    bytes: Count = Field(validation_alias=AliasChoices("bytes", "size"))
+    """`size` in older checkpoints."""
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path, sha256: str | None = None) -> FileRecord:
+        """The record of a file whose hash may be known already. Raises OSError."""
+        return cls(bytes=path.stat().st_size, sha256=sha256 or file_hash(path))
+
+    def difference(self, path: Path, *, contents: bool = True) -> str | None:
+        """What about a file is not as it was recorded, to follow its name; None where it is the same. Without
+        `contents` it is not read, and hashes are not compared. Raises OSError."""
+        if not path.is_file():
+            return "is missing"
+        if (size := path.stat().st_size) != self.bytes:
+            return f"has {size:,} bytes instead of {self.bytes:,}"
+        if contents and file_hash(path) != self.sha256:
+            return "has been altered (its SHA-256 differs)"
+        return None
 
 
 Shape = Any

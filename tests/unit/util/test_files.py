@@ -14,7 +14,6 @@ from safetensors import SafetensorError
 
 from octavo.errors import InputError, StorageError
 from octavo.util.files import (
-    FileRecord,
     file_hash,
     folder_aside,
     from_home,
@@ -24,6 +23,7 @@ from octavo.util.files import (
     sync,
     written_aside,
 )
+from octavo.util.records import FileRecord
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (5 << 20) + 7])
@@ -125,8 +125,8 @@ def test_a_name_that_the_disk_cannot_keep_is_not_given(
 def test_a_folder_is_whole_and_in_nobodys_place_or_nothing_is_left(tmp_path: Path) -> None:
     final, listed = tmp_path / "made" / "final", {}
 
-    def listing(files: dict[str, FileRecord]) -> str:
-        listed.update(files)
+    def listing(files: dict[str, Path]) -> str:
+        listed.update((name, FileRecord.of(path)) for name, path in files.items())
         return "the manifest"
 
     with folder_aside(final) as aside:

@@ -11,7 +11,6 @@ from cyclopts import Parameter, validators
 from octavo.cli.common import Force, Whole, WholeSeed, complain, show, the_run
 from octavo.cli.tune.ceiling import Count, RewardName
 from octavo.errors import InputError
-from octavo.util.records import json_text
 
 
 def best_command(
@@ -48,6 +47,7 @@ def best_command(
     from octavo.tuning.rewards.named import named_reward
     from octavo.util.console import Console
     from octavo.util.output import Output
+    from octavo.util.records import json_text
 
     config, said = named_reward(reward)
     for sentence in said:

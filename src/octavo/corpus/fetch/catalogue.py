@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError, field_validator
 from octavo.config import Strict, parse_yaml
 from octavo.errors import ConfigError, CorpusError
 from octavo.util.cache import default_cache
-from octavo.util.files import FileRecord, from_home
-from octavo.util.records import parse_json
+from octavo.util.files import from_home
+from octavo.util.records import FileRecord, parse_json
 
 NAMED = "corpus:"
 """A path that begins so is the name of a text of the catalogue."""
