@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from octavo.config import PartConfig, Recipe, apply_overrides, parts
+from octavo.config import PartConfig, PartOf, Recipe, apply_overrides
 from octavo.corpus import Report, Source
 from octavo.corpus.cleaning import Cleaned, StepConfig
 from octavo.corpus.fetch.catalogue import NAMED
@@ -135,10 +135,9 @@ def corpus_of(given: Any, paths: list[str]) -> dict[str, Any]:
     return {**own, "kind": kind, "paths": paths}
 
 
-def _in_files(given: Mapping[str, Any]) -> str:
+def _in_files(given: dict[str, Any]) -> str:
     """The kind of source that reads the like of a corpus from files."""
-    kind = given.get("kind", "files")
-    found = parts("source").get(kind) if isinstance(kind, str) else None
+    found = PartOf("source", "files").named(given)
     return "files" if found is None else found.in_files
 
 
