@@ -27,7 +27,7 @@ from octavo.auto.choose import (
 from octavo.auto.facts import TextFacts, piloted_in, survey, with_pilot
 from octavo.auto.family import SIZES, Size, one_step_of
 from octavo.auto.law import LIKELY, Law, shipped_law
-from octavo.config import apply_overrides, override_words
+from octavo.config import Recipe, apply_overrides, override_words
 from octavo.corpus.files import kept_pipes
 from octavo.errors import InputError
 from octavo.ngram.mixture import Counts
@@ -41,6 +41,7 @@ from octavo.run.deadline import baselines_of, ending, with_more_minutes
 from octavo.run.finetune import named_by
 from octavo.run.folder import RunFolder, refuse_without_folder
 from octavo.run.run import Run
+from octavo.run.settings import resolve
 from octavo.run.train import train as train_by_recipe
 from octavo.run.trainer import Hook
 from octavo.training.device import accelerator, fast_bfloat16
@@ -154,11 +155,12 @@ class Chosen:
         """The one that is taken."""
         return self.choices[0]
 
-    def recipe(self) -> dict[str, Any]:
-        """The best choice's, as plain data, with the minutes and the promise in it."""
+    def recipe(self, text: Paths | None, overrides: Iterable[str] | Mapping[str, Any] = ()) -> Recipe:
+        """The best choice's, with the minutes and the promise in it, and the caller's settings on top."""
         minutes, tree = self.promise.minutes, self.best.recipe()
         tree["training"]["minutes"] = minutes
-        return tree | {"description": f"Chosen for {in_minutes(minutes)} on this machine: {self.promise}."}
+        tree["description"] = f"Chosen for {in_minutes(minutes)} on this machine: {self.promise}."
+        return resolve(tree, text, overrides)
 
     def as_plain(self) -> dict[str, Any]:
         """For the manifest."""
@@ -407,7 +409,7 @@ def _chosen(
 
 
 def train(
-    recipe: str | Path | Mapping[str, Any] | None = None,
+    recipe: str | Path | Mapping[str, Any] | Recipe | None = None,
     text: Paths | None = None,
     out: str | Path | None = None,
     *,
@@ -423,11 +425,11 @@ def train(
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
-    `recipe` is a shipped name, a YAML file or plain data; without one, a run that resumes keeps its own and a new one
-    takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
-    free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
-    `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
-    the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`).
+    `recipe` is a shipped name, a YAML file, plain data or a `Recipe`; without one, a run that resumes keeps its own, a
+    new one takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the
+    next free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run
+    in `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing
+    on the way. `hooks` is work of your own to do every so many steps (see `octavo.Hook`).
 
     In the place of `text`: `documents`, a text in memory or several; or `ids`, (N,) or rows of them, as a list, an
     array or a tensor, which become symbols (`tokenizer.kind=symbols`). Both are kept in the cache, where the run finds
@@ -464,7 +466,7 @@ def train(
         for line in said(found):
             console.say(line)
         metadata = {"recipe": "minutes", "auto": found.as_plain()}
-        return train_by_recipe(found.recipe(), text, out, overrides=overrides, metadata=metadata, **how)
+        return train_by_recipe(found.recipe(text, overrides), out=out, metadata=metadata, **how)
 
 
 def refuse_recipe(recipe: object) -> NoReturn:

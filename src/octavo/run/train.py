@@ -64,7 +64,7 @@ from octavo.util.records import AnyRecord, json_text, read_record
 
 
 def train(
-    recipe: str | Path | Mapping[str, Any] | None = None,
+    recipe: str | Path | Mapping[str, Any] | Recipe | None = None,
     text: Paths | None = None,
     out: str | Path | None = None,
     *,
@@ -78,12 +78,12 @@ def train(
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
-    `recipe` is a shipped name, a YAML file or plain data; without one, a run that resumes keeps its own and a new one
-    takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
-    free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
-    `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
-    the way. What was promised of a run is compared with what came out. `hooks` is work of your own to do every so many
-    steps (see `octavo.Hook`). `metadata` is for the manifest.
+    `recipe` is a shipped name, a YAML file, plain data or a `Recipe`; without one, a run that resumes keeps its own, a
+    new one takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the
+    next free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run
+    in `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing
+    on the way. What was promised of a run is compared with what came out. `hooks` is work of your own to do every so
+    many steps (see `octavo.Hook`). `metadata` is for the manifest.
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
     with launched() as world:
