@@ -29,7 +29,8 @@ def train_for_minutes(
     overwrite: bool,
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
-    from octavo.auto.train import foretell, refuse_recipe, said, train
+    from octavo.auto.api import train
+    from octavo.auto.train import foretell, refuse_recipe, said
     from octavo.corpus.files import kept_pipes
 
     if recipe is not None:

@@ -57,10 +57,10 @@ class _Loader(_Plain, yaml.SafeLoader):
     """Says where something is wrong."""
 
 
-_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_CSafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _FastLoader(_Plain, _Parser):
+class _FastLoader(_Plain, _CSafeLoader):
     """libyaml's parser, where PyYAML has it: many times as fast. It descends without a limit, and a process whose stack
     it overruns ends."""
 

@@ -6,20 +6,19 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from octavo.errors import InputError
-from octavo.generation.cached import CachedDecoder
-from octavo.generation.constrain import Referee
-from octavo.generation.cuda_graph import RecordedDecoder
 from octavo.generation.decoder import Decoder, FullDecoder
-from octavo.generation.native import NativeDecoder
 from octavo.generation.sampling import Precision, Sampling
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
 from octavo.model.adapters import merged
 from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.util.memory import available_memory, refuse_beyond_memory, room
+
+if TYPE_CHECKING:
+    from octavo.generation.constrain import Referee
 
 DRAWN = 28  # bytes for each entry of the vocabulary: logits, and in double what they are turned into
 WRITTEN = 1000  # bytes that a finished text takes at least
@@ -29,11 +28,19 @@ def fastest_decoder(model: LanguageModel) -> type[Decoder]:
     """What decodes this model fastest here, unless its kind names a decoder of its own."""
     if model.decoder is not None:
         return model.decoder
+    from octavo.generation.native import NativeDecoder
+
     if NativeDecoder.fits(model):
         return NativeDecoder
+    from octavo.generation.cuda_graph import RecordedDecoder
+
     if RecordedDecoder.fits(model):
         return RecordedDecoder
-    return FullDecoder if type(model).new_cache is LanguageModel.new_cache else CachedDecoder
+    if type(model).new_cache is LanguageModel.new_cache:
+        return FullDecoder
+    from octavo.generation.cached import CachedDecoder
+
+    return CachedDecoder
 
 
 class Engine:

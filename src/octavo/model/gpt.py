@@ -193,7 +193,7 @@ class GPT(LanguageModel):
         self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
     ) -> None:
         self.counts.take_text(tokens, held_out, learned=learned)
-        if not learned:  # else the scales are those that the weights were learned with
+        if tokens.ndim == 2 and not learned:  # else the scales are those that the weights were learned with
             calibrate(self, tokens)
 
     def shorten(self, context: int) -> None:

@@ -13,9 +13,7 @@ import numpy as np
 
 from octavo.config import PartConfig, PartOf, Recipe, apply_overrides
 from octavo.corpus import Report, Source
-from octavo.corpus.cleaning import Cleaned, StepConfig
-from octavo.corpus.fetch.catalogue import NAMED
-from octavo.corpus.fetch.hub import is_hub_name
+from octavo.corpus.documents import NAMED, is_hub_name
 from octavo.corpus.files import kept_texts
 from octavo.corpus.languages import CountedByFile, FileCounts
 from octavo.data import Dataset, Split, prepare
@@ -148,11 +146,11 @@ def build_source(recipe: Recipe, console: Console) -> Source:
 
 def cleaned(source: Source, recipe: Recipe, report: Report) -> Source:
     """A source's documents, cleaned as the recipe says."""
-    return (
-        Cleaned(source, cast("tuple[StepConfig, ...]", recipe.cleaning), report=report)
-        if recipe.cleaning
-        else source
-    )
+    if not recipe.cleaning:
+        return source
+    from octavo.corpus.cleaning import Cleaned, StepConfig
+
+    return Cleaned(source, cast(tuple[StepConfig, ...], recipe.cleaning), report=report)
 
 
 def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None = None) -> Dataset:

@@ -18,8 +18,8 @@ from octavo.run.evaluate import evaluate_own
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress, next_lines, next_step, progress_of
 from octavo.run.run import Run
-from octavo.run.samples import write_samples
 from octavo.run.test_split import is_to_be_audited
+from octavo.run.trainer import write_samples
 from octavo.task import task_of
 from octavo.training.device import Runtime
 from octavo.util.console import Console

@@ -17,15 +17,12 @@ from octavo.config import Recipe, stored_recipe
 from octavo.config.plugins import command
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Engine, Prompt, Sample, TextRequest
-from octavo.generation.constrain import Referee
 from octavo.generation.sampling import SamplingFields, SamplingOptions, sampling_of
 from octavo.model.base import LanguageModel, build_model
-from octavo.model.capture import attention_weights
 from octavo.ngram.mixture import NoCountsConfig
 from octavo.run.data import ids_of
 from octavo.run.finetune import started_of
 from octavo.run.folder import RunFolder
-from octavo.run.saved import save_run
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
 from octavo.training.checkpoint import Checkpoint, model_tensors, read_tensors
@@ -216,6 +213,8 @@ class Run:
                     "This run's recipe has no validator, so nobody knows what is valid.",
                     remedy="leave --only-valid out, or train with validator=…; octavo recipes --schema lists those",
                 )
+            from octavo.generation.constrain import Referee
+
             referee = Referee(validator, self.tokenizer)
         return Engine(self.model, self.tokenizer, precision=options.precision, referee=referee)
 
@@ -317,6 +316,8 @@ class Run:
         weights for each position that looks, over those that it looks at, which add up to 1; B = 1 for one text.
         Raises InputError as `logits` does, and for a model whose attention is not Octavo's own."""
         ids = self._ids(text)
+        from octavo.model.capture import attention_weights
+
         with attention_weights(self.model) as seen:
             self.model(ids)
         if not seen:
@@ -368,5 +369,7 @@ class Run:
         if "parts" in earlier:
             told["parts"] = earlier["parts"]
         log = f"saved from {origin['checkpoint']}{'' if same else ', with changed weights'}"
+        from octavo.run.saved import save_run
+
         save_run(Path(path), self.config, self.tokenizer, weights, step=self.step, told=told, log=log)
         return Run.open(path)

@@ -18,9 +18,8 @@ from octavo.config import (
     stored_recipe,
 )
 from octavo.config.plugins import command
-from octavo.config.teachers import TeachersConfig
+from octavo.config.schema import TeachersConfig
 from octavo.errors import ConfigError, InputError, RunFolderError
-from octavo.generation.constrain import refuse_no_symbols
 from octavo.run.data import Paths, fill, period
 from octavo.run.finetune import default_tree, named_by, with_start
 from octavo.run.folder import RunFolder
@@ -114,7 +113,9 @@ def resolve(
         if earlier is not None:  # what a recipe leaves open is as the run has it, whatever is usual now
             tree.setdefault("split", earlier.split)
         resolved = check(with_start(tree, earlier))
-    if resolved.validator.build(resolved.corpus) is not None:
+    if resolved.validator.kind != "none" and resolved.validator.build(resolved.corpus) is not None:
+        from octavo.generation.constrain import refuse_no_symbols
+
         refuse_no_symbols(resolved.tokenizer.kind)
     if needs_text and resolved.lacks_text:
         raise InputError(
