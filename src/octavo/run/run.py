@@ -223,14 +223,8 @@ class Run:
 
     def stream(self, prompt: Prompt = "", **options: Unpack[SamplingFields]) -> Iterator[str]:
         """The same in pieces, as they are written."""
-        given = SamplingOptions(**options)
-        yield from self._engine(given).stream(
-            prompt,
-            tokens=self._tokens(given),
-            sampling=sampling_of(self.config.sampling, given),
-            seed=given.seed,
-            stop=given.stop,
-        )
+        request = TextRequest(prompt, SamplingOptions(**options).seed)
+        yield from filter(None, (piece for _, piece in self.write_each([request], **options)))
 
     def samples(self, prompt: Prompt = "", *, count: int, **options: Unpack[SamplingFields]) -> list[Sample]:
         """Several continuations written side by side, with ids and log-probabilities."""
