@@ -61,7 +61,7 @@ Row = dict[str, Any]
 
 def ending(path: Path, kind: str) -> Row:
     """Of one text."""
-    (facts, dataset), *_ = readings([path], (), Console(quiet=True))
+    (facts, dataset, _), *_ = readings([path], (), Console(quiet=True))
     train = np.asarray(dataset.train.tokens[-LIMIT:])
     length = len(dataset.validation.tokens)
     own = unlike(train, length, vocab_size=facts.vocabulary, order=facts.order)

@@ -167,7 +167,7 @@ def one_text(
     settings: list[str] | None,
 ) -> None:
     """All that is missing of a text, or of some settings of it."""
-    (facts, pilot), read = survey([path], (), QUIET), [facts for facts, _ in readings([path], (), QUIET)]
+    (facts, pilot), read = survey([path], (), QUIET), [each.facts for each in readings([path], (), QUIET)]
     vocabularies = {each.tokenizer["kind"]: each.vocabulary for each in read}
     hand = dict(by_hand())
     sizes = {named(size, way): (size, way) for size in SIZES for way in (BYTES, PAIRS)}

@@ -238,6 +238,18 @@ def cycles(package: Path) -> list[list[str]]:
     return found
 
 
+def imported_with(package: Path, start: str) -> set[str]:
+    """The files that importing one imports, by what stands in the sources: itself, and the packages around each."""
+    graph, found, left = edges(package, lazy=False), set[Path](), [package / start]
+    while left:
+        path = left.pop()
+        if path in graph and path not in found:
+            found.add(path)
+            above = (folder for folder in path.parents if folder == package or package in folder.parents)
+            left += [*graph[path], *(folder / "__init__.py" for folder in above)]
+    return {path.relative_to(package).as_posix() for path in found}
+
+
 def importers(package: Path) -> dict[Path, set[Path]]:
     """Who imports each file, lazily too."""
     found: dict[Path, set[Path]] = {path: set() for path in sources(package)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "train": "octavo.auto.train",
+    "train": "octavo.auto.api",
     "replay": "octavo.run.replay",
     "Run": "octavo.run.run",
     "Hook": "octavo.run.trainer",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from octavo.auto.train import train
+    from octavo.auto.api import train
     from octavo.config import load_parts, load_recipe
     from octavo.errors import OctavoError
     from octavo.planning.plan import plan

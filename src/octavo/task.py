@@ -11,16 +11,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from octavo.config import PartConfig, Recipe
 from octavo.config.parts import part
 from octavo.config.plugins import command
 from octavo.data import Dataset, Split
 from octavo.errors import InputError
-from octavo.evaluation.diagnostics import Rivals
 from octavo.evaluation.result import Evaluation, Figures, Finding, Part, Standing
-from octavo.evaluation.samples import GeneratedTexts
 from octavo.evaluation.stored import Evaluation as StoredEvaluation
 from octavo.generation import Prompt
 from octavo.model.base import LanguageModel
@@ -29,6 +27,10 @@ from octavo.training.device import Runtime
 from octavo.training.objective import Objective
 from octavo.util.console import Console
 from octavo.util.records import read_record
+
+if TYPE_CHECKING:
+    from octavo.evaluation.diagnostics import Rivals
+    from octavo.evaluation.samples import GeneratedTexts
 
 USUAL = "text"
 """The task of a recipe whose parts name none."""

@@ -24,8 +24,7 @@ from octavo.config import (
     to_yaml,
 )
 from octavo.config.parts import ROOMS, parts
-from octavo.config.schema import EvaluationConfig, LoggingConfig, TrainingConfig
-from octavo.config.teachers import TeachersConfig
+from octavo.config.schema import EvaluationConfig, LoggingConfig, TeachersConfig, TrainingConfig
 from octavo.errors import ConfigError
 
 CONFIGS: dict[str, type[Strict]] = {

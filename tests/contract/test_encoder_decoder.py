@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from octavo.config.parts import PartOf, parts
+from octavo.data.batch import SideInputs
 from octavo.model.base import build_model
 from octavo.tasks.translation.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from octavo.tokenizers.base import Vocabulary
@@ -100,16 +101,16 @@ Models = list[tuple[dict[str, object], EncoderDecoder]]
 @torch.no_grad()
 def test_a_target_sees_the_source_and_nothing_later(models: Models) -> None:
     for options, model in models:
-        before = model(tokens(), source=source())
+        before = model(tokens(), side=SideInputs(source=source()))
         assert before.shape == (B, T, V) and torch.isfinite(before).all(), options
         changed = tokens()
         changed[:, 4] = (changed[:, 4] + 1) % V
-        after = model(changed, source=source())
+        after = model(changed, side=SideInputs(source=source()))
         assert torch.equal(after[:, :4], before[:, :4]) and not torch.equal(after, before), options
         for place in (0, 3):  # the encoder sees in both directions
             other = source()
             other[:, place] = (other[:, place] + 1) % V
-            moved = model(tokens(), source=other)
+            moved = model(tokens(), side=SideInputs(source=other))
             assert not torch.equal(moved[:, 0], before[:, 0]), (place, options)
 
 
@@ -125,7 +126,7 @@ def test_every_part_of_a_gpt_is_built_or_refused() -> None:
                 refused.add((name, kind))
                 continue
             assert not found.held_out, "its batches hold nothing out"
-            logits = build_model(found, vocab_size=V, seed=1)(tokens(), source=source())
+            logits = build_model(found, vocab_size=V, seed=1)(tokens(), side=SideInputs(source=source()))
             assert torch.isfinite(logits).all(), (name, kind)
     assert {("counts", "kneser-ney"), ("input", "linear")} <= refused
     assert {room for room, _ in refused} <= {"counts", "input", "output", "positions"}, refused
@@ -135,8 +136,8 @@ def test_every_part_of_a_gpt_is_built_or_refused() -> None:
 def test_padding_changes_nothing(models: Models) -> None:
     for options, model in models:
         exact = deepcopy(model).double()
-        alone = exact(tokens()[:1], source=source()[:1, :4])
-        same(exact(tokens(), source=source())[:1], alone, options)
+        alone = exact(tokens()[:1], side=SideInputs(source=source()[:1, :4]))
+        same(exact(tokens(), side=SideInputs(source=source()))[:1], alone, options)
 
 
 @torch.no_grad()
@@ -145,7 +146,7 @@ def test_cached_decoding_is_full_decoding(models: Models) -> None:
         model = deepcopy(shared).double()
         cache = model.remember(source())
         found = torch.cat([model(piece, cache) for piece in tokens().split([1, 3, 4], dim=1)], dim=1)
-        same(found, model(tokens(), source=source()), options)
+        same(found, model(tokens(), side=SideInputs(source=source())), options)
 
 
 @torch.no_grad()
@@ -157,12 +158,12 @@ def test_rows_of_a_cache_are_chosen_again(models: Models) -> None:
         model(tokens()[:, :3], cache)
         cache.select(rows)
         found = model(tokens()[rows, 3:], cache)
-        same(found, model(tokens(), source=source())[rows, 3:], options)
+        same(found, model(tokens(), side=SideInputs(source=source()))[rows, 3:], options)
 
 
 def test_gradients_reach_every_parameter(models: Models) -> None:
     for options, model in models:
-        logits = model(tokens(), source=source())
+        logits = model(tokens(), side=SideInputs(source=source()))
         F.cross_entropy(logits.flatten(0, 1), tokens(1).flatten()).backward()
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None and parameter.grad.to_dense().abs().max() > 0, (name, options)
@@ -187,7 +188,7 @@ def test_flops_are_those_that_torch_counts(models: Models) -> None:
     for options, _ in models[-len(SWITCHES) :: 2]:
         model = build_model(config(options), vocab_size=V, seed=0, explicit_attention=True)
         with FlopCounterMode(display=False) as counter:
-            model(tokens(), source=tokens(3))
+            model(tokens(), side=SideInputs(source=tokens(3)))
         assert counter.get_total_flops() == B * T * config(options).forward_flops(vocab_size=V), options
 
 
@@ -197,7 +198,9 @@ def test_fused_attention_is_explicit_attention(models: Models) -> None:
         explicit = build_model(config(options), vocab_size=V, seed=9, explicit_attention=True).eval().double()
         explicit.load_state_dict(model.state_dict())
         same(
-            explicit(tokens(), source=source()), deepcopy(model).double()(tokens(), source=source()), options
+            explicit(tokens(), side=SideInputs(source=source())),
+            deepcopy(model).double()(tokens(), side=SideInputs(source=source())),
+            options,
         )
 
 
@@ -226,10 +229,10 @@ def test_each_side_may_have_a_vocabulary_of_its_own(tied: bool) -> None:
     same_ids = source() % 5
     own = torch.where(source() < 0, -1, V + same_ids)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(tokens(), source=V + tokens(3) % 5)
+        model(tokens(), side=SideInputs(source=V + tokens(3) % 5))
     assert counter.get_total_flops() == B * T * counted.forward_flops(vocab_size=OWN)
     with torch.no_grad():
-        found = model(tokens(), source=own)
+        found = model(tokens(), side=SideInputs(source=own))
         cached = model(tokens(), model.remember(own))
     assert found.shape == (B, T, V)
     same(cached, found, tied)
@@ -240,4 +243,4 @@ def test_each_side_may_have_a_vocabulary_of_its_own(tied: bool) -> None:
     rows[:5] = weights["encoder.embedding.weight"]
     other.load_state_dict(weights | {"encoder.embedding.weight": rows})
     with torch.no_grad():
-        same(found, other(tokens(), source=torch.where(source() < 0, -1, same_ids)), tied)
+        same(found, other(tokens(), side=SideInputs(source=torch.where(source() < 0, -1, same_ids))), tied)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from octavo.config.parts import parts
+from octavo.data.batch import SideInputs
 from octavo.generation import Decoder
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.decoder import FullDecoder
@@ -199,7 +200,7 @@ ALONE = torch.tensor([[1] * T, [0] * T])
 
 def test_gradients_reach_every_parameter(models: Models) -> None:
     for options, model in models:
-        logits = model(tokens(), alone=ALONE)
+        logits = model(tokens(), side=SideInputs(alone=ALONE))
         F.cross_entropy(logits.flatten(0, 1), tokens(1).flatten()).backward()
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None, (name, options)
@@ -283,12 +284,12 @@ def test_fused_attention_is_explicit_attention(models: Models) -> None:
             each.to(dtype).eval().load_state_dict(model.state_dict())
         names = [f"blocks.{index}.attention.attend.weights" for index in range(len(explicit.blocks))]
         with capture(explicit, names) as captured:
-            logits = explicit(tokens(), alone=ALONE)
+            logits = explicit(tokens(), side=SideInputs(alone=ALONE))
         assert list(captured) == names
         for weights in captured.values():
             same(weights.sum(dim=-1), torch.ones(B, weights.size(1), T, dtype=dtype), options)
             assert torch.equal(weights, weights.tril()) and (weights >= 0).all(), options
-        expected = fused(tokens(), alone=ALONE)
+        expected = fused(tokens(), side=SideInputs(alone=ALONE))
         same(logits, expected, options)
         for each in (logits, expected):
             F.cross_entropy(each.flatten(0, 1), tokens(1).flatten()).backward()

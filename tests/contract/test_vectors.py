@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from octavo.config.parts import parts
-from octavo.data.batch import Batch
+from octavo.data.batch import Batch, SideInputs
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
@@ -81,7 +81,7 @@ def test_flops_are_those_that_torch_counts(kind: str) -> None:
         model = build_model(config, vocab_size=D, seed=0, explicit_attention=True)
         batch = batch_of(rows())
         with FlopCounterMode(display=False) as counter:
-            model(batch.inputs, values=batch.values)
+            model(batch.inputs, side=SideInputs(values=batch.values))
         assert counter.get_total_flops() == B * T * config.forward_flops(vocab_size=D), (
             channels,
             zero,

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from octavo.config.parts import register
-from octavo.data.batch import Batch
+from octavo.data.batch import NO_SIDE_INPUTS, Batch, SideInputs
 from octavo.data.batches import Batches, BatchesConfig, Stream
 from octavo.generation.decoder import Decoder, Span
 from octavo.model.attention import (
@@ -151,8 +151,11 @@ class EncoderDecoder(LanguageModel):
             x = block(x, memory, seen, cache)
         return self.head(x)
 
-    def forward(self, tokens: Tensor, cache: None = None, *, source: Tensor) -> Tensor:
-        memory, seen = self.encode(source)
+    def forward(
+        self, tokens: Tensor, cache: None = None, side: SideInputs[Tensor] = NO_SIDE_INPUTS
+    ) -> Tensor:
+        assert side.source is not None
+        memory, seen = self.encode(side.source)
         layers = len(self.blocks)
         return self.decode(tokens, [memory] * layers, seen, [None] * layers)
 

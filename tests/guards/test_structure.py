@@ -18,6 +18,10 @@ NAMESAKES = {"gguf", "onnx", "reference"}
 FULL = {"studies"}
 """Folders of more than 30 files that are still there. Divide them, and take them out here."""
 
+IMPORTED = {"auto/api.py": 110, "run/run.py": 92, "cli/app.py": 20}
+"""Files that come with `octavo.train`, with `octavo.Run` and with the command line, at most. What only some runs need,
+and what comes after a training, is imported where it is used."""
+
 
 @pytest.fixture
 def structure(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -53,6 +57,13 @@ def test_the_core_asks_no_more_often_which_task_it_has(structure: ModuleType) ->
 )
 def test_the_guard_knows_a_question(structure: ModuleType, code: str, asked: int) -> None:
     assert sum(structure.question(node) is not None for node in ast.walk(ast.parse(code))) == asked
+
+
+@pytest.mark.parametrize("start", IMPORTED)
+def test_a_beginning_imports_little(structure: ModuleType, start: str) -> None:
+    found = structure.imported_with(PACKAGE, start)
+    assert found >= {start, "__init__.py", "errors.py"}
+    assert IMPORTED[start] - 15 < len(found) <= IMPORTED[start], sorted(found)
 
 
 def test_no_two_private_modules_have_one_name(structure: ModuleType) -> None:

@@ -22,7 +22,7 @@ from octavo.auto.family import (
     recipe_of,
 )
 from octavo.auto.law import Law
-from octavo.config.teachers import ASKING
+from octavo.config.schema import ASKING
 from octavo.corpus.languages import NOTICED, name_of
 from octavo.evaluation.attribution import COUNTED
 from octavo.run.deadline import APART

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -126,8 +126,7 @@ def survey(
 ) -> tuple[TextFacts, Pilot]:
     """The best of a text's `readings`, beside the others; and a model of it that has not learned yet. The baselines of
     a run on this reading are counted, too, for there are cores to spare."""
-    (read, dataset), *others = readings(text, overrides, console, seconds=seconds)
-    recipe = _recipe(read.tokenizer, text, overrides)
+    (read, dataset, recipe), *others = readings(text, overrides, console, seconds=seconds)
     refuse_too_short(dataset, recipe)
     task_of(recipe).count_ahead(dataset, recipe)
     drift = Meanwhile(lambda: with_drift(read, dataset))
@@ -136,7 +135,7 @@ def survey(
     if seconds >= UNHURRIED:
         best = replace(best, languages=languages_of(dataset.train.text_path))
     task_of(recipe).cached_baselines(dataset, recipe, Console(quiet=True))
-    found = {each.tokenizer["kind"]: each.ngram for each, _ in others}
+    found = {each.facts.tokenizer["kind"]: each.facts.ngram for each in others}
     return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
 
 
@@ -173,13 +172,21 @@ def piloted_in(facts: TextFacts, seconds: float) -> TextFacts:
     return replace(facts, pilot_seconds=min(facts.pilot_seconds, seconds))
 
 
+class Reading(NamedTuple):
+    """A text as one tokenizer reads it, and the recipe that it was read by."""
+
+    facts: TextFacts
+    dataset: Dataset
+    recipe: Recipe
+
+
 def readings(
     text: Paths | None,
     overrides: Iterable[str] | Mapping[str, Any],
     console: Console,
     *,
     seconds: float = math.inf,
-) -> list[tuple[TextFacts, Dataset]]:
+) -> list[Reading]:
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
     The first is the one whose best n-gram has fewer bits per byte, for with it models do better, too; pairs need fewer
@@ -189,31 +196,24 @@ def readings(
     """
     began = time.monotonic()
 
-    def read(way: Mapping[str, Any]) -> Dataset:
-        return build_dataset(_recipe(way, text, overrides), console)
+    def read(way: Mapping[str, Any]) -> tuple[Dataset, Recipe]:
+        recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=way), text, overrides)
+        return build_dataset(recipe, console), recipe
 
     first = read(BYTES)
     if any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
-        return [(facts_of(first, BYTES), first)]
-    if first.train.bytes <= LONG:  # both at once
-        as_bytes = Meanwhile(lambda: facts_of(first, BYTES))
+        return [Reading(facts_of(first[0], BYTES), *first)]
+    if first[0].train.bytes <= LONG:  # both at once
+        as_bytes = Meanwhile(lambda: facts_of(first[0], BYTES))
         second = read(PAIRS)
-        found = [(facts_of(second, PAIRS), second), (as_bytes.result(), first)]
+        found = [Reading(facts_of(second[0], PAIRS), *second), Reading(as_bytes.result(), *first)]
     else:  # bytes take twice as long as pairs, and are unlikely to be better
         second = read(PAIRS)
-        recipe = _recipe(PAIRS, text, overrides)
-        task_of(recipe).count_ahead(second, recipe)
-        found = [(facts_of(second, PAIRS), second)]
+        task_of(second[1]).count_ahead(*second)
+        found = [Reading(facts_of(second[0], PAIRS), *second)]
         if 2 * (time.monotonic() - began) < seconds:
-            found.append((facts_of(first, BYTES), first))
-    return sorted(found, key=lambda each: each[0].ngram * (1 + MARGIN * (each[0].tokenizer is PAIRS)))
-
-
-def _recipe(
-    way: Mapping[str, Any], text: Paths | None, overrides: Iterable[str] | Mapping[str, Any]
-) -> Recipe:
-    """One by which a text is read in a way."""
-    return resolve(recipe_of(SIZES[0], steps=1, tokenizer=way), text, overrides)
+            found.append(Reading(facts_of(first[0], BYTES), *first))
+    return sorted(found, key=lambda each: each.facts.ngram * (1 + MARGIN * (each.facts.tokenizer is PAIRS)))
 
 
 def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:

@@ -122,6 +122,7 @@ def recipe_of(
     }
 
 
+@cache
 def parameters_of(size: Size, vocabulary: int) -> int:
     """Weights of the network, without the gate's."""
     tree = recipe_of(size, steps=1)

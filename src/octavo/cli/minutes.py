@@ -27,7 +27,8 @@ def train_for_minutes(
     overwrite: bool,
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
-    from octavo.auto.train import foretell, refuse_recipe, said, train
+from octavo.auto.api import train
+    from octavo.auto.train import foretell, refuse_recipe, said
     from octavo.config.plugins import command
     from octavo.corpus.files import kept_pipes
 
@@ -44,13 +45,12 @@ def train_for_minutes(
         raise InputError("--minutes needs a text to choose for.", remedy="--text PATH")
     if dry_run:
         from octavo.config import to_yaml
-        from octavo.run.settings import resolve
 
         with kept_pipes():
             (found,) = foretell(text, [minutes], overrides=settings, console=console)
         for line in said(found):
             show_text(f"# {line}")
-        show_text(to_yaml(resolve(found.recipe(), text, settings)), end="")
+        show_text(to_yaml(found.recipe(text, settings)), end="")
         return 0
     run = train(None, text, out, minutes=minutes, overrides=settings, overwrite=overwrite, console=console)
     show_text(f"report: {run.report}")

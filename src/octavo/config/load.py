@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from octavo.config.overrides import apply_overrides, part_at
-from octavo.config.parts import PartOf, parts
+from octavo.config.parts import PartOf, kinds, parts
 from octavo.config.plain import file_text, parse_yaml, refuse_what_is_not_plain, truths_as_numbers
 from octavo.config.plugins import command, how_to_load
 from octavo.config.schema import Recipe
@@ -146,7 +146,7 @@ def check(tree: Mapping[str, Any]) -> Recipe:
         found = [
             dict(problem) for problem in error.errors() if problem["type"] != "default_factory_not_called"
         ]
-        problems += _sentences(tree, found)
+        problems += _sentences(full, found)
     if problems or recipe is None:
         head = "One problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ConfigError(f"{head} in the config:", problems=problems) from cause
@@ -194,39 +194,49 @@ def _keys(
             yield from _keys(field.annotation, f"{prefix}{name}.", above)
 
 
-def _place(location: tuple[Any, ...]) -> tuple[list[str], type[BaseModel] | None]:
-    """The key path without pydantic's union tags, and the config class that holds its last key."""
+def _place(tree: Any, location: tuple[Any, ...]) -> tuple[list[str], type[BaseModel] | None]:
+    """Key path of a problem in `tree`, without pydantic's names for types, and the class that holds its last key."""
     path: list[str] = []
     config: type[BaseModel] | None = Recipe
-    steps = iter(location)
-    for step in steps:
-        if (
-            config is None
-        ):  # inside a value: the place in a list says something, pydantic's names for types do not
-            path += [str(step)] if isinstance(step, int) else []
-            continue
-        path.append(str(step))
-        field = config.model_fields.get(str(step))
-        room = field and PartOf.of(field)
-        if room:
-            tag = next(steps, "")
-            if isinstance(tag, int):  # one of a list
-                path.append(str(tag))
-                tag = next(steps, "")
-            config = parts(room.room).get(str(tag))
-        else:
-            inner = [field.annotation, *get_args(field.annotation)] if field else []
-            config = next(
-                (kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel)), None
-            )
+    listed: PartOf | None = None  # of a list of parts, whose place comes next
+    for step in location:
+        tree = _inside(tree, step)
+        if listed is not None:
+            path.append(str(step))
+            config, listed = listed.named(tree), None
+        elif config is not None:
+            path.append(str(step))
+            config, listed = _below(config, str(step), tree)
+        elif isinstance(step, int):  # a place in a list; other steps inside a value are pydantic's types
+            path.append(str(step))
     return path, config
+
+
+def _below(config: type[BaseModel], name: str, value: Any) -> tuple[type[BaseModel] | None, PartOf | None]:
+    """The class of a setting's value, or which parts it is a list of."""
+    field = config.model_fields.get(name)
+    if field is None:
+        return None, None
+    room = PartOf.of(field)
+    if room is not None:
+        return (room.named({} if value is None else value), None) if room in field.metadata else (None, room)
+    inner = [field.annotation, *get_args(field.annotation)]
+    return next((one for one in inner if isinstance(one, type) and issubclass(one, BaseModel)), None), None
+
+
+def _inside(tree: Any, step: Any) -> Any:
+    """What stands in plain data at a key or a place; None where nothing does."""
+    try:
+        return tree[step]
+    except (TypeError, LookupError):
+        return None
 
 
 def _sentences(tree: Mapping[str, Any], problems: list[dict[str, Any]]) -> Iterator[str]:
     """One sentence for each mistake. A value that fits none of its types is one, and pydantic names every type."""
     places: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for problem in problems:
-        places.setdefault(tuple(_place(problem["loc"])[0]), []).append(problem)
+        places.setdefault(tuple(_place(tree, problem["loc"])[0]), []).append(problem)
     for place, (first, *others) in places.items():
         deeper = (other for other in places if len(other) > len(place) > 0 and other[: len(place)] == place)
         if any(deeper):  # one of the types fits, but for what is said there
@@ -247,10 +257,10 @@ def _plain(message: str) -> str:
 
 def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
     location, kind, given = problem["loc"], problem["type"], problem.get("input")
-    path, _ = _place(location)
+    path, _ = _place(tree, location)
     key = ".".join(path) or "the config"
     if kind == "extra_forbidden":
-        _, holder = _place(location[:-1])
+        _, holder = _place(tree, location[:-1])
         siblings, part = list((holder or Recipe).model_fields), part_at(path[:-1])
         owners = (
             [name for name, other in parts(part.room).items() if path[-1] in other.model_fields]
@@ -270,7 +280,7 @@ def _sentence(tree: Mapping[str, Any], problem: dict[str, Any]) -> str:
         return f"{key} is not an option; {hint}"
     if kind in ("union_tag_invalid", "union_tag_not_found", "model_attributes_type"):
         part = part_at(path)
-        names = list(parts(part.room)) if part else []
+        names = kinds(part.room) if part else []
         wrong = given.get("kind") if isinstance(given, dict) else given
         near = difflib.get_close_matches(str(wrong), names, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""

@@ -4,85 +4,165 @@ A part is a config class and the thing it builds, in one file of the room that i
 files the config class under its room and its `kind`; `PartOf(room)` marks a field of the config tree that
 takes any part of that room. In YAML a part is `{kind: rotary, base: 500}`, or just `rotary`.
 
-Rooms are imported when a config is first validated, not before, so importing `octavo.config` stays light. A part that
-is registered later, in a notebook or by `octavo.config.plugins`, is known from then on.
+A part's module is imported when a config names the part, so that a run imports no others. A part that is registered
+later, in a notebook or by `octavo.config.plugins`, is known from then on.
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, core_schema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from octavo.errors import ConfigError
 from octavo.util.files import from_home
 
-# Where the parts of each room are: modules, packages whose every module is looked at, or modules by kind, which are
-# imported one by one.
-ROOMS: dict[str, str | tuple[str, ...] | dict[str, str]] = {
-    "source": (
-        "octavo.corpus.sources",
-        "octavo.tasks.translation.source",
-        "octavo.tasks.forecast.source",
-        "octavo.tasks.records.images",
-        "octavo.synthetic.source",
-        "octavo.synthetic.wishes",
-        "octavo.synthetic.sums",
-        "octavo.synthetic.ball",
-        "octavo.tasks.forecast.dynamics",
-        "octavo.tuning.comparisons",
-    ),
-    "reader": "octavo.corpus.readers",
-    "record": "octavo.corpus.records",
-    "cleaning": "octavo.corpus.cleaning",
-    "validator": ("octavo.corpus.validators", "octavo.synthetic.ball_rules"),
-    "writer": ("octavo.llm_corpus.backends", "octavo.llm_corpus.backends.run"),
-    "tokenizer": ("octavo.tokenizers", "octavo.tasks.translation.separate"),
-    "batches": (
-        "octavo.data.batches",
-        "octavo.tasks.translation.batches",
-        "octavo.tasks.forecast.batches",
-        "octavo.tasks.chat.batches",
-        "octavo.tasks.chat.preference_batches",
-    ),
-    "model": ("octavo.model.config", "octavo.tasks.translation.encoder_decoder"),
-    "input": "octavo.model.inputs",
-    "output": "octavo.model.heads",
-    "ngrams": "octavo.model.ngram_vectors",
-    "counts": "octavo.ngram.mixture",
-    "positions": ("octavo.model.positions", "octavo.model.grid"),
-    "norm": "octavo.model.norms",
-    "feed_forward": "octavo.model.feedforward",
-    "initialization": "octavo.model.init",
-    "objective": (
-        "octavo.training.objective",
-        "octavo.tasks.forecast.objective",
-        "octavo.training.penalty",
-        "octavo.tuning.policy",
-        "octavo.tuning.preference",
-        "octavo.tuning.reward_model",
-    ),
-    "optimizer": "octavo.training.optimizers",
-    "schedule": "octavo.training.schedules",
-    "adapters": "octavo.model.adapters",
-    "parallel": "octavo.training.distributed.parallel",
-    "reward": "octavo.tuning.rewards",
+_MODULES: dict[str, dict[str, str]] = {
+    "source": {
+        "octavo.corpus.sources": "files",
+        "octavo.synthetic.ball": "bouncing-ball",
+        "octavo.synthetic.source": "bilingual storyteller",
+        "octavo.synthetic.sums": "sums",
+        "octavo.synthetic.wishes": "wishes",
+        "octavo.tasks.forecast.dynamics": "dynamics",
+        "octavo.tasks.forecast.source": "series",
+        "octavo.tasks.records.images": "digits images",
+        "octavo.tasks.translation.source": "pairs",
+        "octavo.tuning.comparisons": "comparisons",
+    },
+    "reader": {
+        "octavo.corpus.readers.csv": "csv",
+        "octavo.corpus.readers.docx": "docx",
+        "octavo.corpus.readers.epub": "epub",
+        "octavo.corpus.readers.html": "html",
+        "octavo.corpus.readers.json_list": "json",
+        "octavo.corpus.readers.jsonl": "jsonl",
+        "octavo.corpus.readers.mail": "eml mbox",
+        "octavo.corpus.readers.odt": "odt",
+        "octavo.corpus.readers.parquet": "parquet",
+        "octavo.corpus.readers.pdf": "pdf",
+        "octavo.corpus.readers.rtf": "rtf",
+        "octavo.corpus.readers.tex": "tex",
+        "octavo.corpus.readers.text": "text",
+    },
+    "record": {
+        "octavo.corpus.records.conversations": "conversations",
+        "octavo.corpus.records.plain": "text",
+        "octavo.corpus.records.preferences": "preferences",
+        "octavo.corpus.records.prompts": "prompts",
+    },
+    "cleaning": {
+        "octavo.corpus.cleaning.closed": "closed_vocabulary",
+        "octavo.corpus.cleaning.duplicates": "exact_duplicates near_duplicates",
+        "octavo.corpus.cleaning.form": "case control marks punctuation unicode whitespace",
+        "octavo.corpus.cleaning.judging": "language length",
+        "octavo.corpus.cleaning.personal": "personal_data",
+        "octavo.corpus.cleaning.titles": "boilerplate dot_leaders titles",
+    },
+    "validator": {
+        "octavo.corpus.validators.abc": "abc",
+        "octavo.corpus.validators.base": "none",
+        "octavo.synthetic.ball_rules": "bouncing-ball",
+    },
+    "writer": {
+        "octavo.llm_corpus.backends.endpoint": "endpoint",
+        "octavo.llm_corpus.backends.run": "model",
+        "octavo.llm_corpus.backends.storyteller": "storyteller",
+    },
+    "tokenizer": {
+        "octavo.tasks.translation.separate": "separate",
+        "octavo.tokenizers.bpe": "bpe",
+        "octavo.tokenizers.byte": "byte",
+        "octavo.tokenizers.char": "char",
+        "octavo.tokenizers.gpt2": "gpt2",
+        "octavo.tokenizers.huggingface": "huggingface",
+        "octavo.tokenizers.symbols": "symbols",
+        "octavo.tokenizers.word": "word",
+    },
+    "batches": {
+        "octavo.data.batches": "documents prefixes sliding windows",
+        "octavo.tasks.chat.batches": "conversations",
+        "octavo.tasks.chat.preference_batches": "preferences",
+        "octavo.tasks.forecast.batches": "series",
+        "octavo.tasks.translation.batches": "joined-pairs pairs",
+    },
+    "model": {
+        "octavo.model.config": "gpt",
+        "octavo.tasks.translation.encoder_decoder": "encoder-decoder",
+    },
+    "input": {
+        "octavo.model.inputs": "linear tokens",
+    },
+    "output": {
+        "octavo.model.heads": "bins gaussian mixture quantiles student-t tokens",
+    },
+    "ngrams": {
+        "octavo.model.ngram_vectors": "hashed none",
+    },
+    "counts": {
+        "octavo.ngram.mixture": "kneser-ney none",
+    },
+    "positions": {
+        "octavo.model.grid": "grid grid-rotary",
+        "octavo.model.positions": "learned none rotary sinusoidal",
+    },
+    "norm": {
+        "octavo.model.norms": "layer none plain rms",
+    },
+    "feed_forward": {
+        "octavo.model.feedforward": "gelu gelu_tanh none relu relu2 swiglu",
+    },
+    "initialization": {
+        "octavo.model.init": "gpt2 normal torch zero_output",
+    },
+    "objective": {
+        "octavo.tasks.forecast.objective": "forecast",
+        "octavo.training.objective": "answers given-source next-token",
+        "octavo.training.penalty": "penalized",
+        "octavo.tuning.policy": "policy-gradient",
+        "octavo.tuning.preference": "dpo",
+        "octavo.tuning.reward_model": "bradley-terry",
+    },
+    "optimizer": {
+        "octavo.training.optimizers": "adamw muon sgd",
+    },
+    "schedule": {
+        "octavo.training.schedules": "constant cosine inverse-root linear wsd",
+    },
+    "adapters": {
+        "octavo.model.adapters": "lora none",
+    },
+    "parallel": {
+        "octavo.training.distributed.parallel": "ddp fsdp none",
+    },
+    "reward": {
+        "octavo.tuning.rewards.checked": "arithmetic pidgin product sum",
+        "octavo.tuning.rewards.counted": "ends-happily length question words",
+        "octavo.tuning.rewards.learned": "model",
+        "octavo.tuning.rewards.wishes": "wishes",
+    },
     "task": {
-        "text": "octavo.tasks.text.task",
-        "chat": "octavo.tasks.chat.task",
-        "translation": "octavo.tasks.translation.task",
-        "forecast": "octavo.tasks.forecast.task",
-        "records": "octavo.tasks.records.task",
+        "octavo.tasks.chat.task": "chat",
+        "octavo.tasks.forecast.task": "forecast",
+        "octavo.tasks.records.task": "records",
+        "octavo.tasks.text.task": "text",
+        "octavo.tasks.translation.task": "translation",
     },
 }
+"""By room and module: the kinds that it registers."""
+
+ROOMS: dict[str, dict[str, str]] = {
+    room: {kind: module for module, kinds in modules.items() for kind in kinds.split()}
+    for room, modules in _MODULES.items()
+}
+"""By room and kind: the module of each of Octavo's own parts, imported when something names the kind."""
 
 SplitBy = Literal["contiguous", "documents", "prompts", "sources", "files"]
 """What is held out of a corpus; see `split` of a recipe."""
@@ -93,7 +173,6 @@ LARGEST = 1e60
 """The largest rate, scale or penalty in a config: far beyond what is of use, and no product of two is infinite."""
 
 _registry: dict[str, dict[str, type[PartConfig]]] = {room: {} for room in ROOMS}
-_in_use: set[str] = set()  # rooms whose parts stand in a config class that is ready to check
 
 
 class Strict(BaseModel):
@@ -161,95 +240,49 @@ def register(room: str) -> Callable[[Config], Config]:
             raise ConfigError(
                 f"There is no room '{room}' for parts; there are: {', '.join(sorted(_registry))}."
             )
-        before = _registry[room].get(name, config)
-        if (before.__module__, before.__qualname__) != (config.__module__, config.__qualname__):
-            raise ConfigError(
-                f"There is a {room} '{name}' already ({before.__module__}); give yours another kind."
-            )
+        before, module = _registry[room].get(name, config), ROOMS[room].get(name, config.__module__)
+        same = (before.__module__, before.__qualname__) == (config.__module__, config.__qualname__)
+        if not same or module != config.__module__:
+            raise ConfigError(f"There is a {room} '{name}' already ({module}); give yours another kind.")
         _registry[room][name] = config
-        if room in _in_use:
-            _renew()
         return config
 
     return add
 
 
 def registered() -> dict[tuple[str, str], type[PartConfig]]:
-    """What is registered so far, by room and kind."""
-    return {(room, kind): config for room, found in _registry.items() for kind, config in found.items()}
+    """What is registered beside Octavo's own parts, by room and kind."""
+    return {
+        (room, kind): config
+        for room, found in _registry.items()
+        for kind, config in found.items()
+        if kind not in ROOMS[room]
+    }
 
 
 def restore(before: Mapping[tuple[str, str], type[PartConfig]]) -> None:
     """Restore what was `registered` before."""
-    for room, found in _registry.items():
-        found.clear()
-        found.update({kind: config for (there, kind), config in before.items() if there == room})
-    _renew()
+    for room, kind in registered():
+        del _registry[room][kind]
+    for (room, kind), config in before.items():
+        _registry[room][kind] = config
 
 
-def _renew() -> None:
-    """Let config classes that are ready to check take the parts that are registered now."""
-    seen: dict[type[BaseModel], bool] = {}
-
-    def takes_parts(config: type[BaseModel]) -> bool:
-        if config not in seen:
-            seen[config] = True  # one that is inside itself is so through a part
-            taking = False
-            for field in config.model_fields.values():
-                part = PartOf.of(field)
-                inner = [kind for kind in _classes(field.annotation) if issubclass(kind, BaseModel)]
-                inner += _registry[part.room].values() if part else []
-                taking = any([*map(takes_parts, inner), part is not None, taking])
-            seen[config] = taking
-        return seen[config]
-
-    waiting: list[type[BaseModel]] = [Strict]
-    while waiting:
-        config = waiting.pop()
-        waiting += config.__subclasses__()
-        takes_parts(config)
-    ready = [config for config, takes in seen.items() if takes and config.__pydantic_complete__]
-    for config in ready:  # all forget first: a part may hold parts of its own room
-        for kept in ("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__"):
-            if kept in config.__dict__:
-                delattr(config, kept)
-        config.__pydantic_complete__ = False
-    for config in reversed(ready):  # after those inside it
-        config.model_rebuild(force=True)
-
-
-def _classes(annotation: Any) -> list[type]:
-    """The classes in a type, however deep."""
-    if isinstance(annotation, type) and not get_args(annotation):
-        return [annotation]
-    return [found for inner in get_args(annotation) for found in _classes(inner)]
-
-
-@cache
-def _load(room: str) -> None:
-    places = ROOMS[room]
-    places = places.values() if isinstance(places, dict) else places
-    for place in (places,) if isinstance(places, str) else places:
-        module = importlib.import_module(place)
-        for found in sorted(
-            pkgutil.iter_modules(getattr(module, "__path__", [])), key=lambda info: info.name
-        ):
-            importlib.import_module(f"{place}.{found.name}")
+def kinds(room: str) -> list[str]:
+    """The names of a room's parts, in alphabetical order; none is imported."""
+    return sorted({*ROOMS[room], *_registry[room]})
 
 
 def part(room: str, kind: str) -> type[PartConfig]:
-    """Look up one part; where `ROOMS` has a module for each kind, import that module alone. Raises KeyError for
-    an unknown kind."""
-    places = ROOMS[room]
-    if kind not in _registry[room] and isinstance(places, dict) and kind in places:
-        importlib.import_module(places[kind])
-    return _registry[room].get(kind) or parts(room)[kind]
+    """The config class of one part, whose module alone is imported. Raises KeyError for an unknown kind."""
+    if kind not in _registry[room]:
+        importlib.import_module(ROOMS[room][kind])
+    return _registry[room][kind]
 
 
 def parts(room: str) -> dict[str, type[PartConfig]]:
-    """All registered parts of a room, by name, in alphabetical order."""
-    _load(room)
-    return dict(sorted(_registry[room].items()))
+    """All parts of a room, by name, in alphabetical order; their modules are imported."""
+    return {kind: part(room, kind) for kind in kinds(room)}
 
 
 @dataclass(frozen=True)
@@ -269,6 +302,24 @@ class PartOf:
             return {"kind": self.default, **value}
         return value
 
+    def named(self, value: Any) -> type[PartConfig] | None:
+        """The config class that plain data names; None where there is none of that kind."""
+        full = self.expand(value)
+        kind = full.get("kind") if isinstance(full, Mapping) else getattr(full, "kind", None)
+        return part(self.room, kind) if isinstance(kind, str) and kind in kinds(self.room) else None
+
+    def validate(self, value: Any) -> PartConfig:
+        """The part that plain data describes, checked by its own class."""
+        full = self.expand(value)
+        if (config := self.named(full)) is not None:
+            return config.model_validate(full)
+        if isinstance(full, Mapping) and "kind" not in full:
+            raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
+        if not isinstance(full, Mapping):
+            raise PydanticKnownError("model_attributes_type")
+        tags = {"tag": str(full["kind"]), "expected_tags": ", ".join(map(repr, kinds(self.room)))}
+        raise PydanticKnownError("union_tag_invalid", {"discriminator": "'kind'", **tags})
+
     @staticmethod
     def of(field: FieldInfo) -> PartOf | None:
         """What parts a field takes, one or a list of them; None if it takes none."""
@@ -276,19 +327,38 @@ class PartOf:
         return next((item for item in [*field.metadata, *inside] if isinstance(item, PartOf)), None)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        choices = parts(self.room)
-        _in_use.add(self.room)
-        union = core_schema.tagged_union_schema(
-            choices={name: handler.generate_schema(config) for name, config in choices.items()},
-            discriminator="kind",
-        )
-        return core_schema.no_info_before_validator_function(
-            self.expand,
-            union,
-            json_schema_input_schema=core_schema.union_schema(
-                [union, core_schema.literal_schema(list(choices))]
-            ),
+        return core_schema.no_info_plain_validator_function(
+            self.validate,
             serialization=core_schema.plain_serializer_function_ser_schema(
                 lambda part: part.model_dump(mode="json")
             ),
         )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Every part of the room, in full or by its name."""
+        choices = parts(self.room)
+        described = {kind: _described(config) for kind, config in choices.items()}
+        inside = set(described.values()) - _describing
+        _describing.update(inside)
+        try:
+            found: dict[Any, CoreSchema] = {
+                kind: cast(CoreSchema, {**choices[kind].__pydantic_core_schema__, "ref": ref})
+                if ref in inside
+                else core_schema.definition_reference_schema(ref)
+                for kind, ref in described.items()
+            }
+            union = core_schema.tagged_union_schema(choices=found, discriminator="kind")
+            return handler(core_schema.union_schema([union, core_schema.literal_schema(list(choices))]))
+        finally:
+            _describing.difference_update(inside)
+
+
+_describing: set[str] = set()
+"""Classes whose JSON schema is being made: a part of a part of its own room refers to it."""
+
+
+def _described(config: type[PartConfig]) -> str:
+    config.model_rebuild()
+    return f"{config.__module__}.{config.__qualname__}:{id(config)}"

@@ -28,7 +28,7 @@ _PLAIN = {
 }
 
 
-class _Loader(yaml.SafeLoader):
+class _Plain:
     """Safe YAML that refuses a key given twice, instead of silently taking the last. It takes less for other things
     than words than PyYAML does, and never more, for that writes our files: 010 is no octal and 1:30 no number of
     seconds, only true and false are truths (`no` is a language), and there are no dates.
@@ -42,7 +42,7 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
+            key = self.construct_object(key_node, deep=True)  # type: ignore[attr-defined]
             if not isinstance(key, Hashable):
                 continue  # refused below, with its line
             if key in seen:
@@ -50,7 +50,39 @@ class _Loader(yaml.SafeLoader):
                     f"The key '{key}' stands twice, again in line {key_node.start_mark.line + 1}."
                 )
             seen.add(key)
-        return super().construct_mapping(node, deep)
+        return super().construct_mapping(node, deep)  # type: ignore[misc]
+
+
+class _Loader(_Plain, yaml.SafeLoader):
+    """Says where something is wrong."""
+
+
+_CSafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _FastLoader(_Plain, _CSafeLoader):
+    """libyaml's parser, where PyYAML has it: many times as fast. It descends without a limit, and a process whose stack
+    it overruns ends."""
+
+
+_INDICATORS = re.compile(r"^[ \t?:-]*", re.M)
+_SAFELY_DEEP = 500
+
+
+def _may_be_deep(text: str) -> bool:
+    """Whether text may hold more levels of YAML than a stack surely has room for: each is begun by a bracket, or
+    further right in its line than the one around it."""
+    brackets = text.count("[") + text.count("{")
+    return brackets > _SAFELY_DEEP or any(len(one) > _SAFELY_DEEP for one in _INDICATORS.findall(text))
+
+
+def _load(text: str) -> Any:
+    if not _may_be_deep(text):
+        try:
+            return yaml.load(text, _FastLoader)  # noqa: S506 - a SafeLoader
+        except (yaml.YAMLError, ValueError):
+            pass  # the other one says where
+    return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
 
 
 def plain(value: Any) -> Any:
@@ -65,7 +97,7 @@ def plain(value: Any) -> Any:
 def parse_yaml(text: str, name: str) -> Any:
     """YAML as plain data: numbers, texts, lists and mappings; `name` says in errors where it came from."""
     try:
-        data = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        data = _load(text)
     except (
         yaml.YAMLError,
         ValueError,

@@ -15,7 +15,7 @@ from importlib.abc import SourceLoader
 from pathlib import Path
 from typing import Any
 
-from octavo.config.parts import parts, registered, restore
+from octavo.config.parts import registered, restore
 from octavo.errors import ConfigError
 from octavo.util.files import from_home
 from octavo.util.processes import TOLD
@@ -94,8 +94,6 @@ def load_parts(path: str | Path) -> OwnParts:
         added = {
             f"{room}.{kind}" for (room, kind), config in registered().items() if config.__module__ == name
         }
-        for room in {each.partition(".")[0] for each in added}:
-            parts(room)  # also its own parts, whose names may be taken
         if not added:
             what = (
                 "it registers no part; put @register(ROOM) on a config class, or define reward(prompt, text)"

@@ -12,6 +12,15 @@ from typing import Any
 Report = Callable[[str], None]
 """Takes one sentence that the reader should hear, such as what was converted or left out."""
 
+NAMED, HUB = "corpus:", "hf:"
+"""How the name of a text of the catalogue begins, and that of a data set of the Hugging Face hub."""
+
+
+def is_hub_name(path: str) -> bool:
+    """Whether a path names a data set of the hub."""
+    return path.startswith(HUB)
+
+
 _LONGEST_LINE = 1 << 16  # characters; a longer line cannot be a boundary and is passed on before it ends
 
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.config.shipped import recipe_names
-from octavo.corpus.documents import Report
-from octavo.corpus.fetch.catalogue import NAMED, named_path
+from octavo.corpus.documents import NAMED, Report
 from octavo.errors import CorpusError
 from octavo.util.cache import default_cache
 from octavo.util.files import from_home, kind_of, replace_text, storage_errors
@@ -161,7 +160,12 @@ def _at(given: str, wanted: Wanted, spool: Spool) -> Iterator[tuple[str, str, bo
     if given == STDIN:
         yield str(spool.keep(given)), "stdin", True
         return
-    path = named_path(given) if given.startswith(NAMED) else from_home(given)
+    if given.startswith(NAMED):
+        from octavo.corpus.fetch.catalogue import named_path
+
+        path = named_path(given)
+    else:
+        path = from_home(given)
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:

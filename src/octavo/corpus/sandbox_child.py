@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from octavo.config.parts import parts
+from octavo.config.parts import part
 from octavo.config.plugins import load_told_parts
 from octavo.corpus.limits import got_on, hold
 from octavo.corpus.readers.base import DocumentConfig
@@ -29,7 +29,7 @@ def answer(job: dict[str, Any], file: BinaryIO, out: IO[bytes]) -> None:
         out.write(FRAME.pack(kind, len(data)) + data)
 
     try:
-        config = parts("reader")[job["kind"]]
+        config = part("reader", job["kind"])
         assert issubclass(config, DocumentConfig)
         for name, pieces in config.extract(file, job["options"], lambda sentence: send(SAID, sentence)):
             send(DOCUMENT, name)
@@ -58,9 +58,9 @@ def main() -> None:
     source, out = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = io.StringIO()  # what a library prints is no answer
     load_told_parts()
-    parts("reader")
     while line := source.readline():
         job = json.loads(line)
+        part("reader", job["kind"])  # before the limits: they are for the document alone
         if "path" in job:
             with Path(job["path"]).open("rb") as file:
                 hold(job["seconds"], job["megabytes"], Path(job["path"]).stat().st_size)

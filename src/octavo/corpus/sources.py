@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from octavo.config.parts import PartConfig, SplitBy, parts, register
-from octavo.corpus.archives import DEEPEST, Budget, members, shown
 from octavo.corpus.documents import (
     BLANK_LINE,
     Document,
@@ -23,15 +22,18 @@ from octavo.corpus.documents import (
     Source,
     cut_at,
     filled,
+    is_hub_name,
     joined,
     numbered_lines,
     separator_line,
 )
-from octavo.corpus.fetch.hub import HubDataset, is_hub_name
 from octavo.corpus.files import STDIN, FoundFile, Spool, find_files, is_passed_over, settled
 from octavo.corpus.formats import ARCHIVE_SUFFIXES, ARCHIVES, format_of, suffix_of
 from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions
 from octavo.errors import CorpusError, MissingExtra, OctavoError
+
+if TYPE_CHECKING:
+    from octavo.corpus.archives import Budget
 
 # Which reader a file gets, and what archives hold: from files that were found to files with documents in
 # them.
@@ -138,10 +140,12 @@ class Library:
             refuse(file.name, CorpusError(f"{file.name} cannot be read: {error.strerror}."))
             return
         with opened:
-            yield from self._inside(opened, file.name, file.named, Budget(file.size), 0, refuse)
+            yield from self._inside(opened, file.name, file.named, refuse)
 
     def hub_leaves(self, address: str) -> Iterator[Leaf]:
         """The files of a data set of the hub. Raises CorpusError, MissingExtra."""
+        from octavo.corpus.fetch.hub import HubDataset
+
         data = HubDataset(address)
         urls = data.files()
         for number, url in enumerate(urls, start=1):
@@ -151,7 +155,13 @@ class Library:
                 yield Leaf(name, True, True, self._reader("parquet").read(file, name))
 
     def _inside(
-        self, file: BinaryIO, name: str, named: bool, budget: Budget, depth: int, refuse: Refuse
+        self,
+        file: BinaryIO,
+        name: str,
+        named: bool,
+        refuse: Refuse,
+        budget: Budget | None = None,
+        depth: int = 0,
     ) -> Iterator[Leaf]:
         try:
             kind = self._kind(file, name)
@@ -169,6 +179,9 @@ class Library:
             reader = self._reader(kind)
             yield Leaf(name, named, reader.gives_records, reader.read(file, name))
             return
+        from octavo.corpus.archives import DEEPEST, Budget, members, shown
+
+        budget = budget or Budget(file.seek(0, io.SEEK_END))
         if depth == DEEPEST:
             refuse(name, CorpusError(f"{name} is an archive in {DEEPEST} archives, and is not opened."))
             return
@@ -184,7 +197,7 @@ class Library:
                 place = member if alone else f"{name}/{shown(member)}"
                 if self._known(content, member):
                     found = True
-                    yield from self._inside(content, place, False, budget, depth + 1, refuse)
+                    yield from self._inside(content, place, False, refuse, budget, depth + 1)
         except CorpusError as error:
             refuse(name, CorpusError(f"{name} {error.what}", remedy=error.remedy))
             return

@@ -43,6 +43,36 @@ WHOLE = ("source", "earlier", "sides", "begins")
 
 
 @dataclass(frozen=True, eq=False)
+class SideInputs(Generic[A]):
+    """What a model reads beside the tokens; each None where there is nothing.
+
+    Attributes:
+        segments: the document of each position, (B, T): none sees beyond its own, and positions count from its
+            beginning, so that each document is as if alone.
+        source: ids that an encoder reads, (B, S); −1 where there is none.
+        prefix: 1 at the first positions of a row that all its positions see (Raffel et al. 2020), 0 after them, (B, T).
+        values: the rows of numbers to predict, (B, T, D), for channels that see one another; NaN where a number is not.
+        earlier: ids (B, E) that stand before each row, for counts alone; −1 where there is none.
+        alone: 1 where a network that has counts beside it predicts without them, (B, T).
+    """
+
+    segments: A | None = None
+    source: A | None = None
+    prefix: A | None = None
+    values: A | None = None
+    earlier: A | None = None
+    alone: A | None = None
+
+    def at(self, rows: Any) -> SideInputs[A]:
+        """Those of some sequences."""
+        every = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return SideInputs(**{name: value if value is None else value[rows] for name, value in every})
+
+
+NO_SIDE_INPUTS: SideInputs[Any] = SideInputs()
+
+
+@dataclass(frozen=True, eq=False)
 class Batch(Generic[A]):
     """B sequences. The first axis of every field is B.
 
@@ -50,16 +80,10 @@ class Batch(Generic[A]):
         inputs: ids (B, T), or rows of numbers (B, T, D), float32, NaN where one is missing.
         targets: the token to predict at each position, (B, T); −1 where nothing is. Where rows of numbers are, 0.
         weights: how much each target counts, float32 (B, T); None: each counts 1.
-        segments: the document of each position, (B, T): attention stays inside one; None: a row is one.
-        source: ids that an encoder reads, (B, S); −1 where there is none.
-        prefix: 1 at the first positions of a row that all its positions see, 0 after them, (B, T); None: each sees what
-            stands before it.
+        segments, source, prefix, values, earlier, alone: see `SideInputs`.
         places: where in its split each target stands, (B, T); −1 where there is none. Batches that score have them.
-        values: the rows of numbers to predict, float32 (B, T, D); NaN where a number is not.
         advantages: of texts that the model wrote: how much better than usual each token turned out, float32 (B, T).
         behaviour: with what log-probability each token was written, in nats, float32 (B, T).
-        earlier: ids (B, E) that stand before each row, for counts alone; −1 where there is none.
-        alone: 1 where a network that has counts beside it predicts without them, (B, T); None: nowhere.
         sides: of preferences, the whole conversation with the chosen answer and that with the rejected one, ids
             (B, 2, S); −1 after their ends. Each row is a pair, and has one target: the chosen answer's end.
         begins: where each side's answer begins in it, (B, 2).
@@ -85,6 +109,12 @@ class Batch(Generic[A]):
         for field in fields(self):
             if (value := getattr(self, field.name)) is not None:
                 yield field.name, value
+
+    @property
+    def side_inputs(self) -> SideInputs[A] | None:
+        """What a model reads of it beside the inputs; None where that is nothing."""
+        found = {field.name: getattr(self, field.name) for field in fields(SideInputs)}
+        return None if all(value is None for value in found.values()) else SideInputs(**found)
 
     @property
     def rows(self) -> int:

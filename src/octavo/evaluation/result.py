@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from octavo.evaluation.diagnostics import Diagnostic
 from octavo.training.objective import Unit
+
+if TYPE_CHECKING:
+    from octavo.evaluation.diagnostics import Diagnostic
 
 Baselines = Mapping[str, Mapping[str, Any]]
 """Simple predictors by name, each with its `loss` and `bits_per_byte`; None where it has none."""

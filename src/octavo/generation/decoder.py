@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from octavo.generation.int8 import rounded
 from octavo.generation.sampling import Precision, Window, kept
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import Cache
@@ -200,7 +199,11 @@ class FullDecoder(Decoder):
     ) -> None:
         super().__init__(model, slots=slots, precision=precision, window=window)
         self.device = next(model.parameters()).device
-        self._computing = rounded(model) if precision == "int8" else model
+        self._computing = model
+        if precision == "int8":
+            from octavo.generation.int8 import rounded
+
+            self._computing = rounded(model)
         self._products = "float32" if precision == "int8" else precision
 
     @torch.no_grad()

@@ -6,20 +6,19 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from octavo.errors import InputError
-from octavo.generation.cached import CachedDecoder
-from octavo.generation.constrain import Referee
-from octavo.generation.cuda_graph import RecordedDecoder
 from octavo.generation.decoder import Decoder, FullDecoder
-from octavo.generation.native import NativeDecoder
 from octavo.generation.sampling import Precision, Sampling
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
 from octavo.model.adapters import merged
 from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.util.memory import available_memory, refuse_beyond_memory, room
+
+if TYPE_CHECKING:
+    from octavo.generation.constrain import Referee
 
 DRAWN = 28  # bytes for each entry of the vocabulary: logits, and in double what they are turned into
 WRITTEN = 1000  # bytes that a finished text takes at least
@@ -29,11 +28,19 @@ def fastest_decoder(model: LanguageModel) -> type[Decoder]:
     """What decodes this model fastest here, unless its kind names a decoder of its own."""
     if model.decoder is not None:
         return model.decoder
+    from octavo.generation.native import NativeDecoder
+
     if NativeDecoder.fits(model):
         return NativeDecoder
+    from octavo.generation.cuda_graph import RecordedDecoder
+
     if RecordedDecoder.fits(model):
         return RecordedDecoder
-    return FullDecoder if type(model).new_cache is LanguageModel.new_cache else CachedDecoder
+    if type(model).new_cache is LanguageModel.new_cache:
+        return FullDecoder
+    from octavo.generation.cached import CachedDecoder
+
+    return CachedDecoder
 
 
 class Engine:
@@ -86,23 +93,6 @@ class Engine:
         except InputError:
             return False
 
-    def stream(
-        self,
-        prompt: Prompt,
-        *,
-        tokens: int,
-        sampling: Sampling,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        index: int = 0,
-    ) -> Iterator[str]:
-        """Text as it is written, in pieces that can be printed at once."""
-        for _, piece in self.write(
-            prompt, tokens=tokens, sampling=sampling, seed=seed, stop=stop, first=index
-        ):
-            if piece:
-                yield piece
-
     def samples(
         self,
         prompt: Prompt,
@@ -114,27 +104,12 @@ class Engine:
         stop: Sequence[str] = (),
     ) -> list[Sample]:
         """Several continuations written side by side; sample i of a seed is the same whatever the count."""
-        written = self.write(prompt, tokens=tokens, sampling=sampling, count=count, seed=seed, stop=stop)
-        return in_order(sample for sample, _ in written)
-
-    def write(
-        self,
-        prompt: Prompt,
-        *,
-        tokens: int,
-        sampling: Sampling,
-        count: int = 1,
-        seed: int = 0,
-        stop: Sequence[str] = (),
-        first: int = 0,
-        decoder: type[Decoder] | None = None,
-    ) -> Iterator[tuple[Sample, str]]:
-        """Each (sample, new text) as it comes; `sample.finish` is set on its last. `decoder`: the fastest that fits."""
         if count < 0:
             raise InputError(f"{count} texts cannot be written.", remedy="count=1 or more")
         self._refuse_beyond_memory(count, tokens=tokens)
-        requests = [TextRequest(prompt, seed, first + index) for index in range(count)]
-        return self.write_each(requests, tokens=tokens, sampling=sampling, stop=stop, decoder=decoder)
+        requests = [TextRequest(prompt, seed, index) for index in range(count)]
+        written = self.write_each(requests, tokens=tokens, sampling=sampling, stop=stop)
+        return in_order(sample for sample, _ in written)
 
     def write_each(
         self,
@@ -147,10 +122,12 @@ class Engine:
         within: bool = False,
         decoder: type[Decoder] | None = None,
     ) -> Iterator[tuple[Sample, str]]:
-        """The same for several prompts and seeds; each text is the same, to the bit, as it would be alone.
+        """Each (sample, new text) as it comes; `sample.finish` is set on its last. A text is the same, to the bit, as
+        it would be alone.
 
         `slots`: how many at once at most, where memory allows it; the others wait until one has ended. `within`: a
-        text ends where the context is full after its own prompt, so that all of it can be scored at once.
+        text ends where the context is full after its own prompt, so that all of it can be scored at once. `decoder`:
+        the fastest that fits.
 
         Raises InputError for fewer than one token, a seed that no generator takes, and more texts than memory holds.
         """

@@ -6,16 +6,18 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from octavo.generation.constrain import Referee
 from octavo.generation.decoder import Decoder
 from octavo.generation.sampling import Sampling
 from octavo.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from octavo.generation.constrain import Referee
 
 Prompt = str | Sequence[int]
 Finish = Literal["length", "end", "stop", "stuck"]

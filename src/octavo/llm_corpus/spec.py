@@ -177,8 +177,6 @@ def _from_folder(tree: dict[str, Any], base: Path) -> None:
 
 def _sentence(problem: dict[str, Any]) -> str:
     place = [str(step) for step in problem["loc"]]
-    if len(place) > 2 and place[0] == "writers":
-        del place[2]  # pydantic's tag of the kind
     key = ".".join(place) or "the spec"
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from octavo.config.parts import PartConfig
 from octavo.config.schema import shape_in_words
+from octavo.data.batch import NO_SIDE_INPUTS, SideInputs
 from octavo.util.memory import refuse_beyond_memory
 
 FLOAT_BYTES = 4
@@ -63,10 +64,11 @@ class LanguageModel(nn.Module):
         return super().load_state_dict(given, strict=strict, assign=assign)
 
     @abstractmethod
-    def forward(self, tokens: Tensor, cache: Any = None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: Any = None, side: SideInputs[Tensor] = NO_SIDE_INPUTS) -> Tensor:
         """Logits (B, T, V) of the token after each of `tokens` (B, T).
 
-        With a cache (see `new_cache`) the tokens follow what it holds, and are added to it.
+        With a cache (see `new_cache`) the tokens follow what it holds, and are added to it. `side` is only given
+        where a batch has any: a kind whose config takes none of them may leave it out.
         """
 
     def new_cache(self, batch: int) -> Any:
@@ -128,17 +130,17 @@ class ModelConfig(PartConfig):
     """T, the positions that the model sees."""
 
     takes_segments: ClassVar[bool] = False
-    """Whether `forward` takes `segments=`, the document (B, T) of each position, and sees none beyond it."""
+    """Whether `forward` keeps apart the documents of a row by `side.segments`."""
 
     takes_prefix: ClassVar[bool] = False
-    """Whether `forward` takes `prefix=`, 1 (B, T) at the first positions of a row, which all of it sees, then 0."""
+    """Whether all positions see those of `side.prefix`."""
 
     takes_source: ClassVar[bool] = False
-    """Whether `forward` takes `source=`, ids (B, S) for an encoder, −1 where there is none; all its batches have it."""
+    """Whether `forward` reads `side.source`; then all its batches have it."""
 
     @property
     def takes_vectors(self) -> bool:
-        """Whether a position holds a row of numbers (B, T, V), and `forward` takes the `values=` that follow."""
+        """Whether a position holds a row of numbers (B, T, V), and `forward` takes `side.values`, which follow."""
         return False
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from octavo.data.batch import NO_SIDE_INPUTS, SideInputs
 from octavo.model.attention import Attention, KeyValueCache, prefix_mask, segment_mask
 from octavo.model.base import LanguageModel
 from octavo.model.dropout import Dropout
@@ -146,22 +147,15 @@ class GPT(LanguageModel):
         self,
         tokens: Tensor,
         cache: Cache | None = None,
-        *,
-        segments: Tensor | None = None,
-        values: Tensor | None = None,
-        prefix: Tensor | None = None,
-        earlier: Tensor | None = None,
-        alone: Tensor | None = None,
+        side: SideInputs[Tensor] = NO_SIDE_INPUTS,
     ) -> Tensor:
         """Logits (B, T, V) of the token after each of `tokens` (B, T). Where these are rows of numbers, (B, T, V),
-        what describes the next ones; the `values` (B, T, V) that follow are for channels that see one another.
+        what describes the next ones.
 
-        With a cache (see `new_cache`) the tokens follow what it holds, and are added to it. With `segments`, a
-        number (B, T) for each position, none sees beyond its own segment, and positions count from its beginning: each
-        is as if alone. The two do not go together. With a `prefix`, 1 (B, T) at a row's first positions, all positions
-        see all of these (Raffel et al. 2020); a cache is empty before it. Where `alone` (B, T)
-        is 1, no counts are mixed in; `earlier` (B, E) tokens before the rows are for counts.
+        With a cache (see `new_cache`) the tokens follow what it holds, and are added to it. It does not go together
+        with `side.segments`, and is empty before a `side.prefix`.
         """
+        segments, prefix = side.segments, side.prefix
         assert segments is None or (cache is None and prefix is None), "a segment stands alone"
         assert prefix is None or cache is None or cache.length == 0, "a prefix stands first"
         start, starts = (cache.length, cache.starts) if cache else (0, None)
@@ -188,17 +182,18 @@ class GPT(LanguageModel):
         for index, block in enumerate(self.blocks):
             x = block(x, rotation, cache.layers[index] if cache else None, mask)  # (B, T, C)
         x = self.norm(x)
-        truth = () if values is None else (tokens, values)
+        truth = () if side.values is None else (tokens, side.values)
         logits = self.lm_head(x, *truth)  # (B, T, V)
         if self.logit_softcap is not None:
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
-        return self.counts(logits, x, tokens, recent if cache else earlier, segments=segments, alone=alone)
+        earlier = recent if cache else side.earlier
+        return self.counts(logits, x, tokens, earlier, segments=segments, alone=side.alone)
 
     def take_text(
         self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
     ) -> None:
         self.counts.take_text(tokens, held_out, learned=learned)
-        if not learned:  # else the scales are those that the weights were learned with
+        if tokens.ndim == 2 and not learned:  # else the scales are those that the weights were learned with
             calibrate(self, tokens)
 
     def shorten(self, context: int) -> None:

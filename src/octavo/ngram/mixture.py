@@ -75,8 +75,9 @@ class Counts(nn.Module):
 
 
 NETWORK_LEARNS_NOTHING = (
-    "counts give the network no gradient, so this step trains the gate over them alone. Pass alone=, 1 (B, T) in the "
-    "rows that the network is to learn from, or train run.network().model, which has no counts."
+    "counts give the network no gradient, so this step trains the gate over them alone. Pass "
+    "side=SideInputs(alone=…), 1 (B, T) in the rows that the network is to learn from, or train run.network().model, "
+    "which has no counts."
 )
 
 

@@ -26,6 +26,16 @@ def of_result(manifest: Mapping[str, Any], evaluation: Mapping[str, Any]) -> lis
     return [look for look in looks_of(manifest) if look.get("step") == evaluation.get("step")]
 
 
+def is_to_be_audited(manifest: Mapping[str, Any], recipe: Recipe) -> bool:
+    """Whether what was promised of a run is to be compared with its test split by who made the promise: it has one,
+    nobody has looked at it, and the run got the minutes that it was promised for."""
+    promised: Any = manifest
+    for name in ("auto", "promise", "minutes"):
+        promised = promised.get(name) if isinstance(promised, dict) else None
+    looked = bool(looks_of(manifest))
+    return promised is not None and promised == recipe.training.minutes and bool(recipe.test) and not looked
+
+
 def chosen_and_tested(
     folder: Path, recipe: Recipe, manifest: Mapping[str, Any], evaluation: Mapping[str, Any]
 ) -> str:

@@ -16,8 +16,9 @@ from octavo.config import Recipe, override_key, override_words
 from octavo.config.plugins import command
 from octavo.errors import CheckpointError, OctavoError, StorageError
 from octavo.report.promised import audit, written_like
+from octavo.report.test_looks import is_to_be_audited
 from octavo.run.run import Run
-from octavo.run.test_split import is_to_be_audited, look
+from octavo.run.test_split import look
 from octavo.task import read_evaluation
 from octavo.util.cache import default_cache
 from octavo.util.console import Console

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from octavo.data.batch import SideInputs
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.canaries import Continued, Memory, Passage, Planting, memory, planted
 from octavo.evaluation.stored import Planted
@@ -175,10 +176,11 @@ def _nats(run: Run, beginning: Sequence[int], rest: Sequence[int]) -> float:
     ids = torch.tensor([*beginning, *rest])
     inputs, targets = ids[:-1], ids[1:]
     seen, before = inputs[-run.model.context :], run.config.model.before
-    earlier = {}
+    side = {}
     if before:
         stand = inputs[: len(inputs) - len(seen)][-before:]
-        earlier["earlier"] = torch.nn.functional.pad(stand, (before - len(stand), 0), value=-1)[None]
-    logits = run.model(seen[None], **earlier)[0].double()
+        earlier = torch.nn.functional.pad(stand, (before - len(stand), 0), value=-1)[None]
+        side["side"] = SideInputs(earlier=earlier)
+    logits = run.model(seen[None], **side)[0].double()
     nats = torch.nn.functional.cross_entropy(logits, targets[-len(seen) :], reduction="none")
     return float(np.mean(nats.numpy()[-len(rest) :]))

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from octavo.config import PartConfig, Recipe, apply_overrides, parts
+from octavo.config import PartConfig, PartOf, Recipe, apply_overrides
 from octavo.corpus import Report, Source
-from octavo.corpus.cleaning import Cleaned, StepConfig
-from octavo.corpus.fetch.catalogue import NAMED
-from octavo.corpus.fetch.hub import is_hub_name
+from octavo.corpus.documents import NAMED, is_hub_name
 from octavo.corpus.files import kept_texts
 from octavo.corpus.languages import CountedByFile, FileCounts
 from octavo.data import Dataset, Split, prepare
@@ -135,10 +133,9 @@ def corpus_of(given: Any, paths: list[str]) -> dict[str, Any]:
     return {**own, "kind": kind, "paths": paths}
 
 
-def _in_files(given: Mapping[str, Any]) -> str:
+def _in_files(given: dict[str, Any]) -> str:
     """The kind of source that reads the like of a corpus from files."""
-    kind = given.get("kind", "files")
-    found = parts("source").get(kind) if isinstance(kind, str) else None
+    found = PartOf("source", "files").named(given)
     return "files" if found is None else found.in_files
 
 
@@ -149,11 +146,11 @@ def build_source(recipe: Recipe, console: Console) -> Source:
 
 def cleaned(source: Source, recipe: Recipe, report: Report) -> Source:
     """A source's documents, cleaned as the recipe says."""
-    return (
-        Cleaned(source, cast("tuple[StepConfig, ...]", recipe.cleaning), report=report)
-        if recipe.cleaning
-        else source
-    )
+    if not recipe.cleaning:
+        return source
+    from octavo.corpus.cleaning import Cleaned, StepConfig
+
+    return Cleaned(source, cast(tuple[StepConfig, ...], recipe.cleaning), report=report)
 
 
 def build_dataset(recipe: Recipe, console: Console, tokenizer: Tokenizer | None = None) -> Dataset:

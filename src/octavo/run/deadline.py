@@ -13,7 +13,6 @@ from octavo.config import Recipe
 from octavo.data import Dataset
 from octavo.data.batches import Batches
 from octavo.errors import InputError
-from octavo.evaluation.attribution import judged_twice
 from octavo.run.data import most_steps
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress, seconds_of
@@ -230,6 +229,8 @@ def end_of(recipe: Recipe, console: Console, before: float) -> float:
 
 def judged_at_the_end(dataset: Dataset, precision: str) -> int:
     """Tokens that are judged after the training, as many as take the same time on the way."""
+    from octavo.evaluation.attribution import judged_twice
+
     test = 0 if dataset.test is None else len(dataset.test.tokens)
     slower = 1 if precision == "float32" else IN_FLOAT32
     return len(dataset.validation.tokens) + APART * judged_twice(dataset.validation) + slower * test

@@ -10,8 +10,6 @@ from pydantic import BaseModel
 
 from octavo.config import Recipe
 from octavo.errors import InputError, OctavoError
-from octavo.run.run import Run
-from octavo.run.teachers import weights_hash
 from octavo.util.files import file_hash
 
 KEY = "materials"
@@ -25,6 +23,9 @@ def hashes(recipe: Recipe) -> dict[str, str]:
     for setting, path in _paths("objective", recipe.objective):
         try:
             if path.is_dir():
+                from octavo.run.run import Run
+                from octavo.run.teachers import weights_hash
+
                 found[setting] = weights_hash(Run.open(path))
             elif path.is_file():
                 found[setting] = file_hash(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -13,11 +13,8 @@ from octavo.config import Recipe
 from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.evaluation.by_position import Places
-from octavo.evaluation.diagnostics import Facts, diagnose
 from octavo.evaluation.result import Evaluation, Figures, Metrics
-from octavo.evaluation.samples import GeneratedTexts, ended
 from octavo.evaluation.score import Score, score
-from octavo.evaluation.units import UnitScores, unit_scores
 from octavo.model.base import LanguageModel
 from octavo.run.data import Paths, build_dataset, evaluated_on, in_memory, rows_at_once
 from octavo.run.finetune import with_reference
@@ -27,6 +24,10 @@ from octavo.task import EvaluationContext, Trained, task_of
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime, set_threads
 from octavo.util.console import Console
+
+if TYPE_CHECKING:
+    from octavo.evaluation.samples import GeneratedTexts
+    from octavo.evaluation.units import UnitScores
 
 
 def evaluate_split(
@@ -69,6 +70,8 @@ def unit_losses(
     model: LanguageModel, split: Split, recipe: Recipe, tokenizer: Tokenizer, runtime: Runtime
 ) -> UnitScores:
     """The same, document by document, or where there is one alone, in parts of it."""
+    from octavo.evaluation.units import unit_scores
+
     rows = rows_at_once(recipe, tokenizer, runtime.device)
     return unit_scores(
         model.to(runtime.device),
@@ -164,6 +167,8 @@ def evaluate_own(
     found = with_start(judge(model, context, step=run.step), context)
     written = task.write(model, dataset, recipe)
     if written is not None and found.figures.ends:
+        from octavo.evaluation.samples import ended
+
         ends = {**found.figures.ends, **ended(written, dataset)}
         found = replace(found, figures=replace(found.figures, ends=ends))
     found = replace(found, texts=task.judge_texts(model, written, dataset, recipe))
@@ -205,6 +210,8 @@ def diagnosed(
 ) -> Evaluation:
     """The evaluation with its diagnostics. `rows`: of metrics.jsonl; `steps`: of the run; `elsewhere`: it is of another
     text than the run's."""
+    from octavo.evaluation.diagnostics import Facts, diagnose
+
     stated = found.as_dict()
     facts = Facts(
         context.recipe,

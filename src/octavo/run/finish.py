@@ -13,13 +13,12 @@ from octavo.errors import DivergedError
 from octavo.evaluation.diagnostics import Facts, diagnose
 from octavo.evaluation.sentences import standing
 from octavo.report import ReportData, write_report
-from octavo.report.test_looks import of_result
+from octavo.report.test_looks import is_to_be_audited, of_result
 from octavo.run.evaluate import evaluate_own
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress, next_lines, next_step, progress_of
 from octavo.run.run import Run
-from octavo.run.samples import write_samples
-from octavo.run.test_split import is_to_be_audited
+from octavo.run.trainer import write_samples
 from octavo.task import task_of
 from octavo.training.device import Runtime
 from octavo.util.console import Console

@@ -17,15 +17,12 @@ from octavo.config import Recipe, stored_recipe
 from octavo.config.plugins import command
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Engine, Prompt, Sample, TextRequest
-from octavo.generation.constrain import Referee
 from octavo.generation.sampling import SamplingFields, SamplingOptions, sampling_of
 from octavo.model.base import LanguageModel, build_model
-from octavo.model.capture import attention_weights
 from octavo.ngram.mixture import NoCountsConfig
 from octavo.run.data import ids_of
 from octavo.run.finetune import started_of
 from octavo.run.folder import RunFolder
-from octavo.run.saved import save_run
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, load_tokenizer
 from octavo.training.checkpoint import Checkpoint, model_tensors, read_tensors
@@ -216,6 +213,8 @@ class Run:
                     "This run's recipe has no validator, so nobody knows what is valid.",
                     remedy="leave --only-valid out, or train with validator=…; octavo recipes --schema lists those",
                 )
+            from octavo.generation.constrain import Referee
+
             referee = Referee(validator, self.tokenizer)
         return Engine(self.model, self.tokenizer, precision=options.precision, referee=referee)
 
@@ -224,14 +223,8 @@ class Run:
 
     def stream(self, prompt: Prompt = "", **options: Unpack[SamplingFields]) -> Iterator[str]:
         """The same in pieces, as they are written."""
-        given = SamplingOptions(**options)
-        yield from self._engine(given).stream(
-            prompt,
-            tokens=self._tokens(given),
-            sampling=sampling_of(self.config.sampling, given),
-            seed=given.seed,
-            stop=given.stop,
-        )
+        request = TextRequest(prompt, SamplingOptions(**options).seed)
+        yield from filter(None, (piece for _, piece in self.write_each([request], **options)))
 
     def samples(self, prompt: Prompt = "", *, count: int, **options: Unpack[SamplingFields]) -> list[Sample]:
         """Several continuations written side by side, with ids and log-probabilities."""
@@ -317,6 +310,8 @@ class Run:
         weights for each position that looks, over those that it looks at, which add up to 1; B = 1 for one text.
         Raises InputError as `logits` does, and for a model whose attention is not Octavo's own."""
         ids = self._ids(text)
+        from octavo.model.capture import attention_weights
+
         with attention_weights(self.model) as seen:
             self.model(ids)
         if not seen:
@@ -368,5 +363,7 @@ class Run:
         if "parts" in earlier:
             told["parts"] = earlier["parts"]
         log = f"saved from {origin['checkpoint']}{'' if same else ', with changed weights'}"
+        from octavo.run.saved import save_run
+
         save_run(Path(path), self.config, self.tokenizer, weights, step=self.step, told=told, log=log)
         return Run.open(path)

@@ -7,11 +7,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from octavo.config import DEFAULT_RECIPE, Recipe, check, default_said, flatten, recipe_tree, stored_recipe
+from octavo.config import (
+    DEFAULT_RECIPE,
+    Recipe,
+    check,
+    default_said,
+    flatten,
+    override_words,
+    recipe_tree,
+    stored_recipe,
+)
 from octavo.config.plugins import command
-from octavo.config.teachers import TeachersConfig
+from octavo.config.schema import TeachersConfig
 from octavo.errors import ConfigError, InputError, RunFolderError
-from octavo.generation.constrain import refuse_no_symbols
 from octavo.run.data import Paths, fill, period
 from octavo.run.finetune import default_tree, named_by, with_start
 from octavo.run.folder import RunFolder
@@ -83,7 +91,7 @@ def default_recipe(overrides: Iterable[str] | Mapping[str, Any] = ()) -> tuple[s
 
 
 def resolve(
-    recipe: str | Path | Mapping[str, Any],
+    recipe: str | Path | Mapping[str, Any] | Recipe,
     text: Paths | None = None,
     overrides: Iterable[str] | Mapping[str, Any] = (),
     *,
@@ -91,16 +99,23 @@ def resolve(
     earlier: Recipe | None = None,
 ) -> Recipe:
     """The checked recipe, with the text put in and overrides on top; `earlier` is that of the run, where it goes on.
+    A `Recipe` to which nothing is added stays what it is.
 
     Of a run that starts from another, model and tokenizer are that one's (see `runs.start`). Raises ConfigError or
     InputError for settings that are wrong, among them a validator that cannot read what the recipe makes.
     """
-    tree = recipe_tree(recipe)
-    fill(tree, text, overrides)
-    if earlier is not None:  # what a recipe leaves open is as the run has it, whatever is usual now
-        tree.setdefault("split", earlier.split)
-    resolved = check(with_start(tree, earlier))
-    if resolved.validator.build(resolved.corpus) is not None:
+    changes = override_words(overrides)
+    if isinstance(recipe, Recipe) and text is None and not changes and earlier is None:
+        resolved = recipe
+    else:
+        tree = recipe.model_dump(mode="json") if isinstance(recipe, Recipe) else recipe_tree(recipe)
+        fill(tree, text, changes)
+        if earlier is not None:  # what a recipe leaves open is as the run has it, whatever is usual now
+            tree.setdefault("split", earlier.split)
+        resolved = check(with_start(tree, earlier))
+    if resolved.validator.kind != "none" and resolved.validator.build(resolved.corpus) is not None:
+        from octavo.generation.constrain import refuse_no_symbols
+
         refuse_no_symbols(resolved.tokenizer.kind)
     if needs_text and resolved.lacks_text:
         raise InputError(

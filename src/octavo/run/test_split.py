@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
-from octavo.config import Recipe
 from octavo.data import Dataset
 from octavo.errors import CorpusError, InputError, OctavoError
 from octavo.evaluation.result import merged
@@ -30,16 +28,6 @@ KEPT = (
     "baselines",
 )
 """What the manifest keeps of a look."""
-
-
-def is_to_be_audited(manifest: Mapping[str, Any], recipe: Recipe) -> bool:
-    """Whether what was promised of a run is to be compared with its test split by who made the promise: it has one,
-    nobody has looked at it, and the run got the minutes that it was promised for."""
-    promised: Any = manifest
-    for name in ("auto", "promise", "minutes"):
-        promised = promised.get(name) if isinstance(promised, dict) else None
-    looked = bool(manifest.get("test_looks"))
-    return promised is not None and promised == recipe.training.minutes and bool(recipe.test) and not looked
 
 
 def look(

@@ -15,7 +15,7 @@ import numpy as np
 import octavo
 from octavo.config import Recipe, stored_recipe, to_yaml
 from octavo.config.plugins import changed_parts
-from octavo.config.teachers import ASKING, TeachersConfig
+from octavo.config.schema import ASKING, TeachersConfig
 from octavo.data import Dataset, open_dataset
 from octavo.errors import (
     CheckpointError,
@@ -29,7 +29,6 @@ from octavo.errors import (
 from octavo.generation import Engine
 from octavo.model.base import LanguageModel, build_model, trained
 from octavo.run import dependencies
-from octavo.run.audit import audited
 from octavo.run.data import (
     Paths,
     build_batches,
@@ -42,14 +41,12 @@ from octavo.run.data import (
 )
 from octavo.run.deadline import end_of, ending
 from octavo.run.finetune import begun_with, keep_start
-from octavo.run.finish import finish, finish_diverged
 from octavo.run.folder import PREPARING, RunFolder, free_name, in_place_of, refuse_without_folder
 from octavo.run.manifest import run_manifest
 from octavo.run.progress import going_on, keep_rows, progress_of, seconds_of, source_of
 from octavo.run.run import Run
 from octavo.run.runtime import choose_runtime, decisions
 from octavo.run.settings import continued, default_recipe, idle_options, resolve
-from octavo.run.teachers import described, known_as_before, open_teachers, with_written
 from octavo.run.trainer import Hook, Trainer, Training, event_writer
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer
@@ -64,7 +61,7 @@ from octavo.util.records import AnyRecord, json_text, read_record
 
 
 def train(
-    recipe: str | Path | Mapping[str, Any] | None = None,
+    recipe: str | Path | Mapping[str, Any] | Recipe | None = None,
     text: Paths | None = None,
     out: str | Path | None = None,
     *,
@@ -78,12 +75,12 @@ def train(
 ) -> Run:
     """Train a model by a recipe, on a text, into a run folder; returns the finished run.
 
-    `recipe` is a shipped name, a YAML file or plain data; without one, a run that resumes keeps its own and a new one
-    takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the next
-    free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run in
-    `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing on
-    the way. What was promised of a run is compared with what came out. `hooks` is work of your own to do every so many
-    steps (see `octavo.Hook`). `metadata` is for the manifest.
+    `recipe` is a shipped name, a YAML file, plain data or a `Recipe`; without one, a run that resumes keeps its own, a
+    new one takes `minute`; `text` is a path or several (files or folders; `-` is standard input); `out` defaults to the
+    next free `runs/<recipe>`; `overrides` are `key=value` strings or a mapping from dotted keys. With `resume`, the run
+    in `out` resumes from its newest whole checkpoint; with `overwrite`, a new one takes its place. `quiet` says nothing
+    on the way. What was promised of a run is compared with what came out. `hooks` is work of your own to do every so
+    many steps (see `octavo.Hook`). `metadata` is for the manifest.
     Raises InputError for what the caller can mend, Interrupted when asked to stop, DivergedError, StorageError.
     """
     with launched() as world:
@@ -124,7 +121,9 @@ def train(
                         raise resumable(error, folder, resolved) from error
                     note_how_to_resume(error, folder, resolved)
                     raise
-    if world.first:
+    if world.first and "auto" in (folder.made_by() or {}):
+        from octavo.run.audit import audited
+
         try:
             audited(run, console, overrides)
         except KeyboardInterrupt as error:
@@ -157,11 +156,15 @@ def train_in(
     except DivergedError as error:
         if world.first:
             with world.apart("saving", "the report"):
+                from octavo.run.finish import finish_diverged
+
                 finish_diverged(folder, recipe, training.dataset, error, console)
         raise
     with world.in_turn():
         if world.first:
             with world.apart("saving", "the report"):
+                from octavo.run.finish import finish  # with all that a page needs
+
                 alone = replace(training.runtime, world=ALONE)
                 finish(folder, training.dataset, alone, console, earlier=trainer.earlier)
     return Run.open(folder.path, dataset=training.dataset)
@@ -199,8 +202,14 @@ def compose(
     objective.refuse(recipe, dataset, model, processes=world.size)
     compare_with(replay_of.made_by() if replay_of else earlier, recipe, dataset, console)
 
-    teachers = open_teachers(recipe, dataset, console, earlier)
-    batches = with_written(batches, teachers, recipe, dataset, folder, console, world, earlier)
+    teachers: list[Run] = []
+    taught: dict[str, Any] = {}
+    if recipe.training.teachers.runs:
+        from octavo.run.teachers import described, open_teachers, with_written
+
+        teachers = open_teachers(recipe, dataset, console, earlier)
+        batches = with_written(batches, teachers, recipe, dataset, folder, console, world, earlier)
+        taught = described(teachers, folder.written) if world.first and earlier is None else {}
     batches = with_rows_held_out(batches, held_out, recipe, dataset)
 
     if parent is None:
@@ -217,7 +226,7 @@ def compose(
         model.take_text(dataset.train.tokens, held_out, learned=True)
     if world.first:
         if earlier is None:
-            metadata = {**(metadata or {}), **described(teachers, folder.written)}
+            metadata = {**(metadata or {}), **taught}
             metadata |= keep_start(folder, model, start) | dependencies.described(recipe)
         note_down(folder, recipe, dataset, runtime, metadata if earlier is None else None)
     return Training(
@@ -432,6 +441,8 @@ def train_teachers(training: Training) -> list[Run]:
             if world.first:
                 console.keep_log(folder.log)
         runs.append(Run.open(teacher.path))
+    from octavo.run.teachers import described, known_as_before
+
     known_as_before(runs, world.broadcast(folder.made_by() if world.first else None))
     if world.first:
         _write_manifest(folder, {**(folder.made_by() or {}), **described(runs, folder.written)})

@@ -27,8 +27,7 @@ from octavo.run.finetune import own_batches
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress, ends_before, followed, going_on, in_between
 from octavo.run.run import Run
-from octavo.run.samples import shortened, write_samples
-from octavo.run.teachers import objective_of
+from octavo.task import task_of
 from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
 from octavo.training.checkpoint_folder import follow, point, prune
 from octavo.training.device import Runtime, compiled, compiles, pass_timing, set_threads
@@ -39,7 +38,7 @@ from octavo.training.signals import stop_requests
 from octavo.training.step import StepOptions
 from octavo.training.threads import WatchfulCrew, faster
 from octavo.util.console import Console
-from octavo.util.files import storage_errors, sync
+from octavo.util.files import replace_text, storage_errors, sync
 from octavo.util.records import json_text
 
 
@@ -153,8 +152,12 @@ class Trainer:
             source.load_trained(training.model)
         self.model = training.model.to(self.runtime.device)
         self.trained = recipe.parallel.build(self.model, self.world)
-        teachers = [run.network().model for run in training.teachers]
-        self.objective = objective_of(recipe, teachers, self.runtime.device)
+        self.objective = recipe.objective.build()
+        if training.teachers:
+            from octavo.run.teachers import objective_of
+
+            models = [run.network().model for run in training.teachers]
+            self.objective = objective_of(recipe, models, self.runtime.device)
         self.objective.told(self.dataset.tokenizer)
         self.optimizers = recipe.training.optimizer.build(self.model)
         self.progress = Progress(elapsed=training.before)
@@ -486,3 +489,23 @@ class Trainer:
     def diverged(self, what: str) -> DivergedError:
         """The error for an update that spoilt the model."""
         return DivergedError(self.progress.step, f"{what} after its update", remedy=DIVERGED_REMEDY)
+
+
+def write_samples(
+    folder: Path, step: int, model: LanguageModel, dataset: Dataset, recipe: Recipe
+) -> list[str]:
+    """What the model writes after each prompt of the recipe, each as a file.
+
+    `step-000500.txt` where there is one, else `step-000500-1.txt` and so on in the prompts' order.
+    """
+    texts = task_of(recipe).samples(model, dataset, recipe)
+    for number, text in enumerate(texts, start=1):
+        name = f"step-{step:06d}" + (f"-{number}" if len(texts) > 1 else "")
+        replace_text(folder / f"{name}.txt", text)
+    return texts
+
+
+def shortened(text: str, limit: int = 120) -> str:
+    """One line of a text."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

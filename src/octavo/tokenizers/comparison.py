@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, cast
 
 from octavo.config import check
-from octavo.config.parts import parts
+from octavo.config.parts import PartOf
 from octavo.errors import ConfigError, CorpusError, OctavoError
 from octavo.tokenizers.base import Tokenizer, TokenizerConfig
 
@@ -68,7 +68,7 @@ def tokenizer_of(name: str) -> TokenizerConfig:
     Raises ConfigError.
     """
     kind, colon, options = name.partition(":")
-    config = parts("tokenizer").get(kind)
+    config = PartOf("tokenizer").named(kind)
     tree: dict[str, Any] = {"kind": kind}
     fields = [field for field in config.model_fields if field not in ("kind", "special")] if config else []
     if colon and not options:

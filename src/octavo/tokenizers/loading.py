@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from octavo.config.parts import parts
+from octavo.config.parts import PartOf, kinds
 from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
     FORMAT,
@@ -48,13 +48,13 @@ def restored(files: Mapping[str, bytes]) -> Tokenizer:
 def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
     """The tokenizer whose files `read` gives; messages say that they stand in `folder`."""
     header, path = _read_header(read, folder)
-    kinds = parts("tokenizer")
-    config = kinds.get(header["kind"])
+    kind = header["kind"]
+    config = PartOf("tokenizer").named(kind)
     named = config.tokenizer if config is not None and issubclass(config, TokenizerConfig) else None
-    found = Columns if header["kind"] == Columns.kind else named  # no recipe names these
+    found = Columns if kind == Columns.kind else named  # no recipe names these
     if found is None:
         raise TokenizerError(
-            f"{path} is of kind {header['kind']!r}, which this Octavo does not have ({', '.join(kinds)}).",
+            f"{path} is of kind {kind!r}, which this Octavo does not have ({', '.join(kinds('tokenizer'))}).",
             remedy="Update Octavo to the version that wrote it.",
         )
     try:

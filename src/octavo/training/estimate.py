@@ -36,12 +36,10 @@ from octavo.model.base import (
 from octavo.training.device import autocast
 from octavo.training.objective import NextTokenConfig
 from octavo.training.recompute import recompute_blocks
+from octavo.util.memory import KEPT_BY_ALLOCATOR
 
 CPU = torch.device("cpu")
 WINDOWS, NEXT_TOKEN, ALL_TRAINED = WindowsConfig(), NextTokenConfig(), NoAdaptersConfig()
-
-# glibc gives pieces below 32 MiB back late and not whole: measured, as much again as the activations, up to this.
-KEPT_BY_ALLOCATOR = 96 << 20
 
 
 def _attention_flops(q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any) -> int:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
-from octavo.data.batch import Batch
+from octavo.data.batch import NO_SIDE_INPUTS, Batch, SideInputs
 from octavo.model.base import gates
 
 
@@ -71,7 +71,5 @@ class Mixing:
     def __init__(self, gate: nn.Module, rows: np.ndarray, heard: tuple[Tensor, Tensor]) -> None:
         self.gate, self.logits, self.states = gate, *(each[rows.tolist()] for each in heard)
 
-    def __call__(
-        self, tokens: Tensor, *, earlier: Tensor | None = None, segments: Tensor | None = None, **_: Tensor
-    ) -> Tensor:
-        return self.gate(self.logits, self.states, tokens, earlier, segments=segments)
+    def __call__(self, tokens: Tensor, *, side: SideInputs[Tensor] = NO_SIDE_INPUTS) -> Tensor:
+        return self.gate(self.logits, self.states, tokens, side.earlier, segments=side.segments)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,9 +27,11 @@ from octavo.model.base import (
 )
 from octavo.tokenizers.base import of_sides
 from octavo.training.device import Report, Runtime, accelerator, fast_bfloat16
-from octavo.training.estimate import CPU, KEPT_BY_ALLOCATOR, StepEstimate, estimate_step
 from octavo.training.objective import NEXT_TOKEN, Objective
-from octavo.util.memory import available_memory, refuse_beyond_memory
+from octavo.util.memory import KEPT_BY_ALLOCATOR, available_memory, refuse_beyond_memory
+
+if TYPE_CHECKING:
+    from octavo.training.estimate import StepEstimate
 
 T = TypeVar("T")
 
@@ -185,9 +187,11 @@ def estimated(
     *,
     vocab_size: int,
     precision: str = "float32",
-    device: torch.device = CPU,
+    device: torch.device = torch.device("cpu"),  # noqa: B008 - it never changes
 ) -> StepEstimate:
     """What one of a step's parts takes, and its end, when it is computed so; for `training` see `open_ways`."""
+    from octavo.training.estimate import estimate_step
+
     rows = min(way.micro_batch or training.batch, training.batch)
     return estimate_step(
         recipe.model,

@@ -25,11 +25,8 @@ from octavo.data.batches import Batches
 from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
 
-TOLD = ("segments", "source", "prefix", "values", "earlier", "alone")
-"""Fields of a batch that a model is told of, by these names."""
-
 Model = Callable[..., Tensor]
-"""Inputs (B, T), and perhaps other fields of a batch by their names (`TOLD`), to logits (B, T, V)."""
+"""Inputs (B, T), and `side=` inputs where a batch has any, to logits (B, T, V)."""
 
 
 @dataclass(frozen=True)
@@ -210,9 +207,9 @@ class Objective(ABC):
 
 
 def logits_of(model: Model, batch: Batch[Tensor]) -> Tensor:
-    """What the model makes of a batch, (B, T, V); it is told of what else a batch has for it."""
-    told = {name: value for name, value in batch.items() if name in TOLD}
-    return model(batch.inputs, **told)
+    """What the model makes of a batch, (B, T, V)."""
+    side = batch.side_inputs
+    return model(batch.inputs) if side is None else model(batch.inputs, side=side)
 
 
 def at_least_float32(logits: Tensor) -> Tensor:

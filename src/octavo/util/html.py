@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+@cache
 def templates(*folders: Path, **filters: Callable[..., str]) -> Environment:
     """The templates in folders, with filters of their own; a name that a template lacks is an error.
 
-    All of them extend `base.html`, which lies next to this file: head, header and footer of a page.
+    All of them extend `base.html`, which lies next to this file: head, header and footer of a page. Each is compiled
+    once.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

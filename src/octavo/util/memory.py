@@ -14,6 +14,9 @@ _WRONG_PATH = (errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, er
 
 _SAID = ("out of memory", "can't allocate memory", "invalid buffer size", "array is too big")
 
+# glibc gives pieces below 32 MiB back late and not whole: measured, as much again as the activations, up to this.
+KEPT_BY_ALLOCATOR = 96 << 20
+
 SMALLER = "take a smaller model.width, model.layers, model.context or training.batch"
 
 

@@ -40,7 +40,7 @@ from octavo.auto.family import (
 )
 from octavo.auto.law import shipped_law
 from octavo.config import check
-from octavo.config.teachers import ASKING
+from octavo.config.schema import ASKING
 from unit.auto.laws import FACTS, made_up
 
 SPEEDS = {size: 0.01 * 2**number for number, size in enumerate(SIZES)}

@@ -69,7 +69,7 @@ def test_of_a_long_split_the_beginning_is_looked_at_before_learning(
     """What the model has there beside counting there, times counting on the whole."""
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(2000)))
-    (known, dataset), *_ = facts.readings(path, (), QUIET)
+    (known, dataset, _), *_ = facts.readings(path, (), QUIET)
     monkeypatch.setattr(facts, "BEGIN", 300)
     found = survey(path, (), QUIET)
     assert found.ngram == known.ngram and found.begin != known.begin
@@ -201,11 +201,11 @@ def test_a_text_is_read_as_what_its_best_n_gram_predicts_better(
     random = np.random.default_rng(0)
     words = ["".join(random.choice(list("abcdefghijklmnop"), 9)) for _ in range(300)]
     text = " ".join(random.choice(words, 20_000))
-    (pairs, _), (other, _) = facts.readings(written(tmp_path, text), (), QUIET)
+    (pairs, *_), (other, *_) = facts.readings(written(tmp_path, text), (), QUIET)
     assert pairs.tokenizer["kind"] == "bpe" and other.ngram > pairs.ngram
     assert pairs.bytes_per_token > 3 and pairs.vocabulary > 500
     letters = written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000)))
-    (first, _), (other, _) = facts.readings(letters, (), QUIET)
+    (first, *_), (other, *_) = facts.readings(letters, (), QUIET)
     assert first.tokenizer["kind"] == "byte" and other.ngram >= first.ngram
 
 
@@ -221,7 +221,7 @@ def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.Mo
             patched.setattr(
                 facts, "facts_of", lambda data, way: replace(read(data, way), ngram=found[way["kind"]])
             )
-            (first, _), *_ = facts.readings(path, (), QUIET)
+            (first, *_), *_ = facts.readings(path, (), QUIET)
             return first.tokenizer["kind"]
 
     assert [with_bits(bits) for bits in (2.1, 1.99, 1.97, 1.94)] == ["byte", "byte", "byte", "bpe"]
@@ -249,7 +249,9 @@ def test_bytes_of_a_long_text_are_left_out_sooner_for_they_take_longer_and_are_s
         clock = SimpleNamespace(monotonic=iter(range(100)).__next__)  # a second passes at each look
         with monkeypatch.context() as patch:
             patch.setattr(facts, "time", clock)
-            return [each.tokenizer["kind"] for each, _ in facts.readings([path], (), QUIET, seconds=seconds)]
+            return [
+                each.facts.tokenizer["kind"] for each in facts.readings([path], (), QUIET, seconds=seconds)
+            ]
 
     assert sorted(tried(2)) == ["bpe", "byte"]
     monkeypatch.setattr(facts, "LONG", 1000)

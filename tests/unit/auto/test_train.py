@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import octavo
+from octavo.auto import api
 from octavo.auto import facts as pilots
 from octavo.auto import train as by_minutes
 from octavo.auto.facts import TextFacts
@@ -66,7 +67,7 @@ def test_it_is_said_before_anything_is_written(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(by_minutes, "MOST_READING", -1.0)
     with pytest.raises(InputError, match="too long for 1 minute"):
         foretell([text], [1.0])
-    assert octavo.train is by_minutes.train
+    assert octavo.train is api.train
 
 
 def test_for_another_machine_steps_are_predicted(

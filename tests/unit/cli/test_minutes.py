@@ -29,7 +29,7 @@ class Loaded(ModuleType):
 
 
 def test_its_clock_runs_before_what_is_slow_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = Loaded("octavo.auto.train")
+    module = Loaded("octavo.auto.api")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     began = time.monotonic()
     assert train_command(text=["book.txt"], minutes=5.0, quiet=True) == 0

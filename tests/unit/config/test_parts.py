@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
+import octavo
 from octavo.config import PartConfig, PartOf, Recipe, Strict
 from octavo.config.docs import sentences
-from octavo.config.parts import ROOMS, parts, register
+from octavo.config.parts import ROOMS, kinds, part, parts, register, registered
 from octavo.errors import ConfigError
 
 SCHEMA = Recipe.model_json_schema()
@@ -26,6 +29,38 @@ def test_every_room_has_parts_under_their_own_names(room: str) -> None:
     for kind, config in found.items():
         assert config.model_fields["kind"].default == kind
         assert issubclass(config, PartConfig)
+
+
+def test_the_table_names_every_part_of_octavo_and_its_module() -> None:
+    package = Path(octavo.__file__).parent
+    registering = {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        for path in package.rglob("*.py")
+        if re.search(r"^@register\(", path.read_text(encoding="utf-8"), re.M)
+    }
+    assert registering == {module for modules in ROOMS.values() for module in modules.values()}
+    for room, table in ROOMS.items():
+        modules = {kind: config.__module__ for kind, config in parts(room).items()}
+        assert modules.items() >= table.items()
+        assert {kind: part(room, kind) for kind in kinds(room)} == parts(room)
+    others = {
+        name: config for name, config in registered().items() if config.__module__.startswith("octavo.")
+    }
+    assert others == {}
+
+
+def test_a_recipe_imports_the_parts_that_it_names_and_no_others() -> None:
+    code = (
+        "import sys; from octavo.config import Recipe, check; from octavo.config.parts import ROOMS\n"
+        "recipe = check({'model': {'norm': 'rms'}, 'tokenizer': 'byte'})\n"
+        "named = {module for modules in ROOMS.values() for module in modules.values()} & set(sys.modules)\n"
+        "print(*sorted(named))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = done.stdout.split()
+    assert "octavo.tokenizers.byte" in found and "octavo.model.norms" in found
+    assert not [name for name in found if re.match(r"octavo\.(synthetic|tuning|llm_corpus|tasks)\.", name)]
+    assert "octavo.tokenizers.char" not in found
 
 
 class Holder(Strict):

@@ -17,11 +17,15 @@ from octavo.config import (
     load_recipe,
     parse_yaml,
     parts,
+    plain,
+    recipe_names,
+    recipe_text,
     stored_recipe,
     to_yaml,
 )
 from octavo.config.parts import ROOMS, PartOf
 from octavo.errors import ConfigError
+from octavo.studies.spec import study_names, study_text
 
 
 @pytest.mark.parametrize("text", ["2026-13-45", "2026-11-22", "2026-11-22 10:00:00", "0b_", "0x_", "1:2:x"])
@@ -101,6 +105,31 @@ def test_switches_may_be_words_and_numbers_no_switches() -> None:
 def test_yaml_that_is_no_plain_data_is_a_sentence(text: str) -> None:
     with pytest.raises(ConfigError, match="a recipe"):
         parse_yaml(text, "a recipe")
+
+
+@pytest.mark.parametrize("name", [*recipe_names(), *study_names()])
+def test_the_fast_parser_reads_shipped_files_as_the_other_one_does(name: str) -> None:
+    text = recipe_text(name) if name in recipe_names() else study_text(name)
+    slow, fast = (yaml.load(text, one) for one in (plain._Loader, plain._FastLoader))
+    assert slow == fast and to_yaml(slow) == to_yaml(fast)
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [", "a: 1\n  b: 2", "a: 'x", "\ta: 1", "a: @b", "a: 1\na: 2", "%", "a: *b"]
+)
+def test_what_is_no_yaml_is_said_with_its_place(text: str) -> None:
+    with pytest.raises((yaml.YAMLError, ConfigError)) as slow:
+        yaml.load(text, plain._Loader)
+    with pytest.raises(ConfigError, match="line") as found:
+        parse_yaml(text, "x")
+    assert str(slow.value) in str(found.value)
+
+
+@pytest.mark.parametrize("levels", [100, 100_000])
+@pytest.mark.parametrize("begin", ["[", "- ", "? ", "{a: ", "- ? "])
+def test_no_depth_ends_the_process(begin: str, levels: int) -> None:
+    with pytest.raises(ConfigError, match=r"nested too deeply|not valid"):
+        parse_yaml(begin * levels + "1", "x")
 
 
 def test_data_from_python_is_checked_in_the_same_way() -> None:

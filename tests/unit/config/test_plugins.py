@@ -116,6 +116,15 @@ def test_what_cannot_be_loaded_leaves_nothing(tmp_path: Path, content: str, word
         check({"model": {"norm": "own"}})
 
 
+def test_the_name_of_a_part_that_is_not_imported_yet_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(UNAWARE, encoding="utf-8")
+    code = "import sys; from octavo.config.plugins import load_parts; load_parts(sys.argv[1])"
+    command = [sys.executable, "-c", code, path]
+    done = subprocess.run(command, env=plain_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode and "There is a norm 'rms' already (octavo.model.norms)" in done.stderr
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_parts(tmp_path / "none.py")

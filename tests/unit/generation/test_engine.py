@@ -14,7 +14,7 @@ from torch import Tensor
 
 from octavo.config.parts import parts
 from octavo.errors import TokenizerError
-from octavo.generation import Decoder, Engine, Sample, Sampling, native
+from octavo.generation import Decoder, Engine, Sample, Sampling, TextRequest, native
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.decoder import FullDecoder
 from octavo.generation.native import NativeDecoder
@@ -70,8 +70,8 @@ def follow(
     writing: Engine, tokens: Sequence[int], prompt: str = "the", **options
 ) -> tuple[Sample, list[str]]:
     steps = list(
-        writing.write(
-            prompt,
+        writing.write_each(
+            [TextRequest(prompt)],
             tokens=options.pop("limit", len(tokens)),
             sampling=GREEDY,
             decoder=script(tokens),
@@ -98,9 +98,8 @@ def test_cached_writing_is_full_writing(positions: str, sampling: Sampling) -> N
         for prompt in prompts:
             texts = []
             for decoder in (CachedDecoder, FullDecoder):
-                steps = writing.write(
-                    prompt, tokens=3 * T, sampling=sampling, count=2, seed=5, decoder=decoder
-                )
+                asked = [TextRequest(prompt, 5, index) for index in range(2)]
+                steps = writing.write_each(asked, tokens=3 * T, sampling=sampling, decoder=decoder)
                 done = {sample.index: sample for sample, _ in steps}
                 texts.append([(each.ids, each.text, each.finish) for _, each in sorted(done.items())])
             assert texts[0] == texts[1], (context, prompt)
@@ -169,7 +168,7 @@ def test_what_is_written_beyond_the_context_follows_the_window(decoder: type[Dec
     for _ in range(3 * T):
         ids.append(int(writing.model(torch.tensor([ids[-T:]]))[0, -1].argmax()))
     cropped = replace(GREEDY, window="crop")
-    steps = writing.write("the small", tokens=3 * T, sampling=cropped, decoder=decoder)
+    steps = writing.write_each([TextRequest("the small")], tokens=3 * T, sampling=cropped, decoder=decoder)
     *_, (sample, _) = steps
     assert sample.ids == ids[-3 * T :][: len(sample.ids)] and len(sample.ids) > T
 
@@ -206,10 +205,10 @@ def test_a_sample_is_the_same_whatever_the_count() -> None:
     many = writing.samples("the", tokens=30, sampling=SAMPLED, count=5, seed=2)
     assert [sample.index for sample in many] == [0, 1, 2, 3, 4]
     for index, sample in enumerate(many):
-        alone = list(writing.write("the", tokens=30, sampling=SAMPLED, seed=2, first=index))[-1][0]
+        written = list(writing.write_each([TextRequest("the", 2, index)], tokens=30, sampling=SAMPLED))
+        alone = written[-1][0]
         assert (alone.ids, alone.text, alone.finish) == (sample.ids, sample.text, sample.finish)
-        pieces = writing.stream("the", tokens=30, sampling=SAMPLED, seed=2, index=index)
-        assert "".join(pieces) == sample.text
+        assert "".join(piece for _, piece in written) == sample.text
     assert len({tuple(sample.ids) for sample in many}) == 5
 
 
@@ -351,7 +350,7 @@ def test_half_a_character_at_the_limit_is_shown_as_such() -> None:
 def test_an_empty_prompt_starts_a_document(kind: str) -> None:
     writing = engine_for(kind)
     decoder = script([writing.tokenizer.end])
-    list(writing.write("", tokens=3, sampling=GREEDY, decoder=decoder))
+    list(writing.write_each([TextRequest()], tokens=3, sampling=GREEDY, decoder=decoder))
     assert decoder.fed == [[[writing.tokenizer.start]]]
     assert writing.prompt_ids("the")[0] == writing.tokenizer.start
 

@@ -52,7 +52,9 @@ def test_it_writes_what_the_model_expects_after_the_last_four_ids() -> None:
     own, toy = walk_through(), run()
     engine = Engine(toy.model, toy.tokenizer)
     for prompt in PROMPTS:
-        *_, (sample, _) = engine.write(prompt, tokens=40, sampling=GREEDY, decoder=own.Nearsighted)
+        *_, (sample, _) = engine.write_each(
+            [TextRequest(prompt)], tokens=40, sampling=GREEDY, decoder=own.Nearsighted
+        )
         expected = by_hand(toy.model, engine.prompt_ids(prompt), 40, toy.tokenizer.end)
         assert sample.ids == expected
 

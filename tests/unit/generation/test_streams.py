@@ -82,7 +82,7 @@ def test_each_text_is_what_it_is_alone(
     samples = in_order(sample for sample, _ in pieces)
     assert [sample.number for sample in samples] == list(range(len(asked)))
     for request, sample in zip(asked, samples, strict=True):
-        *_, (alone, _) = engine_for().write(request.prompt, seed=request.seed, first=request.index, **how)
+        *_, (alone, _) = engine_for().write_each([request], **how)
         assert told(sample) == told(alone)
         assert sample.text == "".join(piece for one, piece in pieces if one is sample)
 

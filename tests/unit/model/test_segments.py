@@ -10,6 +10,7 @@ from torch import Tensor
 
 from octavo.config import load_recipe
 from octavo.config.parts import parts
+from octavo.data.batch import SideInputs
 from octavo.errors import ConfigError
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
@@ -50,21 +51,21 @@ def packed() -> tuple[Tensor, Tensor]:
 def test_each_document_as_if_alone(shape: str, explicit: bool) -> None:
     """The slow twin: a row of its own for each document, in which it stands at the same positions."""
     gpt, (tokens, segments) = model(shape, explicit=explicit), packed()
-    found = gpt(tokens, segments=segments)
+    found = gpt(tokens, side=SideInputs(segments=segments))
     whole = gpt(tokens)
     assert torch.allclose(found[:, : LENGTHS[0]], whole[:, : LENGTHS[0]], atol=1e-5)
     assert not torch.allclose(found[:, LENGTHS[0] :], whole[:, LENGTHS[0] :], atol=1e-2)
     for number in range(len(LENGTHS)):
         own = segments == number
         alone = torch.where(own, tokens, 0)  # what stands elsewhere in the row is nothing to it
-        expected = gpt(alone, segments=own.long())
+        expected = gpt(alone, side=SideInputs(segments=own.long()))
         torch.testing.assert_close(found[own], expected[own], atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_positions_count_from_the_beginning_of_each_document(shape: str) -> None:
     gpt, (tokens, segments) = model(shape), packed()
-    found, at = gpt(tokens, segments=segments), 0
+    found, at = gpt(tokens, side=SideInputs(segments=segments)), 0
     for length in LENGTHS:
         expected = gpt(tokens[:, at : at + length])
         torch.testing.assert_close(found[:, at : at + length], expected, atol=1e-5, rtol=0)
@@ -75,7 +76,7 @@ def test_positions_count_from_the_beginning_of_each_document(shape: str) -> None
 def test_packed_rows_and_single_ones_give_the_same_gradient(shape: str) -> None:
     tokens, segments = packed()
     together, apart = model(shape), model(shape)
-    together(tokens, segments=segments).square().sum().backward()
+    together(tokens, side=SideInputs(segments=segments)).square().sum().backward()
     at = 0
     for length in LENGTHS:
         apart(tokens[:, at : at + length]).square().sum().backward()
@@ -133,7 +134,7 @@ def test_ngrams_stop_at_the_border() -> None:
 def test_one_segment_is_the_row(shape: str) -> None:
     gpt, (tokens, _) = model(shape), packed()
     torch.testing.assert_close(
-        gpt(tokens, segments=torch.full_like(tokens, 7)), gpt(tokens), atol=1e-5, rtol=0
+        gpt(tokens, side=SideInputs(segments=torch.full_like(tokens, 7))), gpt(tokens), atol=1e-5, rtol=0
     )
 
 
@@ -146,7 +147,7 @@ def test_no_gradient_crosses_a_border_also_recomputed() -> None:
             recompute_blocks(gpt)
         x = gpt.embedding(tokens).detach().requires_grad_()
         gpt.embedding.register_forward_hook(lambda module, given, out, x=x: x)
-        gpt(tokens, segments=segments)[:, LENGTHS[0] : sum(LENGTHS[:3])].sum().backward()
+        gpt(tokens, side=SideInputs(segments=segments))[:, LENGTHS[0] : sum(LENGTHS[:3])].sum().backward()
         assert (x.grad[:, : LENGTHS[0]] == 0).all() and (x.grad[:, sum(LENGTHS[:3]) :] == 0).all()
         assert (x.grad[:, LENGTHS[0] : sum(LENGTHS[:3])] != 0).any()
         gradients.append([x.grad, *(p.grad for p in gpt.blocks.parameters())])

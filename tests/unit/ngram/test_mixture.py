@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from octavo.config import check
+from octavo.data.batch import SideInputs
 from octavo.errors import CheckpointError, ConfigError, CorpusError
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
@@ -157,9 +158,11 @@ def test_segments_are_kept_apart() -> None:
     tokens = torch.from_numpy(text(T, seed=3)).long()[None]
     segments = torch.tensor([[0] * 5 + [1] * (T - 5)])
     with torch.no_grad():
-        both = found(tokens, segments=segments)
+        both = found(tokens, side=SideInputs(segments=segments))
         changed = torch.cat(((tokens[:, :5] + 1) % V, tokens[:, 5:]), dim=1)
-        assert torch.allclose(found(changed, segments=segments)[:, 5:], both[:, 5:], atol=1e-6)
+        assert torch.allclose(
+            found(changed, side=SideInputs(segments=segments))[:, 5:], both[:, 5:], atol=1e-6
+        )
         assert not torch.allclose(found(changed)[:, 5:], found(tokens)[:, 5:], atol=1e-4)
 
 
@@ -216,7 +219,7 @@ def test_the_network_learns_alone_and_the_gate_where_counts_are_mixed_in() -> No
     found.train()
     tokens = torch.from_numpy(np.stack([text(T, seed=6), text(T, seed=7)])).long()
     alone = torch.tensor([[1] * T, [0] * T])
-    logits = found(tokens, alone=alone)
+    logits = found(tokens, side=SideInputs(alone=alone))
     plain = deepcopy(found)
     plain.counts = model(counts="none").counts
     assert torch.equal(logits[0], plain(tokens)[0])
@@ -224,7 +227,7 @@ def test_the_network_learns_alone_and_the_gate_where_counts_are_mixed_in() -> No
     assert all(weight.grad is None or not weight.grad.any() for weight in found.counts.parameters())
     assert found.embedding.weight.grad is not None and found.embedding.weight.grad.any()
     found.zero_grad(set_to_none=True)
-    F.cross_entropy(found(tokens, alone=alone)[1], tokens[1]).backward()
+    F.cross_entropy(found(tokens, side=SideInputs(alone=alone))[1], tokens[1]).backward()
     assert found.counts.out.bias.grad is not None and found.counts.out.bias.grad.any()
     assert found.embedding.weight.grad is None or not found.embedding.weight.grad.any()
 

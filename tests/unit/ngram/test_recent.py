@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
+from octavo.data.batch import SideInputs
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
@@ -139,9 +140,9 @@ def test_a_text_that_repeats_itself_is_predicted_better_with_what_it_said() -> N
     once = torch.from_numpy(np.random.default_rng(3).integers(0, V, T))
     earlier, tokens = once[None], once[None]
     with torch.no_grad():
-        logs = found(tokens, earlier=earlier)[0, :-1]
+        logs = found(tokens, side=SideInputs(earlier=earlier))[0, :-1]
         with recent_apart():
-            plain = found(tokens, earlier=earlier)[0, :-1]
+            plain = found(tokens, side=SideInputs(earlier=earlier))[0, :-1]
     assert torch.allclose(logs.exp().sum(dim=-1), torch.ones(T - 1), atol=1e-5)
     assert F.cross_entropy(logs[4:], once[5:]) < F.cross_entropy(plain[4:], once[5:])
     assert found.counts.near == 2 and found.counts.before == MOST

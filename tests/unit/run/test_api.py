@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import octavo
+from octavo.data.batch import SideInputs
 from octavo.errors import ConfigError, CorpusError, MissingExtra
 from octavo.model.base import build_model
 from octavo.model.capture import capture
@@ -256,7 +257,7 @@ def test_a_loop_of_ones_own_over_counts_is_told_that_the_network_learns_nothing(
     copied = copy.deepcopy(run.model)
     model, ids = run.model.train(), torch.tensor([run.tokenizer.encode("a fox and a").tolist()])
 
-    def gradients(model: torch.nn.Module, **how: torch.Tensor) -> list[str]:
+    def gradients(model: torch.nn.Module, **how: SideInputs[torch.Tensor]) -> list[str]:
         model.zero_grad(set_to_none=True)
         logits = model(ids[:, :-1], **how)
         torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[0, 1:]).backward()
@@ -265,7 +266,7 @@ def test_a_loop_of_ones_own_over_counts_is_told_that_the_network_learns_nothing(
     with pytest.warns(UserWarning, match=r"trains the gate over them alone.*alone=.*run.network\(\)"):
         assert all(name.startswith("counts.") for name in gradients(model))
     alone = torch.ones_like(ids[:, :-1])
-    assert "embedding.weight" in gradients(model, alone=alone)
+    assert "embedding.weight" in gradients(model, side=SideInputs(alone=alone))
     assert len(gradients(run.network().model.train())) == len(list(run.network().model.parameters()))
     with torch.no_grad():
         model(ids)

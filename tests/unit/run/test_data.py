@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from octavo.config import Recipe, check, to_yaml
+from octavo.config import Recipe, check, load_recipe, to_yaml
 from octavo.data.batches import Batches
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, InputError
 from octavo.run.data import (
     build_batches,
     build_dataset,
@@ -175,3 +175,12 @@ def test_a_run_goes_on_with_its_own_split(tmp_path: Path) -> None:
         continued(
             RunFolder(tmp_path), resolve(PAIRS, text, ["split=sources"], earlier=before), Console(quiet=True)
         )
+
+
+def test_a_checked_recipe_is_taken_as_it_is(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    by_name, recipe = resolve("quick", text, ["seed=5"]), load_recipe("quick")
+    assert resolve(by_name) is by_name
+    assert resolve(recipe, text, ["seed=5"]) == by_name and recipe.seed != 5
+    with pytest.raises(InputError, match="needs a text"):
+        resolve(recipe)

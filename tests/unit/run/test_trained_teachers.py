@@ -12,7 +12,7 @@ import torch
 
 import octavo
 from octavo.config import check
-from octavo.config.teachers import ASKING
+from octavo.config.schema import ASKING
 from octavo.data.batch import Batch
 from octavo.errors import CheckpointError, ConfigError, Interrupted
 from octavo.run.deadline import with_more_minutes

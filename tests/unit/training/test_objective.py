@@ -130,7 +130,7 @@ def test_segments_are_told_where_there_are_some() -> None:
     given = batch()
     logits_of(model, given)
     logits_of(model, Batch(given.inputs, given.targets, segments=given.inputs))
-    assert told[0] == {} and told[1]["segments"] is given.inputs
+    assert told[0] == {} and told[1]["side"].segments is given.inputs
 
 
 def test_units_in_words() -> None:

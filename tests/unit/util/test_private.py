@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from octavo.util import private
-from octavo.util.private import PrivateFolder, replaceable
+from octavo.util.kernels import PrivateFolder, replaceable
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no owners of this kind")
 CONTENT = bytes(range(256)) * 20

@@ -14,13 +14,11 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator
 
 from octavo.config import Strict, parse_yaml
+from octavo.corpus.documents import NAMED
 from octavo.errors import ConfigError, CorpusError
 from octavo.util.cache import default_cache
 from octavo.util.files import from_home
 from octavo.util.records import FileRecord, parse_json
-
-NAMED = "corpus:"
-"""A path that begins so is the name of a text of the catalogue."""
 
 
 class Entry(Strict):

@@ -24,17 +24,11 @@ from octavo.errors import CorpusError, MissingExtra
 if TYPE_CHECKING:
     import httpx2
 
-PREFIX = "hf:"
 _NAME = re.compile(r"hf:(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+)(?:/(?P<split>[\w.-]+))?)?\Z")
 _SECONDS = 30.0
 _LARGEST = 64 << 30  # bytes of one file
 _LISTING = 64 << 20  # bytes of the hub's list of files
 _FORM = "Write it as hf:owner/name, hf:owner/name:config or hf:owner/name:config/split."
-
-
-def is_hub_name(path: str) -> bool:
-    """Whether a path names a data set of the hub."""
-    return path.startswith(PREFIX)
 
 
 class HubDataset:

@@ -23,7 +23,6 @@ from octavo.model.base import LanguageModel
 from octavo.run.data import absolute, cleaned, evaluated_on, rows_at_once, text_dataset
 from octavo.run.deadline import baselines_of
 from octavo.task import Command, EvaluationContext, Paths, Task
-from octavo.tasks.records.validity import said, validity
 from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead, seconds_counted
 from octavo.tasks.text.stored import TextEvaluation
 from octavo.tasks.text.stories import of_stories, story_metrics
@@ -114,8 +113,11 @@ class TextTask(Task):
         if (check := recipe.corpus.checker()) is not None:
             parts.append(Finding("stories", story_metrics(written, check)))
         parts += self.judge_answers(written, recipe)
-        if (checked := validity(written, dataset, recipe)) is not None:
-            parts.append(Finding("validity", checked))
+        if recipe.validator.kind != "none":
+            from octavo.tasks.records.validity import validity
+
+            if (checked := validity(written, dataset, recipe)) is not None:
+                parts.append(Finding("validity", checked))
         return tuple(parts)
 
     def judge_answers(self, written: GeneratedTexts, recipe: Recipe) -> Sequence[Part]:
@@ -148,6 +150,8 @@ class TextTask(Task):
             found.append(of_stories(evaluation["stories"]))
         found += self.answer_sentences(evaluation)
         if "validity" in evaluation:
+            from octavo.tasks.records.validity import said
+
             found.append(said(evaluation["validity"]))
         return found
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from octavo.data.batch import SideInputs
 from octavo.model.base import build_model
 from octavo.model.capture import capture
 from octavo.tasks.translation.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
@@ -123,7 +124,7 @@ class Attended:
         names = [f"writer.blocks.{layer}.cross.attend.weights" for layer in range(self.layers)]
         inputs = torch.tensor([[self.start, *target.tolist()]])
         with capture(self.model, names) as captured:
-            self.model(inputs, source=torch.from_numpy(source.astype(np.int64))[None])
+            self.model(inputs, side=SideInputs(source=torch.from_numpy(source.astype(np.int64))[None]))
         return np.stack([captured[name][0].numpy() for name in names])
 
     def weights(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:

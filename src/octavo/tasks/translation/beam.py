@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from octavo.data.batch import SideInputs
 
 
 class State(ABC):
@@ -40,25 +42,26 @@ class CachedState(State):
 
 
 class FullState(State):
-    """Reads everything again for each token: `read` of a row's `begun` (R, T) ids and what came since, given what the
-    model is `told` besides (source or prefix) of each row."""
+    """Reads everything again for each token: each row's `begun` (R, T) ids and what came since, beside its source or
+    prefix."""
 
-    def __init__(self, model: Any, begun: Tensor, told: dict[str, Tensor]) -> None:
-        self.model, self.ids, self.told = model, begun, told
+    def __init__(self, model: Any, begun: Tensor, side: SideInputs[Tensor]) -> None:
+        self.model, self.ids, self.side = model, begun, side
 
     def logits(self) -> Tensor:
         """After what was read so far, (R, V)."""
-        length, told = self.ids.size(1), dict(self.told)
-        if "prefix" in told:
-            told["prefix"] = torch.nn.functional.pad(told["prefix"], (0, length - told["prefix"].size(1)))
-        return self.model(self.ids, **told)[:, -1].float()
+        side, prefix = self.side, self.side.prefix
+        if prefix is not None:
+            longer = self.ids.size(1) - prefix.size(1)
+            side = replace(side, prefix=torch.nn.functional.pad(prefix, (0, longer)))
+        return self.model(self.ids, side=side)[:, -1].float()
 
     def read(self, tokens: Tensor) -> Tensor:
         self.ids = torch.cat((self.ids, tokens[:, None]), dim=1)
         return self.logits()
 
     def select(self, rows: Tensor) -> None:
-        self.ids, self.told = self.ids[rows], {name: value[rows] for name, value in self.told.items()}
+        self.ids, self.side = self.ids[rows], self.side.at(rows)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from octavo.config.parts import register
+from octavo.data.batch import NO_SIDE_INPUTS, SideInputs
 from octavo.model.attention import CrossAttention, KeyValueCache, MemoryCache, padding_mask
 from octavo.model.base import FLOAT_BYTES, LanguageModel, table_parameters
 from octavo.model.config import GPTConfig
@@ -159,28 +160,33 @@ class EncoderDecoder(LanguageModel):
         return side.norm(x), seen
 
     def forward(
-        self, tokens: Tensor, cache: SourceCache | None = None, *, source: Tensor | None = None
+        self,
+        tokens: Tensor,
+        cache: SourceCache | None = None,
+        side: SideInputs[Tensor] = NO_SIDE_INPUTS,
     ) -> Tensor:
-        """Logits (B, T, V) of the token after each of `tokens` (B, T), given a `source` (B, S) or what a cache keeps of
-        one (see `remember`). With a cache the tokens follow what it holds, and are added to it.
+        """Logits (B, T, V) of the token after each of `tokens` (B, T), given `side.source` or what a cache keeps of one
+        (see `remember`). With a cache the tokens follow what it holds, and are added to it.
         """
-        side, start = self.writer, cache.length if cache else 0
+        writer, start = self.writer, cache.length if cache else 0
         assert start + tokens.size(1) <= self.context, (
             f"{start + tokens.size(1)} tokens, but {self.context} positions"
         )
         if cache is None:
-            assert source is not None, "an encoder needs a source"
-            memory, seen = self.encode(source)
-            memories: Sequence[Memory] = [memory] * len(side.blocks)
+            assert side.source is not None, "an encoder needs a source"
+            memory, seen = self.encode(side.source)
+            memories: Sequence[Memory] = [memory] * len(writer.blocks)
         else:
             memories, seen = cache.memories, cache.seen
-        x = self.ngrams(side.embedding(tokens), tokens, cache.append(tokens) if cache else None)  # (B, T, C)
-        x = side.dropout(side.embedding_norm(side.positions(x, start)))
-        rotation = side.positions.rotation(start, tokens.size(1))
-        layers = cache.layers if cache else [None] * len(side.blocks)
-        for block, layer, memory in zip(side.blocks, layers, memories, strict=True):
+        x = self.ngrams(
+            writer.embedding(tokens), tokens, cache.append(tokens) if cache else None
+        )  # (B, T, C)
+        x = writer.dropout(writer.embedding_norm(writer.positions(x, start)))
+        rotation = writer.positions.rotation(start, tokens.size(1))
+        layers = cache.layers if cache else [None] * len(writer.blocks)
+        for block, layer, memory in zip(writer.blocks, layers, memories, strict=True):
             x = block(x, rotation, layer, memory, seen)  # (B, T, C)
-        logits = self.lm_head(side.norm(x))  # (B, T, V)
+        logits = self.lm_head(writer.norm(x))  # (B, T, V)
         if self.logit_softcap is not None:
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
         return logits

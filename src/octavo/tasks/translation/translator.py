@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from octavo.config.parts import PartConfig
+from octavo.data.batch import SideInputs
 from octavo.errors import InputError
 from octavo.model.base import LanguageModel
 from octavo.tasks.translation.batches import fit
@@ -165,19 +166,19 @@ class Translator:
             source = pad_sequence(rows, batch_first=True, padding_value=-1).to(device)
             first = torch.full((len(rows), 1), self.start, device=device)
             if not self.cached:
-                full = FullState(model, first, {"source": source})
+                full = FullState(model, first, SideInputs(source=source))
                 return full, full.logits()
             state = CachedState(model, model.remember(source, capacity=max(map(self.longest, sources))))
             return state, state.read(first[:, 0])
         ids = torch.stack(rows).to(device)
         ends = (torch.full((len(rows), 1), one, device=device) for one in (self.start, self.line))
         ids = torch.cat((next(ends), ids, next(ends)), dim=1)
-        told = {} if self.batches.attention == "causal" else {"prefix": torch.ones_like(ids)}
+        side = SideInputs(prefix=None if self.batches.attention == "causal" else torch.ones_like(ids))
         if not self.cached:
-            full = FullState(model, ids, told)
+            full = FullState(model, ids, side)
             return full, full.logits()
         cache = model.new_cache(len(rows))
-        return CachedState(model, cache), model(ids, cache, **told)[:, -1].float()
+        return CachedState(model, cache), model(ids, cache, side)[:, -1].float()
 
     @torch.no_grad()
     def scores(

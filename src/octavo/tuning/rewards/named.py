@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from octavo.config import load_parts, parts
+from octavo.config import load_parts
+from octavo.config.parts import kinds
 from octavo.config.plain import parse_yaml
 from octavo.errors import ConfigError
 from octavo.tuning.rewards.base import RewardConfig, RewardHolder
@@ -27,12 +28,12 @@ def named_reward(words: str) -> tuple[RewardConfig, list[str]]:
         holder = RewardHolder.model_validate({"reward": tree})
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, one['loc'][2:])) or 'reward'}: {one['msg']}" for one in error.errors()
+            f"{'.'.join(map(str, one['loc'][1:])) or 'reward'}: {one['msg']}" for one in error.errors()
         ]
         raise ConfigError(
             f"{words!r} is no reward:",
             problems=problems,
-            remedy=f"one of {', '.join(parts('reward'))}, {{kind: words, must: [snail]}}, or a file such as mine.py",
+            remedy=f"one of {', '.join(kinds('reward'))}, {{kind: words, must: [snail]}}, or a file such as mine.py",
         ) from error
     assert isinstance(holder.reward, RewardConfig)
     return holder.reward, said
