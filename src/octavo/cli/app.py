@@ -91,7 +91,7 @@ def command(
         ),
     ] = None,
 ) -> int | None:
-    """Any command."""
+    """Run a verb with what the user typed."""
     if parts:
         from octavo.config import load_parts
 

@@ -174,7 +174,7 @@ def show_piece(text: str, *, end: str = "") -> None:
 
 
 def complain(text: str) -> None:
-    """Sentences on standard error."""
+    """Print sentences to standard error, clean of control codes."""
     put(text, sys.stderr)
 
 

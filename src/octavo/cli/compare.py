@@ -64,7 +64,7 @@ def compare_command(
     if output:
         write_page(output, found, places)
     if json:
-        facts = {**found.describe(), "where": places.as_dict() if places else None}
+        facts = {**found.describe(), "where": places}
         print_json({**facts, "page": str(page) if page else None})
         return 0
     print_table([(what, *values) for what, values in found.figures], head=("", *found.names), folded=True)

@@ -70,15 +70,12 @@ def eval_command(
 
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
-    from octavo.data.batches import Known
-    from octavo.evaluation.attribution import said as said_of_counts
     from octavo.report.test_looks import looked_at
     from octavo.run.progress import next_lines
     from octavo.task import task_of
-    from octavo.tasks.forecast.stored import said as said_of_forecasts
-    from octavo.tasks.translation.report import search_in_words
 
-    objective, text_units = run.config.objective.build(), "bits_per_byte" in result
+    objective, task = run.config.objective.build(), task_of(run.config)
+    text_units = "bits_per_byte" in result
     own = {"loss": result["loss" if test else "val_loss"], "bits_per_byte": result.get("bits_per_byte")}
     found = {"this model": own, **result["baselines"]}
     order = "bits_per_byte" if text_units else "loss"
@@ -89,19 +86,12 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
     said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
     show(", ".join([*said, f"step {result['step']:,}"]))
-    size = f" ({result['bytes']:,} bytes)" if task_of(run.config).in_bytes else ""
+    size = f" ({result['bytes']:,} bytes)" if task.in_bytes else ""
     show(f"on {result['tokens']:,} {objective.unit.counted}{size}; {result['parameters']:,} parameters")
-    if "counted" in result:
-        show(said_of_counts(result["counted"]))
-    for way in (result.get("scores") or {}).get("ways", ()):
-        scores = (f"{name} {way[key]['score']:.2f}" for name, key in (("BLEU", "bleu"), ("chrF", "chrf")))
-        show(f"{', '.join(scores)} with {search_in_words(way)}, {way['bleu']['signature']}")
-    if known := result.get("known") or (result.get("translations") or {}).get("known"):
-        show(str(Known(**known)))
+    for sentence in task.remarks(result):
+        show(sentence)
     if test:
         show(f"the test split, kept out of everything: {looked_at(result['looks'])}")
-    for sentence in said_of_forecasts(result):
-        show(sentence)
     for number, diagnostic in enumerate(result.get("diagnostics", ())):
         show()
         show(diagnostic["sentence"] if number == 0 else f"evidence: {diagnostic['sentence']}")

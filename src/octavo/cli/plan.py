@@ -115,10 +115,10 @@ def plan_command(
 
 def show_targets(recipe: str | dict[str, Any], settings: list[str], *, json: bool) -> int:
     """What each target can say of a recipe."""
-    from octavo.export.table import as_rows, lines, said
+    from octavo.export.table import as_rows, lines, support
     from octavo.run.settings import resolve
 
-    found = said(resolve(recipe, overrides=settings, needs_text=False))
+    found = support(resolve(recipe, overrides=settings, needs_text=False))
     if json:
         print_json(as_rows(found))
         return 0
@@ -213,7 +213,7 @@ def prediction_row(found: dict[str, Any]) -> tuple[str, ...]:
 
 
 def show_machines(*, json: bool) -> int:
-    """The catalogue."""
+    """List the machines that `--on` takes."""
     from dataclasses import asdict
 
     from octavo.planning.machines import EXAMPLES, catalogue

@@ -56,7 +56,7 @@ def compare_command(
     whole = "".join(text_pieces(text, console))
     rows = compare(whole, tokenizers or DEFAULT, width=width, report=console.say)
     if json:
-        print_json({"width": width, "rows": [row.as_dict() for row in rows]})
+        print_json({"width": width, "rows": rows})
         return 0
     print_rows(rows, width)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,7 @@ from octavo.cli.common import (
     the_run,
 )
 from octavo.errors import InputError
-from octavo.util.records import json_text
+from octavo.util.records import json_text, plain
 
 if TYPE_CHECKING:
     from octavo.run.run import Run
@@ -229,32 +230,26 @@ def given_pairs(paths: list[Path], run: Run) -> list[Pair]:
 def show_judged(run: Run, pairs: list[Pair], search: Search, other: Run | None, json: bool) -> int:
     """BLEU and chrF of the run and of the baselines, and how two runs differ."""
     from octavo.cli.common import print_json, print_table, show
-    from octavo.data.batches import Known
     from octavo.tasks.translation.systems import compared
 
-    found = compared(run, other, pairs, search, report=complain)
-    code = show_skipped(found)
+    result = compared(run, other, pairs, search, report=complain)
+    code = show_skipped(plain(result))
     if json:
-        print_json(found)
+        print_json(plain(result))
         return code
     rows = [
-        [
-            name,
-            f"{one['bleu']['score']:.2f}",
-            f"{one['chrf']['score']:.2f}",
-            f"{one['tokenized_bleu']['score']:.2f}",
-        ]
-        for name, one in found["systems"].items()
+        [name, f"{one.bleu.score:.2f}", f"{one.chrf.score:.2f}", f"{one.tokenized_bleu.score:.2f}"]
+        for name, one in result.systems.items()
     ]
     print_table(rows, head=["system", "BLEU", "chrF", "BLEU of tokens, lower case"])
-    if known := found.get("known"):
-        show(str(Known(**known)))
-    scored = next(iter(found["systems"].values()))
-    for name in ("bleu", "chrf", "tokenized_bleu"):
-        show(f"{name}: {scored[name]['signature']}")
-    if difference := found.get("difference"):
-        low, high = difference["interval"]
-        show(f"BLEU differs by {difference['difference']:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}")
+    if result.known:
+        show(str(result.known))
+    scores = next(iter(result.systems.values()))
+    for one in fields(scores):
+        show(f"{one.name}: {getattr(scores, one.name).signature}")
+    if difference := result.difference:
+        low, high = difference.interval
+        show(f"BLEU differs by {difference.difference:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}")
     return code
 
 

@@ -39,7 +39,7 @@ def _serve(source: IO[bytes], out: IO[bytes], path: Path, tokenizer: Tokenizer) 
 
 
 def main() -> None:
-    """Be such a process."""
+    """Answer segments on standard input with their ids, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
     load_told_parts()
     try:

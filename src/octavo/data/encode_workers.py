@@ -210,7 +210,6 @@ class _Worker:
                 pass
 
     def ask(self, spans: list[Span]) -> None:
-        """Send a segment."""
         assert self._process.stdin
         try:
             self._process.stdin.write(json.dumps(spans).encode() + b"\n")

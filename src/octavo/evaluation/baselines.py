@@ -12,14 +12,14 @@ import lzma
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from octavo.errors import CorpusError
+from octavo.evaluation.result import Baseline
 from octavo.ngram.kneser_ney import CHUNK, KneserNey, best_order
 
 LIMIT = 5_000_000
@@ -30,24 +30,6 @@ HIGHEST = 8
 
 WINDOW = 8 << 20
 """Bytes that xz looks back, and of the training text that it is given; needs some 12 times as much memory."""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """One predictor's result on the validation split."""
-
-    loss: float | None
-    """Nats per token; None for compressors."""
-    bits_per_byte: float
-    order: int | None = None
-    """Length of the longest n-grams, if it has any."""
-    train_tokens: int | None = None
-    """Training tokens that it learned from, if it did."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For evaluation.json: `loss` and `bits_per_byte` always, the rest where it says something."""
-        values = asdict(self)
-        return {key: value for key, value in values.items() if value is not None or key == "loss"}
 
 
 def baselines(

@@ -36,7 +36,7 @@ class Passage:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """Beginning and rest together."""
         return self.beginning + self.rest
 
 
@@ -100,7 +100,6 @@ class Memory:
         return min((row.times for row in self.rows if _sure(row.p_known)), default=None)
 
     def sentences(self) -> list[str]:
-        """The verdict."""
         control, *planted = self.rows
         beside = f"of {control.passages} passages that it never saw it continues {control.recited}"
         most = planted[-1]
@@ -120,7 +119,6 @@ class Memory:
         return [*said, f"{often} surprises it less by {less:.3f} nats a token (p = {row.p_known:.2g})."]
 
     def as_dict(self) -> dict[str, Any]:
-        """For --json."""
         found = {"recited_from": self.recited_from, "known_from": self.known_from}
         return {"rows": [asdict(row) for row in self.rows], **found, "verdict": self.sentences()}
 

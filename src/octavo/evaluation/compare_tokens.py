@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,10 +61,6 @@ class Where:
     first_better: tuple[Part, ...]
     """Words that add most to the first one's lead, and below to the second's."""
     second_better: tuple[Part, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
 
     def tables(self) -> list[tuple[str, list[Part]]]:
         """All of it as titled tables."""

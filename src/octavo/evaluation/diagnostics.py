@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -44,10 +44,6 @@ class Diagnostic:
     remedy: str = ""
     settings: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """For evaluation.json."""
-        return asdict(self) | {"evidence": dict(self.evidence), "settings": list(self.settings)}
-
 
 @dataclass(frozen=True)
 class Rivals:
@@ -84,12 +80,12 @@ class Facts:
 
     @cached_property
     def unit(self) -> Unit:
-        """Of its losses."""
-        return self.recipe.objective.build().unit
+        """Unit of the losses."""
+        return self.recipe.objective.unit
 
     @cached_property
     def training(self) -> Curve:
-        """Loss on the batches."""
+        """Training loss by step."""
         return Curve.of(self.rows, "train")
 
     @cached_property
@@ -146,7 +142,7 @@ class Facts:
 
     @property
     def firmer(self) -> tuple[str, ...]:
-        """The settings against memorization."""
+        """Settings that make a model memorize less."""
         dropout = getattr(self.recipe.model, "dropout", None)
         dry = dropout is not None and not (dropout.attention or dropout.projection or dropout.feed_forward)
         return ("model.dropout=0.2",) if dry else ("training.patience=3",)

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -44,19 +44,38 @@ class Diversity:
     thread: list[float]
     """Likeness of a text's halves, less the mean likeness of its first half to other texts' last halves."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """For evaluation.json: means and their standard errors instead of the lists."""
-        own = {name: measured(values) for name, values in asdict(self).items() if isinstance(values, list)}
-        distinct = {str(order): share for order, share in self.distinct.items()}
-        return {"texts": self.texts, "units": self.units, "distinct": distinct, **own}
+    @property
+    def means(self) -> Variety:
+        """With means instead of the lists."""
+        lists = (self.repeated, self.alike, self.thread)
+        return Variety(self.texts, self.units, self.distinct, *map(Mean.of, lists))
 
 
-def measured(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and standard error; None if there are too few values for it."""
-    count = len(values)
-    mean = math.fsum(values) / count if count else None
-    error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else None
-    return {"mean": mean, "error": error}
+@dataclass(frozen=True)
+class Mean:
+    """A mean and its standard error; None if there are too few values for it."""
+
+    mean: float | None
+    error: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Mean:
+        count = len(values)
+        mean = math.fsum(values) / count if count else None
+        error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else None
+        return cls(mean, error)
+
+
+@dataclass(frozen=True)
+class Variety:
+    """The figures as evaluation.json has them; see `Diversity`."""
+
+    texts: int
+    units: int
+    distinct: dict[int, float]
+    repeated: Mean
+    alike: Mean
+    thread: Mean
 
 
 def unit_of(texts: Sequence[str]) -> Unit:

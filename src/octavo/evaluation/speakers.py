@@ -125,7 +125,6 @@ class Share:
         return self.company / (self.company + self.others) if self.company + self.others else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         shown = {"prompt": self.prompt, "share": self.share, "company": self.company, "others": self.others}
         return {**shown, "interval": self.interval, "p": self.p}
 
@@ -151,7 +150,6 @@ class NameAnswer:
     answering: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "name": self.name,
             "company": list(self.company),

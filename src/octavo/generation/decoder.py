@@ -46,7 +46,7 @@ class Said:
         return cls(recent, slots) if isinstance(recent, Recent) else None
 
     def take(self, slot: int, ids: Sequence[int]) -> None:
-        """A text goes on."""
+        """Count a token that a text goes on with."""
         ids, length = ids[-self._most :], self._lengths[slot]
         row = self._text[slot]
         if length + len(ids) > len(row):
@@ -57,7 +57,6 @@ class Said:
         self._lengths[slot] = length + len(ids)
 
     def free(self, slot: int) -> None:
-        """Forget a text."""
         self._lengths[slot] = 0
 
     def copy(self, source: int, to: Sequence[int]) -> None:

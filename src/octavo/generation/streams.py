@@ -78,7 +78,7 @@ class Stream:
         self.game = None if referee is None else referee.game(prompt)
 
     def give_up(self) -> str:
-        """Nothing may come next."""
+        """End the stream: the validator allows no token."""
         return self._close("stuck", self.held + self.decoder.finish())
 
     def uniform(self) -> float:

@@ -280,7 +280,6 @@ class TablesConfig(PartConfig):
         return 0
 
     def parameters(self, *, width: int) -> int:
-        """Trained numbers."""
         return self.rows * width
 
     @abstractmethod
@@ -295,7 +294,7 @@ def table_parts(config: ModelConfig) -> dict[str, TablesConfig]:
 
 
 def table_parameters(config: ModelConfig) -> int:
-    """Numbers in all tables."""
+    """Number of parameters in embedding tables."""
     return sum(part.parameters(width=config.width) for part in table_parts(config).values())
 
 

@@ -89,10 +89,10 @@ class VectorHead(nn.Linear, Calibrated):
         pieces = super().forward(input)
         if self.chain is None or rows is None or values is None:
             return pieces
-        return self.chain(pieces, self.told((values - self.base(rows)) / self.scale, values)).flatten(-2)
+        return self.chain(pieces, self.heard((values - self.base(rows)) / self.scale, values)).flatten(-2)
 
     @staticmethod
-    def told(u: Tensor, values: Tensor) -> Tensor:
+    def heard(u: Tensor, values: Tensor) -> Tensor:
         """What a channel hears of the others, (…, 2D); nothing of one that is missing."""
         return torch.cat([u.nan_to_num(0.0).clamp(-SEEN, SEEN), (values == 0).to(u.dtype)], dim=-1)
 
@@ -117,7 +117,9 @@ class VectorHead(nn.Linear, Calibrated):
         base = self.base(rows)[:, -1]
         if self.chain is None:
             return self._log_prob(pieces.unflatten(-1, (self.columns, -1)), base, values)
-        return self._log_prob(self.chain(pieces, self.told((drawn - base) / self.scale, drawn)), base, values)
+        return self._log_prob(
+            self.chain(pieces, self.heard((drawn - base) / self.scale, drawn)), base, values
+        )
 
     def _log_prob(self, numbers: Tensor, base: Tensor, values: Tensor) -> Tensor:
         return self._found(numbers, base, values, lambda *at: self.family.log_prob(*at) - self.scale.log())
@@ -150,7 +152,7 @@ class VectorHead(nn.Linear, Calibrated):
             return self._numbers(pieces.unflatten(-1, (self.columns, -1)), base, self.scale, generator)
         values = torch.full_like(base, float("nan"))
         for channel in range(self.columns):
-            numbers = self.chain(pieces, self.told((values - base) / self.scale, values))[:, channel]
+            numbers = self.chain(pieces, self.heard((values - base) / self.scale, values))[:, channel]
             values[:, channel] = self._numbers(numbers, base[:, channel], self.scale[channel], generator)
         return values
 
@@ -176,7 +178,6 @@ class OutputConfig(PartConfig):
         """Numbers that take part in matrix products."""
 
     def parameters(self, *, vocab_size: int, width: int, bias: bool) -> int:
-        """Trained numbers."""
         return self.matrix_parameters(vocab_size=vocab_size, width=width) + bias * vocab_size
 
 
@@ -212,7 +213,7 @@ class VectorOutputConfig(OutputConfig):
 
     @abstractmethod
     def family(self) -> Family:
-        """The distribution."""
+        """The distribution whose parameters the head predicts."""
 
     def build(self, *, vocab_size: int, width: int, bias: bool) -> VectorHead:
         """It always has a bias."""

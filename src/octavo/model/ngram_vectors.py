@@ -30,7 +30,6 @@ class NGrams(nn.Module):
     before: int = 0
 
     def sparse_parameters(self) -> list[nn.Parameter]:
-        """See `model.tables`."""
         return list(self.parameters())
 
     def forward(
@@ -105,7 +104,6 @@ class NoNGramsConfig(NGramsConfig):
     takes_segments: ClassVar[bool] = True
 
     def build(self, *, width: int) -> NGrams:
-        """The module."""
         return NGrams()
 
 
@@ -121,7 +119,6 @@ class HashedNGramsConfig(NGramsConfig):
     """Rows of each table; n-grams with the same hash share one."""
 
     def build(self, *, width: int) -> NGrams:
-        """The module."""
         return HashedNGrams(longest=self.longest, buckets=self.buckets, width=width)
 
     @property

@@ -142,7 +142,6 @@ class PositionsConfig(PartConfig):
     """Whether they turn pairs of a head's dimensions, so that its width must be even."""
 
     def parameters(self, *, context: int, width: int) -> int:
-        """Trained numbers."""
         return 0
 
     def longest(self, *, context: int) -> int:
@@ -157,7 +156,6 @@ class NoPositionsConfig(PositionsConfig):
     kind: Literal["none"] = "none"
 
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
-        """The module."""
         return Positions()
 
 
@@ -168,7 +166,6 @@ class LearnedPositionsConfig(PositionsConfig):
     kind: Literal["learned"] = "learned"
 
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
-        """The module."""
         return LearnedPositions(context=context, width=width)
 
     def parameters(self, *, context: int, width: int) -> int:
@@ -188,7 +185,6 @@ class SinusoidalPositionsConfig(PositionsConfig):
     """The longest wave is 2π times this."""
 
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
-        """The module."""
         return SinusoidalPositions(context=context, width=width, base=self.base)
 
 

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Remembered, Row
 from octavo.report.about import trained_on
 from octavo.report.sections import Answer, PromptTable, name_answers, prompt_tables
-from octavo.report.test_looks import chosen_and_tested, of_result, tested
+from octavo.report.test_looks import chosen_and_tested, counting_there, looked_at, looks_of, of_result
 from octavo.task import Command, Task, task_of
 from octavo.util.records import AnyRecord, Shape, read_record, read_rows
 from octavo.util.terminal import exact_duration, finite
@@ -120,7 +119,7 @@ class ReportData:
             verdict=[str(line) for line in evaluation.get("verdict") or []],
             unit=str(objective.unit),
             headlines=[
-                *starmap(Headline, tested(manifest, evaluation, objective, task)),
+                *test_headlines(manifest, evaluation, objective, task),
                 *headlines(evaluation, metrics, objective, task),
             ],
             settings=settings,
@@ -218,6 +217,29 @@ def headlines(
     if seconds is not None:
         result.append(Headline("training time", exact_duration(seconds), "without evaluations"))
     return result
+
+
+def test_headlines(
+    manifest: Mapping[str, Any], evaluation: Mapping[str, Any], objective: Objective, task: Task
+) -> list[Headline]:
+    """The figures of the last look at the test split."""
+    if not (looks := looks_of(manifest)):
+        return []
+    counted, last = looked_at(len(looks)), (of_result(manifest, evaluation) or looks)[-1]
+    what = (
+        "the result"
+        if last in of_result(manifest, evaluation)
+        else f"of step {last.get('step'):,}, no result"
+    )
+
+    def shown(label: str, value: Any, form: str, explanation: str) -> Headline | None:
+        return headline(label, value, form, ", ".join(filter(None, (what, explanation, counted))))
+
+    numbers = (
+        shown("test loss", last.get("loss"), "{:.4f}", str(objective.unit)),
+        shown("test bits per byte", last.get("bits_per_byte"), "{:.3f}", counting_there(last)),
+    )
+    return task.headlines(last, [one for one in numbers if one is not None], shown)
 
 
 def next_commands(

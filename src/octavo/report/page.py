@@ -12,6 +12,7 @@ from octavo.report import plots, sections
 from octavo.report.data import ReportData, Sample
 from octavo.report.promised import of_promise
 from octavo.report.sections import of_counted
+from octavo.task import Task
 from octavo.util.files import replace_text
 from octavo.util.html import templates
 
@@ -42,7 +43,7 @@ def render(data: ReportData, loss: str) -> str:
         (plots.progress_plot(data, width=width), name) for width, name in ((WIDE, "wide"), (NARROW, "narrow"))
     ]
     own = data.task.sections(data, wide=WIDE, narrow=NARROW) if data.task else []
-    judged_on = data.task.judged_on(data.evaluation) if data.task else ("text", "text for all")
+    judged_on = (data.task or Task).judged_on
     pages = templates(Path(__file__).parent, *{each.template.parent for each in own})
     return pages.get_template("template.html").render(
         data=data,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -39,10 +38,6 @@ class PlantedFiles:
     controls: int
     share: float
     """Of the text, how much was planted."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in vars(self).items()}
 
 
 def plant(text: Paths, out: Path, how: Planting, console: Console, *, force: bool = False) -> PlantedFiles:

@@ -123,7 +123,6 @@ class Comparison:
         return said
 
     def describe(self) -> dict[str, Any]:
-        """For --json."""
         return {
             "runs": [run.describe() | {"figures": dict(run.figures)} for run in self.runs],
             "differences": dict(self.differences),
@@ -265,7 +264,7 @@ def between(first: Sequence[Run], second: Sequence[Run], console: Console) -> Wh
             "Their tokenizers differ, so their tokens are not the same.", remedy="leave out --where"
         )
     recipe = whole_split(runs[0].config)
-    if not all(run.config.objective.build().unit.has_bits_per_byte for run in runs):
+    if not all(run.config.objective.unit.has_bits_per_byte for run in runs):
         raise InputError("Only losses of text are compared token by token.", remedy="leave out --where")
     dataset = build_dataset(recipe, console, runs[0].tokenizer)
     for run in runs:

@@ -268,13 +268,13 @@ def rows(found: Statistics) -> list[tuple[str, str]]:
         lines.append(("near duplicates", f"{found.near['found']:,} of {found.near['compared']:,} compared"))
     if easy := found.readability:
         lines += [
-            ("words per sentence", f"{easy['words_per_sentence']:.1f}"),
-            ("syllables per word", f"{easy['syllables_per_word']:.2f}"),
+            ("words per sentence", f"{easy.words_per_sentence:.1f}"),
+            ("syllables per word", f"{easy.syllables_per_word:.2f}"),
             (
                 "Flesch reading ease",
-                f"{easy['flesch_reading_ease']:.1f}  (60–70 plain English, higher is easier)",
+                f"{easy.flesch_reading_ease:.1f}  (60–70 plain English, higher is easier)",
             ),
-            ("Flesch–Kincaid grade", f"{easy['flesch_kincaid_grade']:.1f}  (years at school)"),
+            ("Flesch–Kincaid grade", f"{easy.flesch_kincaid_grade:.1f}  (years at school)"),
         ]
     if len(found.languages) > 1:
         shares = [f"{name_of(code)} {share:.0%}" for code, share in list(found.languages.items())[:6]]
@@ -297,7 +297,7 @@ def file_rows(found: Statistics, most: int) -> list[list[str]]:
 
 
 def size_of(count: int) -> str:
-    """Bytes for a reader."""
+    """A number of bytes such as `1.1 MB`."""
     return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
 
 

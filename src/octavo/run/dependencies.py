@@ -34,7 +34,7 @@ def hashes(recipe: Recipe) -> dict[str, str]:
 
 
 def described(recipe: Recipe) -> dict[str, Any]:
-    """For the manifest."""
+    """Hashes of the files that a recipe's parts read, for its manifest; empty where there are none."""
     return {KEY: found} if (found := hashes(recipe)) else {}
 
 

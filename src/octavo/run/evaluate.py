@@ -14,8 +14,8 @@ from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.evaluation.by_position import Places
 from octavo.evaluation.diagnostics import Facts, diagnose
-from octavo.evaluation.result import Evaluation, Figures, Metrics
-from octavo.evaluation.samples import GeneratedTexts, ended
+from octavo.evaluation.result import Baseline, Evaluation, Figures, Metrics
+from octavo.evaluation.samples import GeneratedTexts, with_samples
 from octavo.evaluation.score import Score, score
 from octavo.evaluation.units import UnitScores, unit_scores
 from octavo.model.base import LanguageModel
@@ -27,6 +27,7 @@ from octavo.task import EvaluationContext, Trained, task_of
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime, set_threads
 from octavo.util.console import Console
+from octavo.util.records import plain
 
 
 def evaluate_split(
@@ -164,7 +165,7 @@ def evaluate_own(
     found = with_start(judge(model, context, step=run.step), context)
     written = task.write(model, dataset, recipe)
     if written is not None and found.figures.ends:
-        ends = {**found.figures.ends, **ended(written, dataset)}
+        ends = with_samples(found.figures.ends, written, dataset)
         found = replace(found, figures=replace(found.figures, ends=ends))
     found = replace(found, texts=task.judge_texts(model, written, dataset, recipe))
     tokens = len(dataset.train.tokens)
@@ -189,7 +190,7 @@ def with_start(found: Evaluation, context: EvaluationContext) -> Evaluation:
         context.runtime,
         reference=model,
     )
-    baseline = {"loss": start.loss, "bits_per_byte": start.bits_per_byte, **start.others}
+    baseline = Baseline(start.loss, start.bits_per_byte, others=start.others)
     baselines = {**found.standing.baselines, "start": baseline}
     return replace(found, standing=replace(found.standing, baselines=baselines))
 
@@ -223,7 +224,7 @@ def with_next_step(found: Evaluation, run: Evaluable) -> dict[str, Any]:
     """The evaluation as plain data, with the command that its verdict asks for; a checkpoint alone has none."""
     stated = found.as_dict()
     step = next_step(run.folder, run.config, stated["diagnostics"]) if run.folder else None
-    return {**stated, "next": step}
+    return {**stated, "next": plain(step)}
 
 
 def whole_split(recipe: Recipe) -> Recipe:

@@ -11,7 +11,6 @@ from octavo.config.plugins import command
 from octavo.data import Dataset
 from octavo.errors import DivergedError
 from octavo.evaluation.diagnostics import Facts, diagnose
-from octavo.evaluation.sentences import standing
 from octavo.report import ReportData, write_report
 from octavo.report.test_looks import of_result
 from octavo.run.evaluate import evaluate_own
@@ -24,7 +23,7 @@ from octavo.task import task_of
 from octavo.training.device import Runtime
 from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors
-from octavo.util.records import json_text
+from octavo.util.records import json_text, plain
 
 
 def finish(
@@ -45,7 +44,7 @@ def finish(
     }
     if teachers := folder.own_teachers():
         result["seconds"]["teachers"] = sum(progress_of(teacher).seconds for teacher in teachers)
-    result["next"] = next_step(folder, run.config, result["diagnostics"])
+    result["next"] = plain(next_step(folder, run.config, result["diagnostics"]))
     result["verdict"] = verdict(result, run.config)
     if written is not None:
         written.save(folder.samples / "judged.jsonl")
@@ -71,9 +70,9 @@ def finish_diverged(
         rows=folder.rows(),
         diverged=error.what,
     )
-    diagnostics = [diagnostic.as_dict() for diagnostic in diagnose(facts)]
+    diagnostics = plain(diagnose(facts))
     result: dict[str, Any] = {"diverged": error.what, "diagnostics": diagnostics}
-    result["next"] = next_step(folder, recipe, diagnostics)
+    result["next"] = plain(next_step(folder, recipe, diagnostics))
     result["verdict"] = [diagnostic["sentence"] for diagnostic in diagnostics]
     report(folder, result)
 
@@ -100,11 +99,8 @@ def tell(result: dict[str, Any], console: Console) -> None:
 
 def verdict(result: Mapping[str, Any], recipe: Recipe) -> list[str]:
     """What the figures say, a sentence each."""
-    task = task_of(recipe)
     said = [
-        *task.first_sentences(result),
-        standing(result, task.baseline_names, task.of_the_loss(result)),
-        *task.sentences(result, recipe),
+        *task_of(recipe).sentences(result, recipe),
         *(diagnostic["sentence"] for diagnostic in result["diagnostics"]),
     ]
     seconds = result["seconds"]

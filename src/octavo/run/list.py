@@ -142,7 +142,6 @@ class Seen:
         return name if isinstance(name, str) else ""
 
     def describe(self) -> dict[str, Any]:
-        """For --json."""
         changed = datetime.fromtimestamp(last_written(self.path), tz=UTC)
         return {
             "run": str(self.path),

@@ -184,10 +184,17 @@ BY_THE_CLOCK = ("training.minutes=", "training.passes=", "evaluation.every=")
 """Settings that a run by the clock can take on when it resumes, whatever its learning rate does."""
 
 
-def next_step(
-    folder: RunFolder, recipe: Recipe, diagnostics: Sequence[Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """What the verdict asks for (`remedy`), and the `command`, which may `resume` the run; None if it asks nothing.
+@dataclass(frozen=True)
+class NextStep:
+    """What a verdict asks for, in words, and the command for it, which may `resume` the run."""
+
+    remedy: str
+    resume: bool
+    command: str
+
+
+def next_step(folder: RunFolder, recipe: Recipe, diagnostics: Sequence[Mapping[str, Any]]) -> NextStep | None:
+    """None if it asks nothing.
 
     The command names the run's own config.yaml, which holds its recipe, text and settings; one that adds minutes to a
     run finds it there.
@@ -203,7 +210,7 @@ def next_step(
     if resume and minutes:
         others = [setting for setting in settings if not setting.startswith(BY_THE_CLOCK[:2])]
         words = ["octavo", "train", "--out", str(out), "--resume", "--minutes", f"{minutes:g}", *others]
-    return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": _command(words, recipe)}
+    return NextStep(diagnostics[0]["remedy"], resume, _command(words, recipe))
 
 
 def going_on(folder: RunFolder, recipe: Recipe, *, processes: int = 1) -> str:

@@ -178,12 +178,12 @@ class Run:
 
     @property
     def parameters(self) -> int:
-        """Trained numbers."""
+        """Number of trained parameters."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl."""
+        """Rows of metrics.jsonl, in the file's order."""
         return self.folder.rows() if self.folder else []
 
     @property

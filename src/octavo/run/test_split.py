@@ -81,7 +81,7 @@ def look(
                 f"The loss on the test split is {found['loss']}, which is no figure: nothing was noted."
             )
         standing = task.evaluate(run.model, context, figures)
-        found["baselines"] = dict(standing.baselines)
+        found["baselines"] = {name: one.as_dict() for name, one in standing.baselines.items()}
         stored = read_evaluation(path, recipe) if (path := run.folder.evaluation).is_file() else {}
         found |= merged(task.on_test(run, split, dataset, recipe, stored))
         if audits:

@@ -46,7 +46,7 @@ class World:
 
     @property
     def pixels(self) -> int:
-        """Of a film."""
+        """Number of pixels of a film."""
         return self.frames * self.rows * self.columns
 
     @cached_property
@@ -142,7 +142,6 @@ class WorldConfig(PixelsConfig):
 
     @property
     def world(self) -> World:
-        """The world."""
         return World(**{name: getattr(self, name) for name in WorldConfig.model_fields})
 
     def raster(self) -> Raster:
@@ -162,7 +161,6 @@ class BouncingBallSource(WorldConfig, PartConfig):
     """Their order."""
 
     def build(self, report: Report | None = None) -> Films:
-        """Make the source."""
         return Films(self.world, films=self.films, seed=self.seed)
 
     def nats(self, texts: Iterable[str]) -> float:

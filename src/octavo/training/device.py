@@ -77,7 +77,6 @@ class Runtime:
         return autocast(self.precision, self.device)
 
     def describe(self) -> dict[str, Any]:
-        """For the manifest."""
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del own["world"], own["most"]
         return {**own, "device": str(self.device)}

@@ -121,7 +121,7 @@ class GradientStep:
         for number, part in enumerate(parts, start=1):
             with self.repeatably(), gradients_sent(self.model, now=number == len(parts)):
                 found += self.passes_over(part, over=whole, step=step)
-        return told(found, self.parameters, world)
+        return step_figures(found, self.parameters, world)
 
     def passes_over(
         self, part: Batch[np.ndarray], *, over: float | Tensor, step: int
@@ -180,7 +180,7 @@ class GradientStep:
             optimizer.zero_grad(set_to_none=True)
 
 
-def told(
+def step_figures(
     found: Sequence[Mapping[str, Tensor]], parameters: Sequence[nn.Parameter], world: World
 ) -> tuple[float, float, dict[str, float]]:
     """A step's loss, the length of its gradient, and its metrics, over all processes; waits for the device once."""

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from octavo.cli.common import Json, Overrides, Text, Whole, print_json, show, split_overrides
 from octavo.cli.corpus.common import RecipeOption, Steps
 from octavo.errors import InputError
+from octavo.util.records import plain
 
 SHOWN = 20
 
@@ -54,7 +55,7 @@ def leaks_command(
     judged = corpus_recipe(against, None, steps, settings) if against else None
     found = leaks_between(training, judged, Console(quiet=json), words=words, least=least)
     if json:
-        print_json(found.describe())
+        print_json(plain(found))
         return 0
     sample = f", one in {found.sampled} looked at" if found.sampled > 1 else ""
     show(f"{found.documents:,} evaluation documents against {found.training_documents:,} training documents")

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from octavo.cli.common import Force, Json, Whole, WholeSeed, print_json, show, show_text
+from octavo.util.records import plain
 
 
 def plant_command(
@@ -48,7 +49,7 @@ def plant_command(
     how = Planting(counts, each, controls, beginning, rest, seed=seed)
     found = plant(text, out, how, Console(quiet=json), force=force)
     if json:
-        print_json(found.as_dict())
+        print_json(plain(found))
         return 0
     times = ", ".join(map(str, counts))
     show(f"{found.passages} passages planted, each {times} times; {found.controls} taken out for comparison")

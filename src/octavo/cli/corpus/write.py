@@ -94,7 +94,7 @@ def _dry_run(job: WritingJob, json: bool) -> int:
     found = job.estimate()
     prompt = job.prompt.first(0)
     if json:
-        print_json({"estimate": found.facts(), "prompt": prompt})
+        print_json({"estimate": found, "prompt": prompt})
         return 0
     for message in prompt:
         show_text(f"[{message['role']}]\n{message['content']}\n")

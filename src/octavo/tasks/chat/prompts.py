@@ -19,7 +19,7 @@ from octavo.tokenizers.chat import ChatTemplate
 
 def judges_only(recipe: Recipe) -> bool:
     """Whether its model says how good answers are, and writes none."""
-    return recipe.form == "preferences" and not recipe.objective.build().writes
+    return recipe.form == "preferences" and not recipe.objective.writes
 
 
 @dataclass(frozen=True)

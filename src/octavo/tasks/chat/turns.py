@@ -55,7 +55,6 @@ class ByTemplate(Tokenizer):
         return self.inner.token_text(id)
 
     def save(self, folder: Path) -> None:
-        """Save the tokenizer inside."""
         self.inner.save(folder)
 
     def fingerprint(self) -> str:

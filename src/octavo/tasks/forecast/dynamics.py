@@ -42,7 +42,6 @@ class Linear:
     noise = np.array([[0.5, 0.0], [0.0, 0.5]])
 
     def draw(self, rows: int, random: np.random.Generator) -> np.ndarray:
-        """A series (N, 2)."""
         state = random.multivariate_normal(np.zeros(2), self.rest())
         found = np.empty((rows, 2))
         for row in range(rows):
@@ -78,7 +77,6 @@ class Switching:
     change = 0.05
 
     def draw(self, rows: int, random: np.random.Generator) -> np.ndarray:
-        """A series (N, 2)."""
         rule, x = int(random.integers(2)), np.zeros(2)
         found = np.empty((rows, 2))
         for row in range(rows):

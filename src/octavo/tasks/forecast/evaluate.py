@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from octavo.config import Recipe, check
 from octavo.config.plugins import command
 from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError
-from octavo.evaluation.result import Finding, Standing
+from octavo.evaluation.result import Baseline, Finding, Standing
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT
 from octavo.run.data import Paths, absolute, found_corpus
@@ -26,7 +27,7 @@ from octavo.tasks.forecast.baselines import Baselines, filled
 from octavo.tasks.forecast.dataset import prepare_new, series_in
 from octavo.tasks.forecast.objective import head_of
 from octavo.tasks.forecast.paths import sample_paths
-from octavo.tasks.forecast.scores import mean_density, quantiles, scores
+from octavo.tasks.forecast.scores import Scores, mean_density, quantiles, scores
 from octavo.tasks.forecast.source import SeriesSource
 from octavo.tasks.forecast.stored import OWN
 from octavo.tokenizers import Tokenizer
@@ -59,12 +60,10 @@ def standing_of(
     train, held_out = channels_of(train_split, columns), channels_of(split, columns)
     console.say("fitting simple predictors to the training split, to compare with")
     simple = Baselines(train, context=recipe.model.context, horizons=objective.horizons)
-    losses: dict[str, Any] = {}
+    losses: dict[str, Baseline] = {}
     if objective.score == "likelihood":
         losses = {
-            name: {"loss": loss, "bits_per_byte": None}
-            for name, loss in simple.losses(held_out).items()
-            if math.isfinite(loss)
+            name: Baseline(loss) for name, loss in simple.losses(held_out).items() if math.isfinite(loss)
         }
     places = origins(split, objective.horizons, objective.origins)
     why_not = unseen(split, places, objective.horizons, columns)
@@ -124,6 +123,37 @@ def unseen(
     return None
 
 
+@dataclass(frozen=True)
+class Example:
+    """One forecast for the page, rows of channels: quantiles by per cent, and some paths."""
+
+    history: list[Any]
+    truth: list[Any]
+    quantiles: dict[str, list[Any]]
+    paths: list[Any]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Forecasts of held-out series, judged.
+
+    Attributes:
+        rate: rows a second.
+        main_horizon: the one that counts.
+        origins, paths: places that paths begin at, and paths of each.
+        predictors: scores of the model and of the simple predictors, by horizon.
+    """
+
+    channels: list[str]
+    rate: float | None
+    horizons: list[int]
+    main_horizon: int
+    origins: int
+    paths: int
+    predictors: dict[str, list[Scores]]
+    example: Example
+
+
 def judged(
     model: GPT,
     simple: Baselines,
@@ -132,8 +162,8 @@ def judged(
     recipe: Recipe,
     columns: Columns,
     console: Console,
-) -> dict[str, Any]:
-    """Scores by predictor and horizon, and an example."""
+) -> Judged:
+    """Draw and judge the model's paths and those of simple predictors."""
     objective, count = recipe.objective, len(columns.channels)
     horizons = sorted(set(objective.horizons))
     rows, furthest = np.asarray(split.tokens), horizons[-1]
@@ -156,27 +186,22 @@ def judged(
     found |= simple.forecast(before, truth, horizons, paths=objective.paths, seed=recipe.seed)
     table = {
         name: [
-            {
-                "horizon": h,
-                **scores(
-                    *each[h][:1], truth[:, h - 1], each[h][1], simple.step, np.random.default_rng([7, h])
-                ),
-            }
+            scores(h, *each[h][:1], truth[:, h - 1], each[h][1], simple.step, np.random.default_rng([7, h]))
             for h in horizons
         ]
         for name, each in found.items()
     }
     middle = len(places) // 2
-    return {
-        "channels": list(columns.channels),
-        "rate": columns.rate,
-        "horizons": horizons,
-        "main_horizon": objective.main_horizon or horizons[-1],
-        "origins": len(places),
-        "paths": objective.paths,
-        "predictors": table,
-        "example": example(filled(before[middle], np.nan), truth[middle], drawn[middle]),
-    }
+    return Judged(
+        channels=list(columns.channels),
+        rate=columns.rate,
+        horizons=horizons,
+        main_horizon=objective.main_horizon or horizons[-1],
+        origins=len(places),
+        paths=objective.paths,
+        predictors=table,
+        example=example(filled(before[middle], np.nan), truth[middle], drawn[middle]),
+    )
 
 
 def _before(rows: np.ndarray, begin: int, at: int, reach: int) -> np.ndarray:
@@ -190,19 +215,19 @@ def history_of(context: int, steps: int) -> int:
     return max(context - steps + 1, context // 2, 1)
 
 
-def example(history: np.ndarray, truth: np.ndarray, drawn: np.ndarray) -> dict[str, Any]:
-    """Quantiles and some paths of one forecast, for the page."""
+def example(history: np.ndarray, truth: np.ndarray, drawn: np.ndarray) -> Example:
+    """Numbers to seven digits, which are plenty for a plot."""
 
     def rounded(values: np.ndarray) -> list[Any]:
         plain = np.array([None if np.isnan(v) else float(f"{v:.7g}") for v in values.flat], object)
         return plain.reshape(values.shape).tolist()
 
-    return {
-        "history": rounded(history[-SHOWN:]),
-        "truth": rounded(truth),
-        "quantiles": {str(q): rounded(quantiles(drawn, q)) for q in QUANTILES},
-        "paths": rounded(drawn[:5]),
-    }
+    return Example(
+        history=rounded(history[-SHOWN:]),
+        truth=rounded(truth),
+        quantiles={str(q): rounded(quantiles(drawn, q)) for q in QUANTILES},
+        paths=rounded(drawn[:5]),
+    )
 
 
 def model_paths(

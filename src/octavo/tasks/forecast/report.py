@@ -70,7 +70,7 @@ def fan_plot(
 
 
 def example_plot(found: Mapping[str, Any], *, width: float = 7.6) -> Plot:
-    """The page's example."""
+    """One forecast as fans, and what came."""
     one = found["example"]
 
     def numbers(values: Any) -> np.ndarray:

@@ -102,7 +102,7 @@ class Table:
         )
 
     def words(self, name: str) -> list[str]:
-        """A column as text."""
+        """The cells of a column as text."""
         return [
             "" if cell is None or cell != cell else str(cell).strip() for cell in self.cells(self.find(name))
         ]
@@ -789,7 +789,7 @@ class SeriesConfig(SeriesSourceConfig):
         return value
 
     def build(self, report: Report | None = None) -> TableSeries:
-        """The source. Raises CorpusError."""
+        """Raises CorpusError for files without numbers."""
         if self.channels and self.without:
             raise CorpusError(
                 "corpus.channels names all that is predicted, so corpus.without has nothing to leave out.",

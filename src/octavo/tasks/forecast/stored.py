@@ -64,7 +64,7 @@ def crps_by_predictor(evaluation: Mapping[str, Any], *, scaled: bool) -> dict[st
 
 
 def ahead(horizon: int, rate: float | None) -> str:
-    """A horizon in words."""
+    """A horizon in words, such as `8 steps ahead (0.5 s)`."""
     words = f"{horizon} step{'s' * (horizon > 1)} ahead"
     if rate is None:
         return words
@@ -84,17 +84,19 @@ def scores_at(found: Mapping[str, Any], horizon: int) -> dict[str, float]:
     return {name: math.inf if score is None else score for name, score in each.items()}
 
 
-def said(evaluation: Mapping[str, Any]) -> list[str]:
+def forecast_sentences(evaluation: Mapping[str, Any]) -> list[str]:
     """How good its forecasts are beside those of simple predictors: a sentence for each horizon, that which counts
     first. Empty for other models."""
     found = evaluation.get("forecast")
     if not found:
         return []
     main = main_horizon(found)
-    return [_said_at(found, horizon) for horizon in sorted(found["horizons"], key=lambda one: one != main)]
+    return [
+        _sentence_at(found, horizon) for horizon in sorted(found["horizons"], key=lambda one: one != main)
+    ]
 
 
-def _said_at(found: Mapping[str, Any], horizon: int) -> str:
+def _sentence_at(found: Mapping[str, Any], horizon: int) -> str:
     place, scores = found["horizons"].index(horizon), scores_at(found, horizon)
     own = scores.pop(OWN)
     ordered = sorted(scores, key=scores.__getitem__)

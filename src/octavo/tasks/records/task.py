@@ -11,7 +11,7 @@ from octavo.config import Recipe
 from octavo.config.parts import PartConfig, register
 from octavo.corpus.pixels import PixelsConfig, Raster
 from octavo.data import Dataset
-from octavo.evaluation.result import Figures, Standing
+from octavo.evaluation.result import Figures, Finding, Standing
 from octavo.model.base import LanguageModel
 from octavo.task import EvaluationContext
 from octavo.tasks.records.metrics import per_record, record_baselines
@@ -38,14 +38,14 @@ class RecordsTask(TextTask):
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
         found, recipe, dataset = super().evaluate(model, context, figures), context.recipe, context.dataset
-        if dataset is None or not each_alone(recipe) or not recipe.objective.build().unit.text:
+        if dataset is None or not each_alone(recipe) or not recipe.objective.unit.text:
             return found
         sides, size = (dataset.train, dataset.validation), dataset.tokenizer.vocab_size
         own = record_baselines(*sides, vocab_size=size, raster=raster_of(recipe.corpus))
-        record = per_record(dataset.validation, figures.metrics.loss)
-        before = [part for part in found.parts if "counted" in part.as_dict()]
-        after = [part for part in found.parts if part not in before]
-        return replace(found, baselines={**found.baselines, **own}, parts=(*before, record, *after))
+        records = Finding("records", per_record(dataset.validation, figures.metrics.loss))
+        before = [one for one in found.parts if one.key == "counted"]
+        after = [one for one in found.parts if one.key != "counted"]
+        return replace(found, baselines={**found.baselines, **own}, parts=(*before, records, *after))
 
     def amount(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> tuple[int, int]:
         tokens, count = super().amount(model, dataset, recipe)

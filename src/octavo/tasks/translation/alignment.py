@@ -56,7 +56,6 @@ class WordModel:
             self._best[int(self.source[at])] = int(self.target[at])
 
     def align(self, source: np.ndarray, target: np.ndarray) -> list[int]:
-        """The most probable alignment."""
         places = [*source.tolist(), -1]
         found = []
         for token in target.tolist():

@@ -7,7 +7,7 @@ B sources, S positions of the longest, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from octavo.config.parts import PartConfig
 from octavo.errors import InputError
+from octavo.evaluation.result import LeftOut
 from octavo.model.base import LanguageModel
 from octavo.tasks.translation.batches import fit
 from octavo.tasks.translation.beam import CachedState, Found, FullState, Search, State, beam_search
@@ -40,7 +41,6 @@ class Translation:
     found: Found
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         found = self.found
         return {
             "text": self.text,
@@ -61,10 +61,9 @@ class Skipped:
         return f"{self.place}: {self.why}"
 
 
-def skipped_facts(skipped: Sequence[Skipped], of: int) -> dict[str, Any]:
-    """For JSON: how many of how many were skipped, and the first ones; empty where none was."""
-    listed = [asdict(one) for one in skipped[:LISTED]]
-    return {"skipped": {"count": len(skipped), "of": of, "first": listed}} if skipped else {}
+def left_out_of(skipped: Sequence[Skipped], of: int) -> LeftOut | None:
+    """How many of how many were skipped; None where none was."""
+    return LeftOut(len(skipped), of, tuple(skipped[:LISTED])) if skipped else None
 
 
 class Translator:
