@@ -77,15 +77,15 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     objective, task = run.config.objective.build(), task_of(run.config)
     text_units = "bits_per_byte" in result
     own = {"loss": result["loss" if test else "val_loss"], "bits_per_byte": result.get("bits_per_byte")}
-    found = {"this model": own, **result["baselines"]}
+    predictors = {"this model": own, **result["baselines"]}
     order = "bits_per_byte" if text_units else "loss"
     head = ("", f"{objective.unit.name}/{objective.unit.per}", "bits/byte")
     shown = slice(None) if text_units else slice(2)
-    print_table([row[shown] for row in ranked(found, order)], head=head[shown])
+    print_table([row[shown] for row in ranked(predictors, order)], head=head[shown])
     show()
-    said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
-    said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
-    show(", ".join([*said, f"step {result['step']:,}"]))
+    figures = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
+    figures += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
+    show(", ".join([*figures, f"step {result['step']:,}"]))
     size = f" ({result['bytes']:,} bytes)" if task.in_bytes else ""
     show(f"on {result['tokens']:,} {objective.unit.counted}{size}; {result['parameters']:,} parameters")
     for sentence in task.remarks(result):
@@ -99,11 +99,11 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
             show(line)
 
 
-def ranked(found: Mapping[str, Mapping[str, float | None]], order: str) -> list[tuple[str, str, str]]:
+def ranked(predictors: Mapping[str, Mapping[str, float | None]], order: str) -> list[tuple[str, str, str]]:
     """The predictors as rows of a table, the worst first."""
     return [
         (name.replace("_", " "), written(one["loss"], 4), written(one["bits_per_byte"], 3))
-        for name, one in sorted(found.items(), key=lambda item: -(item[1][order] or 0.0))
+        for name, one in sorted(predictors.items(), key=lambda item: -(item[1][order] or 0.0))
         if one[order] is not None
     ]
 
@@ -118,14 +118,14 @@ def show_memory(run: Run, plan: Path, *, json: bool) -> int:
     from octavo.run.canaries import remembered
     from octavo.util.console import Console
 
-    found = remembered(run, plan, Console(quiet=json))
+    memory = remembered(run, plan, Console(quiet=json))
     if json:
-        print_json(found.as_dict())
+        print_json(memory.as_dict())
         return 0
     head = ("planted", "recited", "95 % interval", "p (recited)", "of the rest", "nats/token", "p (nats)")
-    print_table([memory_cells(row) for row in found.rows], head=head)
+    print_table([memory_cells(row) for row in memory.rows], head=head)
     show()
-    for sentence in found.sentences():
+    for sentence in memory.sentences():
         show(sentence)
     return 0
 

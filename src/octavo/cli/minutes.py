@@ -48,10 +48,10 @@ def train_for_minutes(
         from octavo.run.settings import resolve
 
         with kept_pipes():
-            (found,) = foretell(text, [minutes], overrides=settings, console=console)
-        for line in said(found):
+            (chosen,) = foretell(text, [minutes], overrides=settings, console=console)
+        for line in said(chosen):
             show_text(f"# {line}")
-        show_text(to_yaml(resolve(found.recipe(), text, settings)), end="")
+        show_text(to_yaml(resolve(chosen.recipe(), text, settings)), end="")
         return 0
     run = train(None, text, out, minutes=minutes, overrides=settings, overwrite=overwrite, console=console)
     show_text(f"report: {run.report}")
@@ -92,7 +92,7 @@ def show_promises(
         looked = look_at(text, parsed_minutes(minutes), overrides=settings, console=console)
     for name, machine in machines.items():
         try:
-            found = looked.foretold(machine)
+            foretold = looked.foretold(machine)
         except InputError as error:
             if name == list(machines)[-1] and not rows:
                 raise
@@ -105,9 +105,9 @@ def show_promises(
                 "teachers": one.best.teaching.teachers,
                 "reasons": one.reasons,
             }
-            for one in found
+            for one in foretold
         ]
-        for line in by_minutes(found) if not json else ():
+        for line in by_minutes(foretold) if not json else ():
             show(line if name is None else f"{name}: {line}")
     if json:
         print_json(rows)

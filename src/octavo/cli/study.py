@@ -172,13 +172,13 @@ def _report(folder: Path, json: bool) -> int:
 def _report_ladder(folder: Path, json: bool) -> int:
     from octavo.studies.ladder_report import as_data, write_ladder_report
 
-    page, found = write_ladder_report(folder)
+    page, analysis = write_ladder_report(folder)
     if json:
-        print_json({**as_data(found), "folder": str(folder), "report": str(page)})
+        print_json({**as_data(analysis), "folder": str(folder), "report": str(page)})
         return 0
-    for verdict in found.verdicts:
+    for verdict in analysis.verdicts:
         show(f"{verdict.change}: {verdict.sentence}")
-    for note in found.notes:
+    for note in analysis.notes:
         show(f"note: {note}")
     show_text(f"report: {page}")
     return 0

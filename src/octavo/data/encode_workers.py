@@ -104,8 +104,8 @@ def _cut(file: BinaryIO, at: int, stop: int, *, anywhere: bool) -> int:
         skipped = len(window) - len(window.lstrip(_INSIDE))
         if anywhere:
             return at + skipped
-        if found := _CUT.search(text):
-            return at + skipped + len(text[: found.end()].encode())
+        if match := _CUT.search(text):
+            return at + skipped + len(text[: match.end()].encode())
         at += len(window)
     return stop
 

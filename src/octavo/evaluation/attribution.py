@@ -130,14 +130,14 @@ class Attribution:
     sample: list[list[Any]]
 
 
-def sentence(found: Mapping[str, Any]) -> str:
+def sentence(attribution: Mapping[str, Any]) -> str:
     """Who predicts, in a sentence."""
-    share = found["trust_in_counting"]
+    share = attribution["trust_in_counting"]
     made = "Counting made every prediction" if share > 0.995 else f"Counting has {share:.0%} of the weight"
     return (
-        f"{made}, and gave {found['counting_better']:.0%} of the tokens more probability than the network did. "
-        f"Alone the network has {found['network_loss']:.3f} nats per token and counting {found['counting_loss']:.3f}; "
-        f"together they have {found['loss']:.3f}."
+        f"{made}, and gave {attribution['counting_better']:.0%} of the tokens more probability than the network did. "
+        f"Alone the network has {attribution['network_loss']:.3f} nats per token and counting "
+        f"{attribution['counting_loss']:.3f}; together they have {attribution['loss']:.3f}."
     )
 
 
@@ -161,7 +161,7 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
     if not isinstance(counts, KneserNeyCounts) or counts.tables is None:
         return None
     device, was_training = next(model.parameters()).device, model.training
-    places, found, ids = [], [], []
+    places, scores, ids = [], [], []
     model.eval()
     with watched(counts) as calls:
         for arrays in batches:
@@ -176,14 +176,14 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
             assert sides is not None and arrays.places is not None, "batches that score say where"
             there = (arrays.targets >= 0) & (arrays.places >= 0)
             flat = there.ravel()
-            found.append([side.double().numpy()[flat] for side in sides])
+            scores.append([side.double().numpy()[flat] for side in sides])
             ids.append(arrays.targets[there])
             places.append(arrays.places[there])
     model.train(was_training)
-    if not found:
+    if not scores:
         return None
     order = np.argsort(np.concatenate(places), kind="stable")
-    weights, probabilities = (np.concatenate(side)[order] for side in zip(*found, strict=True))
+    weights, probabilities = (np.concatenate(side)[order] for side in zip(*scores, strict=True))
     recent = counts.recent is not None
     tokens, stand = (np.concatenate(each)[order] for each in (ids, places))
     return Credit(weights, np.maximum(probabilities, LEAST), tokens, stand, recent)

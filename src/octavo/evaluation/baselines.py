@@ -59,11 +59,11 @@ def baselines(
     counted = np.asarray(train[-limit:])
     if len(train) > limit:
         say(f"baselines: counting the last {limit:,} of {len(train):,} training tokens")
-    found: dict[str, Baseline] = {}
+    reached: dict[str, Baseline] = {}
 
     def add(name: str, loss: float, order: int | None = None, learned: int | None = len(counted)) -> None:
         bits = loss * (len(validation) - 1) / math.log(2) / validation_bytes
-        found[name] = Baseline(loss, bits, order, learned)
+        reached[name] = Baseline(loss, bits, order, learned)
 
     add("uniform", math.log(vocab_size), learned=None)
     add("unigram", unigram_loss(counted, validation, vocab_size=vocab_size), order=1)
@@ -75,7 +75,7 @@ def baselines(
         add(name, float(losses[there - 1]), order=there)
     add("ngram", float(losses[best - 1]), order=best)
     say("baselines: gzip and xz")
-    return found | compressors(train_text, validation_text)
+    return reached | compressors(train_text, validation_text)
 
 
 def unigram_loss(train: np.ndarray, validation: np.ndarray, *, vocab_size: int) -> float:

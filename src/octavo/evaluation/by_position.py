@@ -55,9 +55,9 @@ class Places:
         self.difference, self.square = 0.0, 0.0
         self.tokens, self.ends, self.probability, self.elsewhere = 0, 0, 0.0, 0.0
 
-    def add(self, found: PerToken, batch: Batch[Tensor]) -> None:
+    def add(self, scored: PerToken, batch: Batch[Tensor]) -> None:
         """Add what each position of a batch was given."""
-        losses, targets, logits = found.losses, batch.targets, found.logits
+        losses, targets, logits = scored.losses, batch.targets, scored.logits
         quarter = self.context // 4
         whole = losses[(targets >= 0).all(dim=1)].double() if targets.size(1) == self.context else losses[:0]
         if quarter and len(whole):

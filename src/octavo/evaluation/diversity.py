@@ -110,15 +110,15 @@ def grams(words: Sequence[str], order: int) -> list[tuple[str, ...]]:
     return list(zip(*(words[start:] for start in range(order)), strict=False))
 
 
-def distinct(found: Sequence[Sequence[tuple[str, ...]]]) -> float:
+def distinct(texts: Sequence[Sequence[tuple[str, ...]]]) -> float:
     """Different n-grams / n-grams over all texts; 1 where there are none."""
-    total = sum(map(len, found))
-    return len({gram for one in found for gram in one}) / total if total else 1.0
+    total = sum(map(len, texts))
+    return len({gram for one in texts for gram in one}) / total if total else 1.0
 
 
-def alike(found: Sequence[Sequence[tuple[str, ...]]]) -> list[float]:
+def alike(texts: Sequence[Sequence[tuple[str, ...]]]) -> list[float]:
     """For each text with n-grams, the share of its different ones that another text has too."""
-    kinds = [set(one) for one in found]
+    kinds = [set(one) for one in texts]
     texts_with = Counter(gram for one in kinds for gram in one)
     if len(kinds) < 2:
         return []

@@ -167,8 +167,8 @@ def copying(
         prints = Fingerprints(codes)
         for group in held.values():
             _search(group, codes, prints, text, begin)
-    found = {name: _result(group, train_text) for name, group in held.items()}
-    return found, searched / size if size else 1.0
+    copied = {name: _result(group, train_text) for name, group in held.items()}
+    return copied, searched / size if size else 1.0
 
 
 def _search(group: _Group, codes: np.ndarray, prints: Fingerprints, text: str, begin: int) -> None:

@@ -40,8 +40,8 @@ class Baseline:
     def as_dict(self) -> dict[str, Any]:
         """For evaluation.json: the first two always, the rest where it says something."""
         learned = {"order": self.order, "train_tokens": self.train_tokens}
-        told = {key: value for key, value in learned.items() if value is not None}
-        return {"loss": self.loss, "bits_per_byte": self.bits_per_byte, **told, **self.others}
+        known = {key: value for key, value in learned.items() if value is not None}
+        return {"loss": self.loss, "bits_per_byte": self.bits_per_byte, **known, **self.others}
 
 
 Baselines = Mapping[str, Baseline]
@@ -149,15 +149,15 @@ class Evaluation:
     beside_start: tuple[Finding, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        found = {
+        document = {
             **self.figures.as_dict(),
             "baselines": {name: one.as_dict() for name, one in self.standing.baselines.items()},
             **merged(self.standing.parts),
             **merged(self.texts),
         }
         if self.diagnostics is not None:
-            found["diagnostics"] = plain(list(self.diagnostics))
-        return {**found, **merged(self.beside_start)}
+            document["diagnostics"] = plain(list(self.diagnostics))
+        return {**document, **merged(self.beside_start)}
 
 
 def merged(findings: Iterable[Finding]) -> dict[str, Any]:

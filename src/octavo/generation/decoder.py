@@ -73,9 +73,9 @@ class Said:
         spans = np.stack((np.array(slots), np.maximum(0, ends - self._most), ends), axis=1)
         texts = Texts(self._text, spans, vocab_size=self._recent.vocab_size)
         if compiled() is not None and logs.device.type == "cpu":
-            found = logs.clone(memory_format=torch.contiguous_format)
-            texts.predict(self._gate, found.numpy())
-            return found
+            mixed = logs.clone(memory_format=torch.contiguous_format)
+            texts.predict(self._gate, mixed.numpy())
+            return mixed
         return self._recent(logs.exp(), texts).log()
 
 

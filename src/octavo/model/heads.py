@@ -130,11 +130,11 @@ class VectorHead(nn.Linear, Calibrated):
         """`of_density` of each number that is no mass at zero, and the log of the mass of each that is."""
         missing = values.isnan()
         u = ((values - base) / self.scale).masked_fill(missing, 0.0)
-        found = of_density(numbers[..., : self.family.size], u)
+        scores = of_density(numbers[..., : self.family.size], u)
         if self.zero:
             logit = numbers[..., -1] + NO_ZERO
-            found = torch.where(values == 0, F.logsigmoid(logit), F.logsigmoid(-logit) + found)
-        return found.masked_fill(missing, 0.0)
+            scores = torch.where(values == 0, F.logsigmoid(logit), F.logsigmoid(-logit) + scores)
+        return scores.masked_fill(missing, 0.0)
 
     def pinball(self, raw: Tensor, rows: Tensor, values: Tensor) -> Tensor:
         """Twice the mean pinball loss of each number that follows, (B, T, D), in spreads; 0 where it is missing. Of a
@@ -142,8 +142,8 @@ class VectorHead(nn.Linear, Calibrated):
         assert isinstance(self.family, Quantiles), "no other family has a pinball loss"
         missing = values.isnan()
         u = ((values - self.base(rows)) / self.scale).masked_fill(missing, 0.0)
-        found = self.family.pinball(raw.unflatten(-1, (self.columns, -1)), u)
-        return found.masked_fill(missing, 0.0)
+        losses = self.family.pinball(raw.unflatten(-1, (self.columns, -1)), u)
+        return losses.masked_fill(missing, 0.0)
 
     def draw(self, pieces: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor:
         """A next row (B, D) after rows (B, T, D), from what `forward` gave for the last position (B, …)."""
@@ -232,11 +232,11 @@ class VectorOutputConfig(OutputConfig):
         return self.family().size + self.zero + (self.hidden if self.channels == "chained" else 0)
 
     def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
-        found = vocab_size * width * self._outputs
+        count = vocab_size * width * self._outputs
         if self.channels == "chained":
             numbers = self.family().size + self.zero
-            found += 2 * vocab_size**2 * (self.hidden + numbers) + vocab_size * self.hidden * numbers
-        return found
+            count += 2 * vocab_size**2 * (self.hidden + numbers) + vocab_size * self.hidden * numbers
+        return count
 
     def parameters(self, *, vocab_size: int, width: int, bias: bool) -> int:
         return self.matrix_parameters(vocab_size=vocab_size, width=width) + vocab_size * self._outputs

@@ -117,15 +117,15 @@ def evaluate_run(
     if text is None:
         dataset = build_dataset(recipe, console, run.tokenizer)
         refuse_other_text(run, dataset)
-        found, _ = evaluate_own(run, dataset, runtime, console)
-        return with_next_step(found, run)
+        evaluation, _ = evaluate_own(run, dataset, runtime, console)
+        return with_next_step(evaluation, run)
     split = task.new_split(recipe, run.tokenizer, text, console)
     train = learned_from(run, recipe, console, needed=task.needs_training)
     context = EvaluationContext(recipe, run.tokenizer, split, train, runtime, console, started=run.started)
-    found = with_start(judge(run.model, context, step=run.step), context)
+    evaluation = with_start(judge(run.model, context, step=run.step), context)
     tokens = len(train.tokens) if train else 0
-    found = diagnosed(found, context, train_tokens=tokens, steps=last_step(run), elsewhere=True)
-    return with_next_step(found, run)
+    evaluation = diagnosed(evaluation, context, train_tokens=tokens, steps=last_step(run), elsewhere=True)
+    return with_next_step(evaluation, run)
 
 
 def on_cpu(recipe: Recipe) -> Runtime:
@@ -162,14 +162,16 @@ def evaluate_own(
         dataset=dataset,
         started=run.started,
     )
-    found = with_start(judge(model, context, step=run.step), context)
+    evaluation = with_start(judge(model, context, step=run.step), context)
     written = task.write(model, dataset, recipe)
-    if written is not None and found.figures.ends:
-        ends = with_samples(found.figures.ends, written, dataset)
-        found = replace(found, figures=replace(found.figures, ends=ends))
-    found = replace(found, texts=task.judge_texts(model, written, dataset, recipe))
+    if written is not None and evaluation.figures.ends:
+        ends = with_samples(evaluation.figures.ends, written, dataset)
+        evaluation = replace(evaluation, figures=replace(evaluation.figures, ends=ends))
+    evaluation = replace(evaluation, texts=task.judge_texts(model, written, dataset, recipe))
     tokens = len(dataset.train.tokens)
-    return diagnosed(found, context, train_tokens=tokens, steps=last_step(run), rows=run.metrics), written
+    return diagnosed(
+        evaluation, context, train_tokens=tokens, steps=last_step(run), rows=run.metrics
+    ), written
 
 
 def judge(model: LanguageModel, context: EvaluationContext, *, step: int) -> Evaluation:
@@ -178,10 +180,10 @@ def judge(model: LanguageModel, context: EvaluationContext, *, step: int) -> Eva
     return Evaluation(figures, task_of(context.recipe).evaluate(model, context, figures))
 
 
-def with_start(found: Evaluation, context: EvaluationContext) -> Evaluation:
+def with_start(evaluation: Evaluation, context: EvaluationContext) -> Evaluation:
     """The evaluation with one baseline more, `start`: the model as it was before its first step."""
     if (model := context.started) is None:
-        return found
+        return evaluation
     start = evaluate_split(
         model.to(context.runtime.device),
         context.split,
@@ -191,12 +193,12 @@ def with_start(found: Evaluation, context: EvaluationContext) -> Evaluation:
         reference=model,
     )
     baseline = Baseline(start.loss, start.bits_per_byte, others=start.others)
-    baselines = {**found.standing.baselines, "start": baseline}
-    return replace(found, standing=replace(found.standing, baselines=baselines))
+    baselines = {**evaluation.standing.baselines, "start": baseline}
+    return replace(evaluation, standing=replace(evaluation.standing, baselines=baselines))
 
 
 def diagnosed(
-    found: Evaluation,
+    evaluation: Evaluation,
     context: EvaluationContext,
     *,
     train_tokens: int,
@@ -206,7 +208,7 @@ def diagnosed(
 ) -> Evaluation:
     """The evaluation with its diagnostics. `rows`: of metrics.jsonl; `steps`: of the run; `elsewhere`: it is of another
     text than the run's."""
-    stated = found.as_dict()
+    stated = evaluation.as_dict()
     facts = Facts(
         context.recipe,
         steps,
@@ -217,12 +219,12 @@ def diagnosed(
         elsewhere=elsewhere,
         rivals=task_of(context.recipe).rivals(stated),
     )
-    return replace(found, diagnostics=tuple(diagnose(facts)))
+    return replace(evaluation, diagnostics=tuple(diagnose(facts)))
 
 
-def with_next_step(found: Evaluation, run: Evaluable) -> dict[str, Any]:
+def with_next_step(evaluation: Evaluation, run: Evaluable) -> dict[str, Any]:
     """The evaluation as plain data, with the command that its verdict asks for; a checkpoint alone has none."""
-    stated = found.as_dict()
+    stated = evaluation.as_dict()
     step = next_step(run.folder, run.config, stated["diagnostics"]) if run.folder else None
     return {**stated, "next": plain(step)}
 
@@ -241,10 +243,10 @@ def refuse_other_text(run: Evaluable, dataset: Dataset) -> None:
     """Raise CorpusError if the corpus no longer gives the text that the model was trained on: what is held out now may
     have been learned from. Of a checkpoint alone only the tokenizer tells."""
     manifest = (run.folder.made_by() if run.folder else None) or {}
-    found = dataset.manifest["text"]
+    text = dataset.manifest["text"]
     if (
         dataset.tokenizer.fingerprint() != run.tokenizer.fingerprint()
-        or manifest.get("data", {}).get("text", found) != found
+        or manifest.get("data", {}).get("text", text) != text
     ):
         raise CorpusError(
             "The run's text has changed since training, so what was held out is another part now.",

@@ -99,14 +99,14 @@ def tell(result: dict[str, Any], console: Console) -> None:
 
 def verdict(result: Mapping[str, Any], recipe: Recipe) -> list[str]:
     """What the figures say, a sentence each."""
-    said = [
+    sentences = [
         *task_of(recipe).sentences(result, recipe),
         *(diagnostic["sentence"] for diagnostic in result["diagnostics"]),
     ]
     seconds = result["seconds"]
     first = "" if seconds["first_loss"] is None else f", the first loss after {seconds['first_loss']:.1f} s"
     own = f" and {seconds['teachers']:.0f} s that of its teachers" if "teachers" in seconds else ""
-    said.append(
+    sentences.append(
         f"{seconds['in_all']:.0f} s in all, {seconds['training']:.0f} s of them training{own}{first}."
     )
-    return said
+    return sentences

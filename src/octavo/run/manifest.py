@@ -42,13 +42,13 @@ def run_manifest(
 
 def versions() -> dict[str, str]:
     """Python and the libraries that figures depend on."""
-    found = {"python": platform.python_version()}
+    known = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            known[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return known
 
 
 def machine() -> dict[str, Any]:

@@ -119,8 +119,8 @@ def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint |
     """The checkpoint to resume from, which the first process finds for all."""
     from octavo.training.checkpoint import Checkpoint
 
-    found = checkpoint_to_go_on_from(folder, console) if world.first else None
-    place = world.broadcast(found and str(found.folder))
+    checkpoint = checkpoint_to_go_on_from(folder, console) if world.first else None
+    place = world.broadcast(checkpoint and str(checkpoint.folder))
     return Checkpoint(Path(place)) if place else None
 
 
@@ -170,12 +170,12 @@ def keep_rows(folder: RunFolder, step: int) -> None:
 def ends_before(planned: int, pace: Sequence[Sequence[float]]) -> set[int]:
     """The steps at which a run of so many `planned` steps had ended before it got more: there it did what is done at an
     end. `pace`: its changes, see `training.pace`."""
-    found, total = set(), float(planned)
+    ends, total = set(), float(planned)
     for since, until, _ in pace:
         if since == total:
-            found.add(int(since))
+            ends.add(int(since))
         total = until
-    return found
+    return ends
 
 
 ON_THE_WAY = ("training.steps=", "evaluation.every=")

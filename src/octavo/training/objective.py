@@ -211,8 +211,8 @@ class Objective(ABC):
 
 def logits_of(model: Model, batch: Batch[Tensor]) -> Tensor:
     """What the model makes of a batch, (B, T, V); it is told of what else a batch has for it."""
-    told = {name: value for name, value in batch.items() if name in TOLD}
-    return model(batch.inputs, **told)
+    more = {name: value for name, value in batch.items() if name in TOLD}
+    return model(batch.inputs, **more)
 
 
 def at_least_float32(logits: Tensor) -> Tensor:

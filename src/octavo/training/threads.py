@@ -175,13 +175,13 @@ class WatchfulCrew(Crew):
         self._watch = Watch()
 
     def after_step(self, step: int, seconds: float) -> str:
-        said = super().after_step(step, seconds)
-        if not said and self.threads == self.most:
+        sentence = super().after_step(step, seconds)
+        if not sentence and self.threads == self.most:
             if self._watch.seconds() < self._look:
                 return ""
-            said = "" if self._watch.ours(self.most) else self._alone_from_the_start(step)
+            sentence = "" if self._watch.ours(self.most) else self._alone_from_the_start(step)
         self._watch = Watch()
-        return said
+        return sentence
 
     @property
     def times(self) -> float:

@@ -86,8 +86,8 @@ def _tree(
         raise InputError("Which model is to be tuned?", remedy="octavo tune rl RUN --reward KIND")
     tree = tuning_tree(the_run(Path(base)), recipe)
     if reward is not None:
-        config, said = named_reward(reward)
-        for sentence in said:
+        config, sentences = named_reward(reward)
+        for sentence in sentences:
             complain(sentence)
         apply_value(tree, "objective.reward", config.model_dump(mode="json"))
     if prompts is not None:
@@ -125,7 +125,7 @@ def asking(base: Path) -> Recipe:
     texts a model can be asked."""
     from octavo.run.finetune import find_start
 
-    found = stored_recipe(find_start(base).folder / "config.yaml")
-    while found.form not in ("text", "conversations") and found.training.start_from is not None:
-        found = stored_recipe(find_start(found.training.start_from).folder / "config.yaml")
-    return found
+    recipe = stored_recipe(find_start(base).folder / "config.yaml")
+    while recipe.form not in ("text", "conversations") and recipe.training.start_from is not None:
+        recipe = stored_recipe(find_start(recipe.training.start_from).folder / "config.yaml")
+    return recipe
