@@ -185,17 +185,17 @@ class Step:
     recompute: bool
 
 
-def as_here(found: Prediction) -> Step:
+def as_here(prediction: Prediction) -> Step:
     """A prediction for this machine, in place of a timed step."""
     return Step(
-        step_seconds=found.seconds.step,
-        tokens_per_second=found.tokens_per_second,
+        step_seconds=prediction.seconds.step,
+        tokens_per_second=prediction.tokens_per_second,
         device="cpu",
-        precision=found.precision,
+        precision=prediction.precision,
         threads=torch.get_num_threads(),
         threads_share=None,
-        micro_batch=found.micro_batch,
-        recompute=found.recompute,
+        micro_batch=prediction.micro_batch,
+        recompute=prediction.recompute,
     )
 
 
@@ -422,12 +422,12 @@ def with_counts(batch: Batch[np.ndarray], text: np.ndarray, rows: int, *, before
 
 def warnings(facts: Mapping[str, Any]) -> list[str]:
     """Warnings that follow from the numbers."""
-    said = []
+    sentences = []
     tokens, passes, count = facts["training_tokens"], facts["passes"], facts["parameters"]
     if tokens is not None and count > TOO_MANY_PARAMETERS_PER_TOKEN * tokens and passes > MANY_PASSES:
-        said.append(
+        sentences.append(
             f"{count:,} parameters for {tokens:,} {facts['counted']}, seen {passes:.0f} times: the model will most "
             f"likely learn them by heart (over-fit). Take at most {TOO_MANY_PARAMETERS_PER_TOKEN * tokens:,} "
             "parameters, more data, dropout, or training.patience=3 to stop in time."
         )
-    return said
+    return sentences

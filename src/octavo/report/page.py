@@ -101,10 +101,10 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
 
 def by_step(samples: Sequence[Sample]) -> list[tuple[int, list[Sample]]]:
     """The newest step first; within a step, the prompts in their order."""
-    found: dict[int, list[Sample]] = {}
+    steps: dict[int, list[Sample]] = {}
     for sample in samples:
-        found.setdefault(sample.step, []).append(sample)
-    return sorted(found.items(), reverse=True)
+        steps.setdefault(sample.step, []).append(sample)
+    return sorted(steps.items(), reverse=True)
 
 
 def flat(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

@@ -108,10 +108,10 @@ def beside_base(run: Trained, dataset: Dataset) -> Answers | None:
 
 def sentences(result: Mapping[str, Any]) -> Iterator[str]:
     """How often its answers are nearer to the expected ones than its base's."""
-    if found := result.get("answers"):
-        wins, base, tuned = found["wins"], found["base"], found["tuned"]
+    if answers := result.get("answers"):
+        wins, base, tuned = answers["wins"], answers["base"], answers["tuned"]
         yield (
-            f"Its answers to {found['prompts']} held-out prompts are nearer to the expected ones than its base's in "
+            f"Its answers to {answers['prompts']} held-out prompts are nearer to the expected ones than its base's in "
             f"{wins['mean']:.0%} ({SAID} interval {wins['low']:.0%} to {wins['high']:.0%}; a tie counts half): they "
             f"share {tuned['likeness']:.0%} of the words, the base's {base['likeness']:.0%}."
         )
@@ -152,8 +152,8 @@ def copied(text: str, prompt: str) -> float:
     return sum(run in there for run in own) / len(own) if own else 0.0
 
 
-def _runs(found: Sequence[str], length: int = 3) -> list[tuple[str, ...]]:
-    return list(zip(*(found[at:] for at in range(length)), strict=False))
+def _runs(tokens: Sequence[str], length: int = 3) -> list[tuple[str, ...]]:
+    return list(zip(*(tokens[at:] for at in range(length)), strict=False))
 
 
 def _likeness(asked: Question, row: Sequence[Sample]) -> list[float]:

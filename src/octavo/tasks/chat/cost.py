@@ -59,10 +59,10 @@ def cost_of_tuning(run: Trained, runtime: Runtime, console: Console) -> Cost | N
 def first_of_text(path: Path) -> Checkpoint:
     """The run at `path`, or where that learned from conversations, the one that its road began with."""
     while True:
-        found = find_start(path)
-        recipe = stored_recipe(found.folder / "config.yaml")
+        checkpoint = find_start(path)
+        recipe = stored_recipe(checkpoint.folder / "config.yaml")
         if recipe.form == "text" or recipe.training.start_from is None:
-            return found
+            return checkpoint
         path = recipe.training.start_from
 
 

@@ -96,11 +96,11 @@ def margins_of(
     model: LanguageModel, split: Split, recipe: Recipe, tokenizer: Tokenizer, objective: Objective
 ) -> np.ndarray:
     """By how much the chosen answer wins in each pair, (N,)."""
-    device, found = next(model.parameters()).device, []
+    device, margins = next(model.parameters()).device, []
     for arrays in evaluated_on(split, recipe, tokenizer, rows=rows_at_once(recipe, tokenizer, device)):
         batch = arrays.to(device)
-        found.append(objective.evaluate(model.eval(), batch).metrics["margin"][batch.targets >= 0])
-    return torch.cat(found).double().cpu().numpy()
+        margins.append(objective.evaluate(model.eval(), batch).metrics["margin"][batch.targets >= 0])
+    return torch.cat(margins).double().cpu().numpy()
 
 
 def calibration(margins: np.ndarray) -> Calibration:
@@ -131,14 +131,15 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     """How often, how sure, and at what cost the chosen answer is preferred."""
     if "preferences" not in result:
         return []
-    found, start = result["preferences"], (result.get("baselines") or {}).get("start") or {}
-    share = found["accuracy"]
+    preferences, start = result["preferences"], (result.get("baselines") or {}).get("start") or {}
+    share = preferences["accuracy"]
     sentences = [
         f"It prefers the chosen answer in {share['mean']:.1%} ({share['low']:.1%} to {share['high']:.1%}) of "
-        f"{found['pairs']:,} held-out pairs; always taking the longer one would be right in {result['longer']:.1%}."
+        f"{preferences['pairs']:,} held-out pairs; always taking the longer one would be right in "
+        f"{result['longer']:.1%}."
     ]
-    if "calibration" in found:
-        errors = found["calibration"]
+    if "calibration" in preferences:
+        errors = preferences["calibration"]
         sentences.append(
             f"How sure it is and how often it is right are {errors['ece']:.1%} apart (expected calibration error); "
             f"with this number of pairs a perfect model would show {errors['ece_by_chance']:.1%} by chance."

@@ -110,8 +110,8 @@ class ChatTask(TextTask):
         if not prompts:
             return (), ()
         first = held_out(dataset.validation, tokenizer, 1, context=context)
-        found = [question(prompt, tokenizer) if prompt or not first else first[0] for prompt in prompts]
-        return [one.prompt for one in found], [one.shown(tokenizer) for one in found]
+        questions = [question(prompt, tokenizer) if prompt or not first else first[0] for prompt in prompts]
+        return [one.prompt for one in questions], [one.shown(tokenizer) for one in questions]
 
     def answer_sentences(self, evaluation: Mapping[str, Any]) -> list[str]:
         return [

@@ -95,12 +95,12 @@ def origins(split: Split, horizons: Sequence[int], count: int) -> list[tuple[int
     total = sum(last - first + 1 for _, first, last in choices)
     wanted = (np.arange(min(count, total)) + 0.5) * total / max(1, min(count, total))
     edges = np.cumsum([0, *(last - first + 1 for _, first, last in choices)])
-    found = []
+    places = []
     for at in wanted.astype(np.int64):
         number = int(np.searchsorted(edges, at, side="right")) - 1
         begin, first, _ = choices[number]
-        found.append((begin, int(first + at - edges[number])))
-    return found
+        places.append((begin, int(first + at - edges[number])))
+    return places
 
 
 def unseen(
@@ -181,15 +181,15 @@ def judged(
         paths=objective.paths,
         seed=recipe.seed,
     )
-    found = {OWN: {h: (drawn[:, :, h - 1].swapaxes(0, 1), densities[h]) for h in horizons}}
+    drawn_by = {OWN: {h: (drawn[:, :, h - 1].swapaxes(0, 1), densities[h]) for h in horizons}}
     before = [rows[max(begin, at - reach) : at, :count] for begin, at in places]
-    found |= simple.forecast(before, truth, horizons, paths=objective.paths, seed=recipe.seed)
+    drawn_by |= simple.forecast(before, truth, horizons, paths=objective.paths, seed=recipe.seed)
     table = {
         name: [
             scores(h, *each[h][:1], truth[:, h - 1], each[h][1], simple.step, np.random.default_rng([7, h]))
             for h in horizons
         ]
-        for name, each in found.items()
+        for name, each in drawn_by.items()
     }
     middle = len(places) // 2
     return Judged(
@@ -256,15 +256,15 @@ def model_paths(
             values = np.full((len(came), columns), np.nan, np.float32)
             values[:, :count] = came[:, step - 1]
             repeated = torch.from_numpy(values.repeat(paths, axis=0)).to(pieces.device)
-            found = head.log_density(pieces, before, repeated, row)[:, :count].double().cpu().numpy()
-            each = mean_density(found.reshape(len(came), paths, count).swapaxes(0, 1))
+            density = head.log_density(pieces, before, repeated, row)[:, :count].double().cpu().numpy()
+            each = mean_density(density.reshape(len(came), paths, count).swapaxes(0, 1))
             densities[step].append(each.sum(axis=-1))
 
         drawn.append(
             sample_paths(model, history[part], ahead[part], paths=paths, seed=seed + first, told=told)
         )
     whole = np.concatenate(drawn).astype(np.float64)
-    return whole, {h: np.concatenate(found) for h, found in densities.items()}
+    return whole, {h: np.concatenate(density) for h, density in densities.items()}
 
 
 def new_split(recipe: Recipe, columns: Columns, text: Paths, console: Console) -> Dataset:
@@ -348,7 +348,7 @@ def forecast(
     Rows at the end of a series without a channel are those to come: they say the covariates, and how many steps.
     Raises CorpusError where neither they nor `steps` say how many.
     """
-    split, count, found = dataset.splits["text"], len(columns.channels), []
+    split, count, forecasts = dataset.splits["text"], len(columns.channels), []
     parts = zip(dataset.manifest["series"]["text"], series_in(split), strict=True)
     for series, (name, (begin, end)) in enumerate(parts):
         rows = np.asarray(split.tokens[begin:end])
@@ -379,20 +379,20 @@ def forecast(
         ]
         whole = np.concatenate(drawn, axis=1)[0]
         known = {"name": name, "channels": list(columns.channels), "history": rows[:stop, :count]}
-        found.append({**known, "paths": whole})
-    return found
+        forecasts.append({**known, "paths": whole})
+    return forecasts
 
 
-def summary(found: Mapping[str, Any]) -> dict[str, Any]:
+def summary(forecast: Mapping[str, Any]) -> dict[str, Any]:
     """A forecast as plain data: by channel its quantiles at each step, and its paths."""
-    paths: np.ndarray = found["paths"]
+    paths: np.ndarray = forecast["paths"]
     return {
-        "name": found["name"],
+        "name": forecast["name"],
         "channels": {
             name: {
                 "quantiles": {str(q): quantiles(paths[:, :, place], q).tolist() for q in QUANTILES},
                 "paths": paths[:, :, place].tolist(),
             }
-            for place, name in enumerate(found["channels"])
+            for place, name in enumerate(forecast["channels"])
         },
     }

@@ -66,16 +66,16 @@ class ForecastTask(Task):
         return f"rows of {size:,} columns"
 
     def idle_options(self, recipe: Recipe) -> list[str]:
-        said, head = [], recipe.model.output
+        sentences, head = [], recipe.model.output
         if recipe.sampling.every:
-            said.append("sampling has no effect: the model predicts numbers, and writes no text")
+            sentences.append("sampling has no effect: the model predicts numbers, and writes no text")
         if head.channels == "independent" and _changed(head, "hidden"):
-            said.append(f"model.output.hidden={head.hidden} has no effect: channels are independent")
+            sentences.append(f"model.output.hidden={head.hidden} has no effect: channels are independent")
         if head.kind == "bins" and _changed(head, "floor"):
-            said.append(f"model.output.floor={head.floor:g} has no effect: bins have their widths")
+            sentences.append(f"model.output.floor={head.floor:g} has no effect: bins have their widths")
         if recipe.tokenizer.kind != Recipe().tokenizer.kind:
-            said.append("tokenizer has no effect: numbers are not cut into tokens")
-        return said
+            sentences.append("tokenizer has no effect: numbers are not cut into tokens")
+        return sentences
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
         columns, train = context.tokenizer, context.train

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.corpus.pixels import Raster, numbers_of, smallest_png
 from octavo.data import Split
 from octavo.evaluation.result import Baseline, Baselines
+from octavo.tasks.records.pixels import Raster, numbers_of, smallest_png
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,10 @@ def following(model: KneserNey, contexts: np.ndarray, *, order: int) -> np.ndarr
     count, size = len(contexts), model.vocab_size
     each = np.repeat(contexts, size, axis=0)
     tried = np.column_stack((each, np.tile(np.arange(size), count)))
-    found = model.probabilities(tried.ravel())[
+    probabilities = model.probabilities(tried.ravel())[
         order - 1
     ]  # the last of a chunk looks back no further than the chunk
-    return found.reshape(count, size, -1)[:, :, -1]
+    return probabilities.reshape(count, size, -1)[:, :, -1]
 
 
 def written_by_ngrams(
@@ -149,9 +149,9 @@ def validity(written: GeneratedTexts, dataset: Dataset, recipe: Recipe) -> Valid
     return Validity(own, held_out, replace(control, order=order))
 
 
-def validity_sentence(found: Mapping[str, Any]) -> str:
+def validity_sentence(validity: Mapping[str, Any]) -> str:
     """The sentence for the verdict."""
-    own = found["generated"]
+    own = validity["generated"]
     low, high = own["interval"]
     sentence = (
         f"{own['valid'] / own['records']:.1%} of {own['records']} records that it wrote are valid "
@@ -162,8 +162,8 @@ def validity_sentence(found: Mapping[str, Any]) -> str:
             f"; typically first wrong at symbol {own['typical']['symbol']}, because {own['typical']['why']}"
         )
     beside = []
-    if control := found.get("control"):
+    if control := validity.get("control"):
         beside.append(f"{control['valid'] / control['records']:.0%} of those of {control['order']}-grams")
-    held_out = found["held_out"]
+    held_out = validity["held_out"]
     beside.append(f"{held_out['valid'] / held_out['records']:.0%} of held-out ones")
     return f"{sentence}. Beside that: {', '.join(beside)}."

@@ -46,10 +46,10 @@ def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> Base
     try:
         return {name: Baseline.of(one) for name, one in read_record(path, StoredBaselines).items()}
     except CheckpointError:
-        found = baselines_beside(*sides, dataset.tokenizer, recipe, console)
+        counted = baselines_beside(*sides, dataset.tokenizer, recipe, console)
     with suppress(StorageError):  # a cache is not worth failing for
-        replace_text(path, json_text({name: one.as_dict() for name, one in found.items()}))
-    return found
+        replace_text(path, json_text({name: one.as_dict() for name, one in counted.items()}))
+    return counted
 
 
 def seconds_counted(dataset: Dataset) -> float:
@@ -67,14 +67,14 @@ def baselines_beside(
     if not recipe.objective.unit.text:
         return own_baselines(recipe, train, split, tokenizer)
     ahead = None if train is None else _ahead.pop(_key(train, split, tokenizer), None)
-    found = _counted(train or split, split, tokenizer, console) if ahead is None else ahead.result()
+    counted = _counted(train or split, split, tokenizer, console) if ahead is None else ahead.result()
     untaught = ("uniform", "gzip", "xz")
-    return {name: one for name, one in found.items() if train is not None or name in untaught}
+    return {name: one for name, one in counted.items() if train is not None or name in untaught}
 
 
 def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console) -> Baselines:
     began = time.thread_time()
-    found = baselines(
+    counted = baselines(
         train.tokens,
         split.tokens,
         vocab_size=tokenizer.vocab_size,
@@ -84,7 +84,7 @@ def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console)
         report=console.say,
     )
     _took[_key(train, split, tokenizer)] = time.thread_time() - began
-    return found
+    return counted
 
 
 def _kept(dataset: Dataset) -> Path:

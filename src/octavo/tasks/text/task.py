@@ -83,12 +83,12 @@ class TextTask(Task):
         if dataset is None:
             sides = context.train, context.split
             return Standing(baselines_beside(*sides, context.tokenizer, recipe, context.console))
-        found = cached_baselines(dataset, recipe, context.console)
+        beside = cached_baselines(dataset, recipe, context.console)
         counted, floor = who_predicts(model, dataset, recipe), self.floor(dataset, recipe)
         findings = [] if counted is None else [Finding("counted", counted)]
         if floor is not None:
             findings += [Finding("source_entropy", floor.entropy), Finding("source_loss", floor.loss)]
-        return Standing(found, tuple(findings))
+        return Standing(beside, tuple(findings))
 
     def floor(self, dataset: Dataset, recipe: Recipe) -> Floor | None:
         """The least loss on the validation split, where the source that wrote it knows its probability."""
@@ -144,18 +144,18 @@ class TextTask(Task):
         return [attribution.sentence(evaluation["counted"])] if "counted" in evaluation else []
 
     def sentences(self, evaluation: Mapping[str, Any], recipe: Recipe) -> list[str]:
-        found = super().sentences(evaluation, recipe)
+        sentences = super().sentences(evaluation, recipe)
         if "counted" in evaluation:
-            found.append(attribution.sentence(evaluation["counted"]))
-        found += self.loss_sentences(evaluation)
+            sentences.append(attribution.sentence(evaluation["counted"]))
+        sentences += self.loss_sentences(evaluation)
         if "source_entropy" in evaluation:
-            found.append(against_source(evaluation, recipe.objective.unit))
+            sentences.append(against_source(evaluation, recipe.objective.unit))
         if "stories" in evaluation:
-            found.append(stories_sentence(evaluation["stories"]))
-        found += self.answer_sentences(evaluation)
+            sentences.append(stories_sentence(evaluation["stories"]))
+        sentences += self.answer_sentences(evaluation)
         if "validity" in evaluation:
-            found.append(validity_sentence(evaluation["validity"]))
-        return found
+            sentences.append(validity_sentence(evaluation["validity"]))
+        return sentences
 
     def loss_sentences(self, evaluation: Mapping[str, Any]) -> Sequence[str]:
         """The loss in other units."""
@@ -207,5 +207,5 @@ def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Attr
         return None
     rows = rows_at_once(recipe, dataset.tokenizer, next(model.parameters()).device)
     batches = evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=judged_twice(split))
-    found = credit(model, batches, recipe.objective.build())
-    return None if found is None else found.attribution(dataset.tokenizer)
+    sides = credit(model, batches, recipe.objective.build())
+    return None if sides is None else sides.attribution(dataset.tokenizer)

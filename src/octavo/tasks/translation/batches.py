@@ -264,8 +264,8 @@ class Rows:
         columns = np.arange(int((stops - begins).max()))
         where = begins[:, None] + columns
         inside = where < stops[:, None]
-        found = np.where(inside, self.tokens[np.where(inside, where, 0)].astype(np.int64), nothing)
-        return found, np.where(inside, where, NO_ROW["places"])
+        tokens = np.where(inside, self.tokens[np.where(inside, where, 0)].astype(np.int64), nothing)
+        return tokens, np.where(inside, where, NO_ROW["places"])
 
 
 class JoinedRows(Rows):

@@ -48,10 +48,10 @@ class FullState(State):
 
     def logits(self) -> Tensor:
         """After what was read so far, (R, V)."""
-        length, told = self.ids.size(1), dict(self.told)
-        if "prefix" in told:
-            told["prefix"] = torch.nn.functional.pad(told["prefix"], (0, length - told["prefix"].size(1)))
-        return self.model(self.ids, **told)[:, -1].float()
+        length, more = self.ids.size(1), dict(self.told)
+        if "prefix" in more:
+            more["prefix"] = torch.nn.functional.pad(more["prefix"], (0, length - more["prefix"].size(1)))
+        return self.model(self.ids, **more)[:, -1].float()
 
     def read(self, tokens: Tensor) -> Tensor:
         self.ids = torch.cat((self.ids, tokens[:, None]), dim=1)

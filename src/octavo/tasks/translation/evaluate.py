@@ -273,7 +273,7 @@ def samples_of(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> list[s
             tokenizer.decode(source) for source, _ in sides(dataset.validation, recipe, tokenizer, 1)
         )
     translator = Translator(model, tokenizer, recipe.batches)
-    found = translator.translate(
+    translations = translator.translate(
         [translator.ids(prompt, f"The prompt '{prompt}'") for prompt in prompts], Search()
     )
-    return [f"{prompt}\n{best[0].text}" for prompt, best in zip(prompts, found, strict=True)]
+    return [f"{prompt}\n{best[0].text}" for prompt, best in zip(prompts, translations, strict=True)]

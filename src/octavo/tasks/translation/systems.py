@@ -92,12 +92,12 @@ def compared(
 
 def texts(run: Run, sources: Sequence[str], search: Search) -> list[str]:
     """A run's best translations. Raises InputError for a source that it cannot read."""
-    found = []
+    best_texts = []
     for _, best in translated(run.translator(), sources, search, name="the sources"):
         if isinstance(best, Skipped):
             raise InputError(f"{best}.")
-        found.append(best[0].text if best else "")
-    return found
+        best_texts.append(best[0].text if best else "")
+    return best_texts
 
 
 def word_for_word(run: Run, sources: Sequence[str], learned: Sequence[Sides]) -> list[str]:

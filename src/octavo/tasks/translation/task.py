@@ -72,12 +72,14 @@ class TranslationTask(TextTask):
     ) -> tuple[Finding, ...]:
         """BLEU and chrF with the search that was chosen on the validation split."""
         known = known_there(split, dataset, recipe)
-        found = [] if known is None else [Finding("known", known)]
+        findings = [] if known is None else [Finding("known", known)]
         with suppress(MissingExtra):
             translator = Translator(run.model, run.tokenizer, recipe.batches)
             search = chosen_search(stored.get("translations") or {})
-            found.append(Finding("scores", scored(translator, sides(split, recipe, run.tokenizer), [search])))
-        return tuple(found)
+            findings.append(
+                Finding("scores", scored(translator, sides(split, recipe, run.tokenizer), [search]))
+            )
+        return tuple(findings)
 
     def samples(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> list[str]:
         return samples_of(model, dataset, recipe)
@@ -92,12 +94,12 @@ class TranslationTask(TextTask):
         return [*found, *filter(None, own)]
 
     def remarks(self, evaluation: Mapping[str, Any]) -> list[str]:
-        said = super().remarks(evaluation)
+        sentences = super().remarks(evaluation)
         for way in (evaluation.get("scores") or {}).get("ways", ()):
             scores = (f"{name} {way[key]['score']:.2f}" for name, key in (("BLEU", "bleu"), ("chrF", "chrf")))
-            said.append(f"{', '.join(scores)} with {search_in_words(way)}, {way['bleu']['signature']}")
+            sentences.append(f"{', '.join(scores)} with {search_in_words(way)}, {way['bleu']['signature']}")
         known = evaluation.get("known") or (evaluation.get("translations") or {}).get("known")
-        return [*said, str(Known(**known))] if known else said
+        return [*sentences, str(Known(**known))] if known else sentences
 
     def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:
         return [Section(HERE / "translations.html", of_evaluation(page))]

@@ -126,7 +126,7 @@ class Translator:
     def translate(self, sources: Sequence[np.ndarray], search: Search) -> list[list[Translation]]:
         """The best targets of each source, best first. What a source gets does not depend on the others, but for the
         rounding of numbers that are computed together."""
-        found: list[list[Translation]] = [[] for _ in sources]
+        translations: list[list[Translation]] = [[] for _ in sources]
         ways = search.beams * self.tokenizer.vocab_size * 8  # a number of double precision for each
         refuse_beyond_memory(
             ways, f"A search with {search.beams:,} beams takes", remedy=f"--beams {Search.beams}"
@@ -139,8 +139,8 @@ class Translator:
             for number, ones in zip(
                 group, beam_search(state, logits, end=self.end, longest=longest, search=search), strict=True
             ):
-                found[number] = [Translation(self.text(one), one) for one in ones]
-        return found
+                translations[number] = [Translation(self.text(one), one) for one in ones]
+        return translations
 
     def text(self, found: Found) -> str:
         """What was written, as one line."""
@@ -171,12 +171,12 @@ class Translator:
         ids = torch.stack(rows).to(device)
         ends = (torch.full((len(rows), 1), one, device=device) for one in (self.start, self.line))
         ids = torch.cat((next(ends), ids, next(ends)), dim=1)
-        told = {} if self.batches.attention == "causal" else {"prefix": torch.ones_like(ids)}
+        more = {} if self.batches.attention == "causal" else {"prefix": torch.ones_like(ids)}
         if not self.cached:
-            full = FullState(model, ids, told)
+            full = FullState(model, ids, more)
             return full, full.logits()
         cache = model.new_cache(len(rows))
-        return CachedState(model, cache), model(ids, cache, **told)[:, -1].float()
+        return CachedState(model, cache), model(ids, cache, **more)[:, -1].float()
 
     @torch.no_grad()
     def scores(
@@ -187,7 +187,7 @@ class Translator:
         places = places or [f"pair {number:,}" for number in range(1, len(pairs) + 1)]
         read = [self._document(*pair, place) for pair, place in zip(pairs, places, strict=True)]
         documents = [one for one in read if not isinstance(one, Skipped)]
-        found: list[tuple[float, int]] = []
+        scores: list[tuple[float, int]] = []
         if documents:
             starts = np.cumsum([0, *map(len, documents)])[:-1].astype(np.uint64)
             shape: dict[str, Any] = {
@@ -199,9 +199,9 @@ class Translator:
             for batch in self.batches.evaluation(np.concatenate(documents), starts, **shape):
                 losses = NEXT_TOKEN.evaluate(self.model, batch.to(device)).losses.double().sum(dim=1).tolist()
                 tokens = (batch.targets >= 0).sum(axis=1).tolist()
-                found += zip((-loss for loss in losses), tokens, strict=True)
-        assert len(found) == len(documents), "each fits"
-        scored = iter(found)
+                scores += zip((-loss for loss in losses), tokens, strict=True)
+        assert len(scores) == len(documents), "each fits"
+        scored = iter(scores)
         return [one if isinstance(one, Skipped) else next(scored) for one in read]
 
     def _document(self, source: str, target: str, place: str) -> np.ndarray | Skipped:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from octavo.corpus.pixels import Raster, smallest_png
 from octavo.data import Split
 from octavo.tasks.records.metrics import factorised, packed, per_record, record_baselines
+from octavo.tasks.records.pixels import Raster, smallest_png
 
 
 def split(*records: list[int]) -> Split:

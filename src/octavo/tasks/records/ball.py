@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from octavo.config.parts import MOST, PartConfig, register
 from octavo.corpus import Document, Report, Source
-from octavo.corpus.pixels import PixelsConfig, Raster, as_text
+from octavo.tasks.records.pixels import PixelsConfig, Raster, as_text
 
 LARGEST = 2**26
 """Pixels of all films of a world together."""
