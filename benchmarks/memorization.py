@@ -31,6 +31,7 @@ from octavo.run.canaries import PlantedFiles, continued, plant, readable
 from octavo.run.data import build_dataset
 from octavo.run.run import Run
 from octavo.util.console import Console
+from octavo.util.records import plain
 
 MODELS = {
     "quick": "quick",
@@ -93,7 +94,7 @@ def meter_alarms(run: Run, draws: int, random: np.random.Generator) -> int:
         sides = {"generated": texts[:SAMPLES], "held_out": texts[SAMPLES:]}
         found, searched = copying(sides, dataset.train.text_path)
         error = difference_error(found["generated"], found["held_out"])
-        shares = {name: one.as_dict() for name, one in found.items()}
+        shares = {name: plain(one.together) for name, one in found.items()}
         evaluation = {"memorization": {"searched": searched, "difference_error": error, **shares}}
         said = memorization(Facts(run.config, 1, dataset.tokenizer.vocab_size, 1, evaluation=evaluation))
         alarms += said is not None and said.severity == "bad"

@@ -131,7 +131,7 @@ def main() -> None:
             settings.micro_batch if isinstance(settings.micro_batch, int) else None,
             settings.recompute is True,
         )
-        estimate = counted(recipe, way, vocab_size=vocab_size)["memory"]["total"]
+        estimate = counted(recipe, way, vocab_size=vocab_size).memory.total
         rows.append(
             {
                 "": case,

@@ -35,6 +35,7 @@ from octavo.training.checkpoint_folder import list_checkpoints
 from octavo.training.device import accelerator
 from octavo.util.console import Console
 from octavo.util.files import replace_text
+from octavo.util.records import plain
 
 AVERAGED = (1, 2, 4, 8)
 GREEDY, BEAM = "greedy", "beam 5"
@@ -99,7 +100,7 @@ def written(out: Path, text: Text, *, averaged: int, search: str, checkpoint: st
 
 def bleu(lines: Sequence[str], text: Text) -> float:
     """Of raw text."""
-    return judged(lines, text.references)["bleu"]["score"]
+    return judged(lines, text.references).bleu.score
 
 
 def by_hours(out: Path, val: Text, kept: Kept) -> list[dict[str, Any]]:
@@ -149,10 +150,10 @@ def measured(out: Path, val: Text, test: Text, kept: Kept) -> dict[str, Any]:
     return {
         "val": on_val,
         "chosen": named(best),
-        "test": {named(way): judged(found, test.references) for way, found in lines.items()},
+        "test": {named(way): plain(judged(found, test.references)) for way, found in lines.items()},
         "differences": {
             name: kept(
-                name, lambda one=one, other=other: bootstrap(lines[one], lines[other], test.references)
+                name, lambda one=one, other=other: plain(bootstrap(lines[one], lines[other], test.references))
             )
             for name, (one, other) in against.items()
             if one != other
@@ -222,7 +223,7 @@ def main() -> None:
     run, systems = Run.open(last), {"copy of the source": test.sources}
     if (learned := learned_pairs(run)) is not None:
         systems["word for word (IBM model 1)"] = word_for_word(run, test.sources, learned)
-    baselines = {name: judged(lines, test.references) for name, lines in systems.items()}
+    baselines = {name: plain(judged(lines, test.references)) for name, lines in systems.items()}
     shown(found, baselines)
     finish({"machine": machine(), "seeds": found, "baselines": baselines})
 

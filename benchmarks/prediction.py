@@ -43,7 +43,7 @@ def resolved(case: str, precision: str) -> tuple[Recipe, int]:
 def measured(case: str, precision: str, repeats: int) -> float:
     """Seconds of one optimizer step."""
     recipe, vocab_size = resolved(case, precision)
-    return timed(recipe, vocab_size=vocab_size, console=Console(quiet=True), repeats=repeats)["step_seconds"]
+    return timed(recipe, vocab_size=vocab_size, console=Console(quiet=True), repeats=repeats).step_seconds
 
 
 def calibrated(machine: Machine, case: str, precision: str, seconds: float) -> Machine:
@@ -53,7 +53,7 @@ def calibrated(machine: Machine, case: str, precision: str, seconds: float) -> M
     found = predict(recipe, replace(machine, share=1.0), parallel="none", vocab_size=vocab_size, steps=1)
     parts = recipe.training.accumulation
     flops = parts * step.part.flops + step.update.flops
-    fixed = found["seconds"]["step"] - flops / machine.flops[precision]
+    fixed = found.seconds.step - flops / machine.flops[precision]
     share = flops / machine.flops[precision] / max(seconds - fixed, 1e-9)
     return replace(machine, share=share if 0 < share < 1 else 1.0)
 
@@ -77,7 +77,7 @@ def main() -> None:
         shares[precision] = tuned.share
         for case, seconds in times.items():
             recipe, vocab_size = resolved(case, precision)
-            found = predict(recipe, tuned, parallel="none", vocab_size=vocab_size, steps=1)["seconds"]["step"]
+            found = predict(recipe, tuned, parallel="none", vocab_size=vocab_size, steps=1).seconds.step
             rows.append(
                 {
                     "": case,

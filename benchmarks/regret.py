@@ -137,7 +137,7 @@ def seconds_of(name: str, tree: dict[str, Any], vocabulary: int, rows: list[Row]
         ) < ALMOST:
             return row["step_seconds"]
     found = timed(check(prepared(tree, 1)), vocab_size=vocabulary, console=QUIET, repeats=STEPS_MEASURED)
-    row = {"kind": "speed", "setting": name, "vocabulary": vocabulary, "step_seconds": found["step_seconds"]}
+    row = {"kind": "speed", "setting": name, "vocabulary": vocabulary, "step_seconds": found.step_seconds}
     keep_row(row, rows, out)
     return row["step_seconds"]
 

@@ -94,7 +94,7 @@ def draw(run: Path, file: Path, *, columns: int = 3, rows: int = 4, scale: int =
     import numpy as np
 
     from octavo import Run
-    from octavo.corpus.pixels import numbers_of, png
+    from octavo.tasks.records.pixels import numbers_of, png
 
     opened = Run.open(run)
     raster = opened.config.corpus.raster()

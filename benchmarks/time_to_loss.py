@@ -238,7 +238,7 @@ def counting(text: Path) -> dict[str, float]:
     recipe = check({**tree, "corpus": {"kind": "files", "paths": [str(text)]}})
     dataset = build_dataset(recipe, QUIET)
     found = cached_baselines(dataset, recipe, QUIET)
-    return {f"counting {found[key]['order']}-grams": found[key]["loss"] for key in ("trigram", "ngram")}
+    return {f"counting {found[key].order}-grams": found[key].loss or 0.0 for key in ("trigram", "ngram")}
 
 
 def draw(found: dict[str, Curve], counted: dict[str, float], out: Path) -> None:

@@ -18,13 +18,12 @@ from octavo.config.parts import part
 from octavo.config.plugins import command
 from octavo.data import Dataset, Split
 from octavo.errors import InputError
-from octavo.evaluation.result import Evaluation, Figures, Finding, Part, Standing
+from octavo.evaluation.result import Baseline, Baselines, Evaluation, Figures, Finding, LeftOut, Standing
 from octavo.evaluation.stored import Evaluation as StoredEvaluation
 from octavo.generation import Prompt
 from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime
-from octavo.training.objective import Objective
 from octavo.util.console import Console
 from octavo.util.records import read_record
 
@@ -95,7 +94,7 @@ class Page(Protocol):
     @property
     def evaluation(self) -> Mapping[str, Any]: ...
     def rows(self, event: str) -> list[dict[str, Any]]:
-        """Of metrics.jsonl, by step."""
+        """Rows of an event in metrics.jsonl, by step."""
         ...
 
 
@@ -113,10 +112,10 @@ class Section:
 class Task(PartConfig):
     """Base of all tasks. The data and the split of other files have to be said; all else has a default."""
 
-    counted: ClassVar[str] = "tokens"
-    """What a model predicts one after the other."""
     in_bytes: ClassVar[bool] = True
     """Whether the size of a split in bytes says anything."""
+    judged_on: ClassVar[tuple[str, str]] = ("text", "text for all")
+    """What a split is called on a page, and above the table of predictors."""
     learned_from: ClassVar[str] = "texts"
     """What its documents are, for messages."""
     needs_training: ClassVar[bool] = False
@@ -172,9 +171,9 @@ class Task(PartConfig):
     def count_ahead(self, dataset: Dataset, recipe: Recipe) -> None:
         """Let another thread find the baselines of the validation split, if that takes long."""
 
-    def cached_baselines(self, dataset: Dataset, recipe: Recipe, console: Console) -> dict[str, Any]:
+    def cached_baselines(self, dataset: Dataset, recipe: Recipe, console: Console) -> Baselines:
         """The baselines of the validation split that can be found without a model."""
-        return own_baselines(recipe.objective.build(), dataset.train, dataset.validation, dataset.tokenizer)
+        return own_baselines(recipe, dataset.train, dataset.validation, dataset.tokenizer)
 
     def baseline_seconds(self, dataset: Dataset, recipe: Recipe, console: Console) -> float:
         """Seconds that the baselines of the test split will take; those of the validation split are found now."""
@@ -182,13 +181,13 @@ class Task(PartConfig):
 
     # How good a model is.
 
-    def figures(self, model: LanguageModel, context: EvaluationContext) -> tuple[Part, ...]:
+    def figures(self, model: LanguageModel, context: EvaluationContext) -> tuple[Finding, ...]:
         """What is measured with the loss."""
         return ()
 
-    def left_out(self, split: Split, recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
-        """Documents that were left out of the figures, under `skipped`; empty if all count."""
-        return {}
+    def left_out(self, split: Split, recipe: Recipe, tokenizer: Tokenizer) -> LeftOut | None:
+        """Documents that were left out of the figures; None if all count."""
+        return None
 
     def cuts_documents(self, recipe: Recipe) -> bool:
         """Whether documents that are longer than the context are cut, and not left out."""
@@ -196,10 +195,7 @@ class Task(PartConfig):
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
         """Simple predictors, and what is measured further."""
-        found = own_baselines(
-            context.recipe.objective.build(), context.train, context.split, context.tokenizer
-        )
-        return Standing(found)
+        return Standing(own_baselines(context.recipe, context.train, context.split, context.tokenizer))
 
     def write(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTexts | None:
         """What the model writes to be judged by; None where it writes no text."""
@@ -207,7 +203,7 @@ class Task(PartConfig):
 
     def judge_texts(
         self, model: LanguageModel, written: GeneratedTexts | None, dataset: Dataset, recipe: Recipe
-    ) -> tuple[Part, ...]:
+    ) -> tuple[Finding, ...]:
         """What there is to say of it."""
         return ()
 
@@ -219,7 +215,7 @@ class Task(PartConfig):
 
     def on_test(
         self, run: Trained, split: Split, dataset: Dataset, recipe: Recipe, stored: Mapping[str, Any]
-    ) -> tuple[Part, ...]:
+    ) -> tuple[Finding, ...]:
         """What a look at the test split says beside figures and baselines; `stored`: the run's evaluation."""
         return ()
 
@@ -241,30 +237,20 @@ class Task(PartConfig):
 
     # What is said of it.
 
-    def first_sentences(self, evaluation: Mapping[str, Any]) -> list[str]:
-        """What the figures say, before the loss."""
-        return []
-
-    def of_the_loss(self, evaluation: Mapping[str, Any]) -> str:
-        """What has to be said with the loss."""
-        return ""
-
     def sentences(self, evaluation: Mapping[str, Any], recipe: Recipe) -> list[str]:
-        """What the figures say, after the loss."""
+        """What the figures say: the verdict, before its diagnostics."""
+        from octavo.evaluation.sentences import standing
+
+        return [standing(evaluation, self.baseline_names)]
+
+    def remarks(self, evaluation: Mapping[str, Any]) -> list[str]:
+        """What `octavo eval` says beside the loss; `evaluation`: of any split."""
         return []
 
     def headlines(self, evaluation: Mapping[str, Any], found: list[Any], headline: Any) -> list[Any]:
-        """The numbers that one looks for first: those that were `found`, and its own, each made by `headline` from a
-        label, a value and an explanation."""
+        """The numbers that one looks for first, in an evaluation or a look at the test split: those that were `found`,
+        and its own, each made by `headline` from a label, a value, its form and an explanation."""
         return found
-
-    def test_headlines(self, look: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Figures of a look at the test split: label, value, and what it is."""
-        return []
-
-    def judged_on(self, evaluation: Mapping[str, Any]) -> tuple[str, str]:
-        """What the validation split is called on a page, and above the table of predictors."""
-        return "text", "text for all"
 
     def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:
         """Its sections of a report; widths of plots in inches."""
@@ -326,14 +312,11 @@ class Task(PartConfig):
         )
 
 
-def own_baselines(
-    objective: Objective, train: Split | None, split: Split, tokenizer: Tokenizer
-) -> dict[str, Any]:
-    """The baselines that an objective has itself."""
-    found = objective.baselines(
-        None if train is None else train.tokens, split.tokens, vocab_size=tokenizer.vocab_size
-    )
-    return {name: {"loss": loss, "bits_per_byte": None} for name, loss in found.items()}
+def own_baselines(recipe: Recipe, train: Split | None, split: Split, tokenizer: Tokenizer) -> Baselines:
+    """The baselines that a recipe's objective has itself."""
+    tokens = None if train is None else train.tokens
+    losses = recipe.objective.build().baselines(tokens, split.tokens, vocab_size=tokenizer.vocab_size)
+    return {name: Baseline(loss) for name, loss in losses.items()}
 
 
 def task_of(recipe: Recipe) -> Task:
@@ -362,7 +345,6 @@ __all__ = [
     "EvaluationContext",
     "Finding",
     "Page",
-    "Part",
     "Section",
     "Standing",
     "Task",

@@ -10,7 +10,7 @@ import pytest
 from octavo.config.parts import PartConfig, parts
 from octavo.corpus.sources import FilesSource
 from octavo.corpus.validators.base import Validator
-from octavo.synthetic.ball import BouncingBallSource, World
+from octavo.tasks.records.ball import BouncingBallSource, World
 
 BALL = BouncingBallSource(rows=4, columns=5, frames=3, speed=1, levels=2)
 CASES: dict[str, tuple[PartConfig, list[str], list[str]]] = {

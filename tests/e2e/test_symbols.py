@@ -12,8 +12,8 @@ import pytest
 
 from e2e.asking import refused
 from e2e.forked import Octavo
-from octavo.synthetic.ball import BouncingBallSource
-from octavo.synthetic.ball_rules import BallRules
+from octavo.tasks.records.ball import BouncingBallSource
+from octavo.tasks.records.ball_rules import BallRules
 
 RECIPE = """\
 corpus: {documents: lines}

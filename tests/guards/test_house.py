@@ -104,7 +104,6 @@ SPOKEN = {
     "studies/plan.py": "what is compared",
     "studies/report.py": "words of a recipe",
     "studies/resolve.py": "words of a recipe",
-    "studies/runner.py": "messages to a process of our own",
     "studies/worker.py": "messages from it",
     "training/distributed/heartbeat.py": "messages between processes of our own",
     "training/distributed/world.py": "messages between processes of our own",

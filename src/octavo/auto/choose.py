@@ -337,7 +337,7 @@ def after_teachers(choice: Choice) -> str:
 
 
 def numbered(number: int, what: str) -> str:
-    """One model, 3 models."""
+    """`1 model`, `3 models`."""
     return f"one {what}" if number == 1 else f"{number} {what}s"
 
 

@@ -113,7 +113,7 @@ class TextFacts:
 
     @property
     def bytes_per_token(self) -> float:
-        """Of the training split."""
+        """Mean over the training split."""
         return self.train_bytes / self.train_tokens
 
 
@@ -296,7 +296,7 @@ def counting(model: KneserNey, tokens: np.ndarray, places: np.ndarray) -> np.nda
     """(n,) bits of the tokens at some places (n,) of a text (N,): the n-gram model's, mixed with what the text has said
     so far by the share that is best for them all."""
     counted = model.probabilities(tokens)[-1][places]
-    said, rest = Texts.at(tokens, places, most=RECENT, vocab_size=model.vocab_size).said(tokens[places])
+    said, rest = Texts.at(tokens, places, most=RECENT, vocab_size=model.vocab_size).shares_of(tokens[places])
     both = np.stack((counted, said + rest * counted), axis=1)
     mixed, alone = -np.log2(both @ best_weights(both)), -np.log2(counted)
     return mixed if mixed.mean() < alone.mean() else alone  # a share of nothing is found slowly

@@ -26,7 +26,7 @@ class Size:
 
     @property
     def step_tokens(self) -> int:
-        """Tokens of a step."""
+        """Tokens that an optimizer step reads."""
         return self.batch * self.context
 
 

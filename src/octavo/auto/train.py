@@ -31,7 +31,7 @@ from octavo.config import Recipe, apply_overrides
 from octavo.errors import InputError
 from octavo.ngram.mixture import Counts
 from octavo.planning.machines import Machine, find_machine
-from octavo.planning.plan import timed
+from octavo.planning.plan import Step, timed
 from octavo.planning.predict import predictions
 from octavo.report.promised import interval
 from octavo.run.audit import earlier_promises, own_settings
@@ -158,7 +158,6 @@ class Chosen:
         return resolve(tree, text, overrides)
 
     def as_plain(self) -> dict[str, Any]:
-        """For the manifest."""
         longer = None if self.longer is None else self.longer.as_plain()
         return {
             "promise": self.promise.as_plain(),
@@ -304,7 +303,7 @@ def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:
     precisions = ["float32", "bfloat16"] if fast_bfloat16(device) else ["float32"]
     threads: int | None = None  # a busy machine may take fewer than it has
 
-    def step(size: Size, precision: str, threads: int | None) -> dict[str, Any]:
+    def step(size: Size, precision: str, threads: int | None) -> Step:
         recipe = one_step_of(size)
         training = recipe.training.model_copy(update={"precision": precision, "threads": threads})
         one = recipe.model_copy(update={"training": training})
@@ -315,13 +314,13 @@ def measured_times(*, vocabulary: int, seconds: float) -> dict[Size, float]:
         taken = []
         for precision in precisions:
             found = step(size, precision, threads)
-            share = found["threads_share"]
-            if found["threads"] > 1 and share is not None and share < OURS:
+            share = found.threads_share
+            if found.threads > 1 and share is not None and share < OURS:
                 alone = step(size, precision, 1)
-                if found["step_seconds"] >= CLEARLY * alone["step_seconds"]:
+                if found.step_seconds >= CLEARLY * alone.step_seconds:
                     found = alone
-            threads = found["threads"]
-            taken.append(found["step_seconds"])
+            threads = found.threads
+            taken.append(found.step_seconds)
         return min(taken)
 
     steps = STEPS_MEASURED * len(precisions)
@@ -346,7 +345,7 @@ def predicted_times(machine: Machine, *, vocabulary: int) -> dict[Size, float]:
         size: predictions(one_step_of(size), [machine], vocab_size=vocabulary, steps=None)[0]
         for size in SIZES
     }
-    fitting = {size: each["seconds"]["step"] for size, each in found.items() if each["fits"]}
+    fitting = {size: each.seconds.step for size, each in found.items() if each.fits}
     if not fitting:
         raise InputError(
             f"The memory of {machine.name} holds none of the models that --minutes chooses from."

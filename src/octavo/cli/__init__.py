@@ -50,9 +50,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         import_verbs(words)
         code = app.meta(words, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        found = mended(error)
-        complain(f"error: {error if found is None else found.as_command_line}")
-        if found is None:
+        known = mended(error)
+        complain(f"error: {error if known is None else known.as_command_line}")
+        if known is None:
             complain("  → octavo --help, or octavo VERB --help")
         code = 2
     except Interrupted as note:

@@ -91,7 +91,7 @@ def command(
         ),
     ] = None,
 ) -> int | None:
-    """Any command."""
+    """Run a verb with what the user typed."""
     if parts:
         from octavo.config import load_parts
 
@@ -181,10 +181,10 @@ def _keys_like(name: str) -> list[str]:
     if name in keys:
         return [name]
     last = {key: key.rpartition(".")[2] for key in keys}
-    found = [key for key in keys if last[key] == name]
-    found = found or [key for key in keys if "".join(word[0] for word in last[key].split("_")) == name]
-    depth = min((key.count(".") for key in found), default=0)
-    return [key for key in found if key.count(".") == depth]
+    matches = [key for key in keys if last[key] == name]
+    matches = matches or [key for key in keys if "".join(word[0] for word in last[key].split("_")) == name]
+    depth = min((key.count(".") for key in matches), default=0)
+    return [key for key in matches if key.count(".") == depth]
 
 
 def _too_much(error: UnusedCliTokensError) -> InputError:

@@ -174,7 +174,7 @@ def show_piece(text: str, *, end: str = "") -> None:
 
 
 def complain(text: str) -> None:
-    """Sentences on standard error."""
+    """Print sentences to standard error, clean of control codes."""
     put(text, sys.stderr)
 
 
@@ -187,9 +187,9 @@ def say_skipped(skipped: Sequence[Any], count: int, of: int, what: str = "pairs"
     return int(count > 0)
 
 
-def show_skipped(found: Mapping[str, Any]) -> int:
+def show_skipped(result: Mapping[str, Any]) -> int:
     """Say what an evaluation, as plain data, lists as skipped. Returns the exit code."""
-    skipped = found.get("skipped") or {"first": (), "count": 0, "of": 0}
+    skipped = result.get("skipped") or {"first": (), "count": 0, "of": 0}
     listed = [f"{one['place']}: {one['why']}" for one in skipped["first"]]
     return say_skipped(listed, skipped["count"], skipped["of"])
 
@@ -227,25 +227,25 @@ def fold(lines: Sequence[Sequence[str]], room: int) -> list[list[str]]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     while sum(widths) + 2 * (len(widths) - 1) > room and max(widths) > NARROWEST:
         widths[widths.index(max(widths))] -= 1
-    found: list[list[str]] = []
+    rows: list[list[str]] = []
     for line in lines:
         cells = [
             wrap(cell, width, break_on_hyphens=False) or [""]
             for cell, width in zip(line, widths, strict=True)
         ]
-        found += map(list, zip_longest(*cells, fillvalue=""))
-    return found
+        rows += map(list, zip_longest(*cells, fillvalue=""))
+    return rows
 
 
 def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:
     """The columns of a table in groups that fit; each has the first column too."""
-    found = [[0]]
+    columns = [[0]]
     for column in range(1, len(widths)):
-        wide = sum(widths[c] + 2 for c in found[-1]) + widths[column]
-        if room is not None and wide > room and len(found[-1]) > 1:
-            found.append([0])
-        found[-1].append(column)
-    return found
+        wide = sum(widths[c] + 2 for c in columns[-1]) + widths[column]
+        if room is not None and wide > room and len(columns[-1]) > 1:
+            columns.append([0])
+        columns[-1].append(column)
+    return columns
 
 
 def starting_from(base: str | Path) -> str:

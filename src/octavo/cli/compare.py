@@ -59,32 +59,34 @@ def compare_command(
 
     runs = tuple(the_run(run) for run in runs)
     output = Output(page, inputs=runs, force=force) if page else None
-    found = compare(runs, prompt=prompt, tokens=tokens)
-    places = token_by_token(found, Console(quiet=json)) if where else None
+    comparison = compare(runs, prompt=prompt, tokens=tokens)
+    places = token_by_token(comparison, Console(quiet=json)) if where else None
     if output:
-        write_page(output, found, places)
+        write_page(output, comparison, places)
     if json:
-        facts = {**found.describe(), "where": places.as_dict() if places else None}
+        facts = {**comparison.describe(), "where": places}
         print_json({**facts, "page": str(page) if page else None})
         return 0
-    print_table([(what, *values) for what, values in found.figures], head=("", *found.names), folded=True)
-    for note in found.notes:
+    print_table(
+        [(what, *values) for what, values in comparison.figures], head=("", *comparison.names), folded=True
+    )
+    for note in comparison.notes:
         show(f"\n{note}")
     show("\nsettings that differ")
-    differing = [(key, *values) for key, values in found.differences]
-    print_table(differing, head=("", *found.names), folded=True) if differing else show("none")
+    differing = [(key, *values) for key, values in comparison.differences]
+    print_table(differing, head=("", *comparison.names), folded=True) if differing else show("none")
     if places:
         print_places(places)
     show()
-    print_samples(found)
+    print_samples(comparison)
     if page:
         show_text(f"\npage: {page}")
     return 0
 
 
-def print_samples(found: Comparison) -> None:
+def print_samples(comparison: Comparison) -> None:
     """The samples side by side on a wide terminal, else one after the other."""
-    pairs = [(name, text) for name, text in zip(found.names, found.samples, strict=True) if text]
+    pairs = [(name, text) for name, text in zip(comparison.names, comparison.samples, strict=True) if text]
     beside = sys.stdout.isatty() and columns_of(sys.stdout) // max(len(pairs), 1) >= LEAST
     if not beside or len(pairs) < 2:
         for name, text in pairs:
@@ -112,10 +114,10 @@ def print_places(places: Where) -> None:
             print_table([cells(part) for part in parts], head=HEAD, folded=True)
 
 
-def write_page(output: Output, found: Comparison, places: Where | None) -> None:
+def write_page(output: Output, comparison: Comparison, places: Where | None) -> None:
     """The page into a file."""
     from octavo.run.compare import render
 
-    page = render(found, places)
+    page = render(comparison, places)
     with output.writing() as file:
         file.write(page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from octavo.cli.common import Json, print_json, show
+from octavo.util.records import plain
 
 
 def doctor_command(*, json: Json = False) -> int:
@@ -18,13 +19,13 @@ def doctor_command(*, json: Json = False) -> int:
 
     examined = examine()
     if json:
-        print_json(examined)
+        print_json(plain(examined))
     else:
-        for name, value in examined["machine"].items():
+        for name, value in examined.machine.items():
             show(f"{name.replace('_', ' '):<22} {value}")
         show()
-        for check in examined["checks"]:
-            show(f"{'ok  ' if check['ok'] else '--  '} {check['what']}")
-            if check["remedy"]:
-                show(f"       → {check['remedy']}")
-    return 0 if all(check["ok"] or not check["needed"] for check in examined["checks"]) else 1
+        for check in examined.checks:
+            show(f"{'ok  ' if check.ok else '--  '} {check.what}")
+            if check.remedy:
+                show(f"       → {check.remedy}")
+    return 0 if all(check.ok or not check.needed for check in examined.checks) else 1

@@ -70,38 +70,28 @@ def eval_command(
 
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
-    from octavo.data.batches import Known
-    from octavo.evaluation.attribution import said as said_of_counts
     from octavo.report.test_looks import looked_at
     from octavo.run.progress import next_lines
     from octavo.task import task_of
-    from octavo.tasks.forecast.stored import said as said_of_forecasts
-    from octavo.tasks.translation.report import search_in_words
 
-    objective, text_units = run.config.objective.build(), "bits_per_byte" in result
+    objective, task = run.config.objective.build(), task_of(run.config)
+    text_units = "bits_per_byte" in result
     own = {"loss": result["loss" if test else "val_loss"], "bits_per_byte": result.get("bits_per_byte")}
-    found = {"this model": own, **result["baselines"]}
+    predictors = {"this model": own, **result["baselines"]}
     order = "bits_per_byte" if text_units else "loss"
     head = ("", f"{objective.unit.name}/{objective.unit.per}", "bits/byte")
     shown = slice(None) if text_units else slice(2)
-    print_table([row[shown] for row in ranked(found, order)], head=head[shown])
+    print_table([row[shown] for row in ranked(predictors, order)], head=head[shown])
     show()
-    said = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
-    said += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
-    show(", ".join([*said, f"step {result['step']:,}"]))
-    size = f" ({result['bytes']:,} bytes)" if task_of(run.config).in_bytes else ""
+    figures = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
+    figures += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
+    show(", ".join([*figures, f"step {result['step']:,}"]))
+    size = f" ({result['bytes']:,} bytes)" if task.in_bytes else ""
     show(f"on {result['tokens']:,} {objective.unit.counted}{size}; {result['parameters']:,} parameters")
-    if "counted" in result:
-        show(said_of_counts(result["counted"]))
-    for way in (result.get("scores") or {}).get("ways", ()):
-        scores = (f"{name} {way[key]['score']:.2f}" for name, key in (("BLEU", "bleu"), ("chrF", "chrf")))
-        show(f"{', '.join(scores)} with {search_in_words(way)}, {way['bleu']['signature']}")
-    if known := result.get("known") or (result.get("translations") or {}).get("known"):
-        show(str(Known(**known)))
+    for sentence in task.remarks(result):
+        show(sentence)
     if test:
         show(f"the test split, kept out of everything: {looked_at(result['looks'])}")
-    for sentence in said_of_forecasts(result):
-        show(sentence)
     for number, diagnostic in enumerate(result.get("diagnostics", ())):
         show()
         show(diagnostic["sentence"] if number == 0 else f"evidence: {diagnostic['sentence']}")
@@ -109,11 +99,11 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
             show(line)
 
 
-def ranked(found: Mapping[str, Mapping[str, float | None]], order: str) -> list[tuple[str, str, str]]:
+def ranked(predictors: Mapping[str, Mapping[str, float | None]], order: str) -> list[tuple[str, str, str]]:
     """The predictors as rows of a table, the worst first."""
     return [
         (name.replace("_", " "), written(one["loss"], 4), written(one["bits_per_byte"], 3))
-        for name, one in sorted(found.items(), key=lambda item: -(item[1][order] or 0.0))
+        for name, one in sorted(predictors.items(), key=lambda item: -(item[1][order] or 0.0))
         if one[order] is not None
     ]
 
@@ -128,14 +118,14 @@ def show_memory(run: Run, plan: Path, *, json: bool) -> int:
     from octavo.run.canaries import remembered
     from octavo.util.console import Console
 
-    found = remembered(run, plan, Console(quiet=json))
+    memory = remembered(run, plan, Console(quiet=json))
     if json:
-        print_json(found.as_dict())
+        print_json(memory.as_dict())
         return 0
     head = ("planted", "recited", "95 % interval", "p (recited)", "of the rest", "nats/token", "p (nats)")
-    print_table([memory_cells(row) for row in found.rows], head=head)
+    print_table([memory_cells(row) for row in memory.rows], head=head)
     show()
-    for sentence in found.sentences():
+    for sentence in memory.sentences():
         show(sentence)
     return 0
 

@@ -49,7 +49,7 @@ def export_command(
     """
     from octavo.export.export import export
 
-    found = export(
+    exported = export(
         the_run(run),
         to,
         out,
@@ -59,17 +59,17 @@ def export_command(
         network_only=network_only,
         report=(lambda said: None) if json else show,
     )
-    show_exported([(one.target, str(one.folder), one.certificate) for one in found], json=json)
-    return 1 if any(one.missed for one in found) else 0
+    show_exported([(one.target, str(one.folder), one.certificate) for one in exported], json=json)
+    return 1 if any(one.missed for one in exported) else 0
 
 
-def show_exported(found: list[tuple[str, str, dict[str, Any]]], *, json: bool) -> None:
+def show_exported(exported: list[tuple[str, str, dict[str, Any]]], *, json: bool) -> None:
     """Folders with what was measured, and what each missed."""
     if json:
-        print_json([{"folder": folder, **certificate} for _, folder, certificate in found])
+        print_json([{"folder": folder, **certificate} for _, folder, certificate in exported])
         return
     rows = []
-    for target, _, certificate in found:
+    for target, _, certificate in exported:
         measured, strings = certificate["measured"], certificate["measured"]["strings"]
         wrong = sum(one is not None for one in measured["first_greedy_difference"])
         rows.append(
@@ -83,7 +83,7 @@ def show_exported(found: list[tuple[str, str, dict[str, Any]]], *, json: bool) -
             )
         )
     print_table(rows, head=("", "type", "logits differ by", "greedy texts equal", "ids equal", "loss"))
-    for target, folder, certificate in found:
+    for target, folder, certificate in exported:
         for near in certificate["near"]:
             show(f"{target}: {near}")
         for missed in certificate["missed"]:

@@ -80,19 +80,21 @@ def forecast_command(
         raise InputError(
             "Forecast what?", remedy="--text FILE, a table with the columns that the run learned from"
         )
-    found = loaded.forecast(text or (), steps=steps, samples=samples, seed=seed, console=Console(quiet=json))
+    forecasts = loaded.forecast(
+        text or (), steps=steps, samples=samples, seed=seed, console=Console(quiet=json)
+    )
     complain(f"seed {seed}")
     with all_or_none(table, picture):
         if table:
-            write_forecast(found, table)
+            write_forecast(forecasts, table)
         if picture:
-            plot_forecast(found[0], picture)
-    if picture and len(found) > 1:
-        complain(f"{plot} shows the first of {len(found)} series")
+            plot_forecast(forecasts[0], picture)
+    if picture and len(forecasts) > 1:
+        complain(f"{plot} shows the first of {len(forecasts)} series")
     if json:
-        print_json([summary(one) for one in found])
+        print_json([summary(one) for one in forecasts])
         return 0
-    show_quantiles([summary(one) for one in found])
+    show_quantiles([summary(one) for one in forecasts])
     for path in (out, plot):
         if path is not None:
             show(f"wrote {path}")
@@ -108,9 +110,9 @@ def told_apart(numbers: Sequence[float]) -> list[str]:
     return [f"{number:.{digits}g}" for number in numbers]
 
 
-def show_quantiles(found: Sequence[Mapping[str, Any]]) -> None:
+def show_quantiles(forecasts: Sequence[Mapping[str, Any]]) -> None:
     """Of each series and channel, the quantiles of some steps."""
-    for one in found:
+    for one in forecasts:
         show(one["name"])
         for name, channel in one["channels"].items():
             levels = channel["quantiles"]

@@ -115,7 +115,7 @@ class Drawing:
     only_valid: OnlyValid = False
 
     def as_options(self) -> SamplingOptions:
-        """For `Run.samples`."""
+        """The options as `Run.samples` takes them."""
         from octavo.generation.sampling import SamplingOptions
         from octavo.run.draft import seed_of
 

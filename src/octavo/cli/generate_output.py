@@ -184,10 +184,10 @@ def print_answer(answer: NameAnswer) -> None:
 
 def _row(what: str, share: Share) -> tuple[str, str, str, str, str]:
     between = "" if share.interval is None else f"{share.interval[0]:.1%} to {share.interval[1]:.1%}"
-    said = "–" if share.share is None else f"{share.share:.1%}"
+    share_text = "–" if share.share is None else f"{share.share:.1%}"
     return (
         what,
-        said,
+        share_text,
         between,
         f"{share.company} of {share.company + share.others}",
         "" if share.p is None else f"{share.p:.4f}",

@@ -27,7 +27,7 @@ def train_for_minutes(
     overwrite: bool,
 ) -> int:
     """Choose, promise and train; with `dry_run`, only say what would be."""
-from octavo.auto.api import train
+    from octavo.auto.api import train
     from octavo.auto.train import foretell, refuse_recipe, said
     from octavo.config.plugins import command
     from octavo.corpus.files import kept_pipes
@@ -47,10 +47,10 @@ from octavo.auto.api import train
         from octavo.config import to_yaml
 
         with kept_pipes():
-            (found,) = foretell(text, [minutes], overrides=settings, console=console)
-        for line in said(found):
+            (chosen,) = foretell(text, [minutes], overrides=settings, console=console)
+        for line in said(chosen):
             show_text(f"# {line}")
-        show_text(to_yaml(found.recipe(text, settings)), end="")
+        show_text(to_yaml(chosen.recipe(text, settings)), end="")
         return 0
     run = train(None, text, out, minutes=minutes, overrides=settings, overwrite=overwrite, console=console)
     show_text(f"report: {run.report}")
@@ -91,7 +91,7 @@ def show_promises(
         looked = look_at(text, parsed_minutes(minutes), overrides=settings, console=console)
     for name, machine in machines.items():
         try:
-            found = looked.foretold(machine)
+            foretold = looked.foretold(machine)
         except InputError as error:
             if name == list(machines)[-1] and not rows:
                 raise
@@ -104,9 +104,9 @@ def show_promises(
                 "teachers": one.best.teaching.teachers,
                 "reasons": one.reasons,
             }
-            for one in found
+            for one in foretold
         ]
-        for line in by_minutes(found) if not json else ():
+        for line in by_minutes(foretold) if not json else ():
             show(line if name is None else f"{name}: {line}")
     if json:
         print_json(rows)

@@ -96,16 +96,16 @@ def plan_command(
         from octavo.cli.minutes import show_promises
 
         return show_promises(recipe, text, settings, minutes, on=names, json=json)
-    found, said = (recipe, None) if recipe is not None else default_recipe(settings)
+    wanted, source = (recipe, None) if recipe is not None else default_recipe(settings)
     if ship:
-        return show_targets(found, settings, json=json)
+        return show_targets(wanted, settings, json=json)
     given = {"vocab_size": vocabulary, "on": names, "price": price, "time_step": time}
-    facts = plan(found, text, overrides=settings, **given)
+    facts = plan(wanted, text, overrides=settings, **given)
     if json:
         print_json(facts)
         return 0
-    if said is not None:
-        show(f"{said}\n")
+    if source is not None:
+        show(f"{source}\n")
     print_table(plan_rows(facts))
     show_predictions(facts.get("predictions"))
     for warning in facts["warnings"]:
@@ -115,23 +115,23 @@ def plan_command(
 
 def show_targets(recipe: str | dict[str, Any], settings: list[str], *, json: bool) -> int:
     """What each target can say of a recipe."""
-    from octavo.export.table import as_rows, lines, said
+    from octavo.export.table import as_rows, lines, support
     from octavo.run.settings import resolve
 
-    found = said(resolve(recipe, overrides=settings, needs_text=False))
+    by_target = support(resolve(recipe, overrides=settings, needs_text=False))
     if json:
-        print_json(as_rows(found))
+        print_json(as_rows(by_target))
         return 0
-    for line in lines(found):
+    for line in lines(by_target):
         show(line)
     return 0
 
 
-def show_predictions(found: list[dict[str, Any]] | None) -> None:
+def show_predictions(predictions: list[dict[str, Any]] | None) -> None:
     """The table of machines, if there is one."""
-    if found:
+    if predictions:
         show()
-        print_table([prediction_row(one) for one in found], head=PREDICTED)
+        print_table([prediction_row(one) for one in predictions], head=PREDICTED)
         show("\nPredicted, not measured; docs/design/planning.md says what is assumed.")
 
 
@@ -195,25 +195,25 @@ PREDICTED = (
 )
 
 
-def prediction_row(found: dict[str, Any]) -> tuple[str, ...]:
+def prediction_row(prediction: dict[str, Any]) -> tuple[str, ...]:
     """A machine's prediction, in words."""
     from octavo.util.terminal import duration
 
     return (
-        found["machine"],
-        "–" if found["parallel"] == "none" else found["parallel"],
-        "yes" if found["fits"] else "no",
-        f"{found['memory']['total'] / 1e9:,.1f} GB",
-        f"{found['micro_batch']}" + (", recomputed" if found["recompute"] else ""),
-        f"{found['seconds']['step'] * 1000:,.1f} ms",
-        f"{found['tokens_per_second']:,.0f}",
-        UNKNOWN if found["hours"] is None else duration(found["hours"] * 3600),
-        UNKNOWN if found["price"] is None else f"${found['price']:,.2f}",
+        prediction["machine"],
+        "–" if prediction["parallel"] == "none" else prediction["parallel"],
+        "yes" if prediction["fits"] else "no",
+        f"{prediction['memory']['total'] / 1e9:,.1f} GB",
+        f"{prediction['micro_batch']}" + (", recomputed" if prediction["recompute"] else ""),
+        f"{prediction['seconds']['step'] * 1000:,.1f} ms",
+        f"{prediction['tokens_per_second']:,.0f}",
+        UNKNOWN if prediction["hours"] is None else duration(prediction["hours"] * 3600),
+        UNKNOWN if prediction["price"] is None else f"${prediction['price']:,.2f}",
     )
 
 
 def show_machines(*, json: bool) -> int:
-    """The catalogue."""
+    """List the machines that `--on` takes."""
     from dataclasses import asdict
 
     from octavo.planning.machines import EXAMPLES, catalogue

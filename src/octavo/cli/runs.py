@@ -33,16 +33,16 @@ def runs_command(
     """
     from octavo.run.list import list_runs
 
-    found = list_runs(folder)
+    runs = list_runs(folder)
     if json:
-        print_json([run.describe() for run in found])
+        print_json([run.describe() for run in runs])
         return 0
-    if not found:
+    if not runs:
         show(f"There are no runs in {folder}.")
         return 0
-    rows = [_row(run, folder) for run in found]
+    rows = [_row(run, folder) for run in runs]
     print_table(rows, head=("run", "recipe", "steps", "bits/byte", "written", "size", "state"))
-    for run in found:
+    for run in runs:
         if run.damage:
             show(f"\n{run.path}: {run.damage}")
     return 0

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from octavo.cli.common import Json, Text, Whole, print_json, print_table, show, show_text, split_overrides
+from octavo.util.records import plain
+
+if TYPE_CHECKING:
+    from octavo.studies.ladder import LadderPrice
+    from octavo.studies.plan import Price
 
 study_command = App(
     name="study",
@@ -55,7 +60,7 @@ def run_command(
     text, overrides = split_overrides(text, settings)
     if dry_run:
         facts = price_study(study, text, overrides=overrides, jobs=jobs, console=Console(quiet=True))
-        print_json(facts) if json else _print_price(facts)
+        print_json(plain(facts)) if json else _print_price(facts)
         return 0
     results = run_study(
         study, text, out, overrides=overrides, jobs=jobs, cluster=cluster, console=Console(quiet=quiet)
@@ -94,7 +99,7 @@ def ladder_command(
     text, overrides = split_overrides(text, settings)
     if dry_run:
         facts = price_ladder(study, text, overrides=overrides, jobs=jobs)
-        print_json(facts) if json else _print_ladder_price(facts)
+        print_json(plain(facts)) if json else _print_ladder_price(facts)
         return 0
     folder = run_ladder(study, text, out, overrides=overrides, jobs=jobs, console=Console(quiet=quiet))
     return _report(folder, json)
@@ -167,54 +172,54 @@ def _report(folder: Path, json: bool) -> int:
 def _report_ladder(folder: Path, json: bool) -> int:
     from octavo.studies.ladder_report import as_data, write_ladder_report
 
-    page, found = write_ladder_report(folder)
+    page, analysis = write_ladder_report(folder)
     if json:
-        print_json({**as_data(found), "folder": str(folder), "report": str(page)})
+        print_json({**as_data(analysis), "folder": str(folder), "report": str(page)})
         return 0
-    for verdict in found.verdicts:
+    for verdict in analysis.verdicts:
         show(f"{verdict.change}: {verdict.sentence}")
-    for note in found.notes:
+    for note in analysis.notes:
         show(f"note: {note}")
     show_text(f"report: {page}")
     return 0
 
 
-def _print_ladder_price(facts: dict[str, Any]) -> None:
+def _print_ladder_price(facts: LadderPrice) -> None:
     from octavo.util.terminal import duration
 
     rows = [
         (
-            row["size"],
-            f"{row['parameters']:,}",
-            f"{row['steps']:,}",
-            str(row["runs"]),
-            duration(row["hours"] * 3600),
+            row.size,
+            f"{row.parameters:,}",
+            f"{row.steps:,}",
+            str(row.runs),
+            duration(row.hours * 3600),
         )
-        for row in facts["rungs"]
+        for row in facts.rungs
     ]
     print_table(rows, head=("", "parameters", "steps", "runs", "time"))
     show(
-        f"\n{facts['runs']} runs, {facts['side_by_side']} side by side: about {duration(facts['hours'] * 3600)}, "
-        f"{facts['disk_bytes'] / 1e6:,.0f} MB on disk"
+        f"\n{facts.runs} runs, {facts.side_by_side} side by side: about {duration(facts.hours * 3600)}, "
+        f"{facts.disk_bytes / 1e6:,.0f} MB on disk"
     )
 
 
-def _print_price(facts: dict[str, Any]) -> None:
+def _print_price(facts: Price) -> None:
     from octavo.util.terminal import duration
 
     rows = [
         (
-            row["variant"],
-            str(row["runs"]),
-            f"{row['parameters']:,}",
-            f"{row['steps']:,}",
-            f"{row['step_seconds'] * 1000:,.1f} ms",
-            duration(row["seconds"]),
+            row.variant,
+            str(row.runs),
+            f"{row.parameters:,}",
+            f"{row.steps:,}",
+            f"{row.step_seconds * 1000:,.1f} ms",
+            duration(row.seconds),
         )
-        for row in facts["variants"]
+        for row in facts.variants
     ]
     print_table(rows, head=("", "runs", "parameters", "steps", "one step", "one run"))
     show(
-        f"\n{facts['runs']} runs, {facts['side_by_side']} side by side: about {duration(facts['hours'] * 3600)}, "
-        f"{facts['disk_bytes'] / 1e6:,.0f} MB on disk"
+        f"\n{facts.runs} runs, {facts.side_by_side} side by side: about {duration(facts.hours * 3600)}, "
+        f"{facts.disk_bytes / 1e6:,.0f} MB on disk"
     )

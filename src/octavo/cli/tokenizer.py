@@ -56,7 +56,7 @@ def compare_command(
     whole = "".join(text_pieces(text, console))
     rows = compare(whole, tokenizers or DEFAULT, width=width, report=console.say)
     if json:
-        print_json({"width": width, "rows": [row.as_dict() for row in rows]})
+        print_json({"width": width, "rows": rows})
         return 0
     print_rows(rows, width)
     return 0
@@ -121,20 +121,20 @@ def show_command(
 
     if not tokenizers and run is None:
         raise InputError("Which tokenizer?", remedy="name some, such as char gpt2, or a run: --run RUN")
-    found = {
+    loaded = {
         name: config.build(lambda: iter([text]), documents=False)
         for name, config in tokenizers_of(tokenizers).items()
     }
     if run is not None:
         from octavo.run.run import Run
 
-        found[str(run)] = Run.open(the_run(run)).tokenizer
-    ids = {name: tokenizer.encode(text).tolist() for name, tokenizer in found.items()}
-    pieces = {name: [tokenizer.decode([id]) for id in ids[name]] for name, tokenizer in found.items()}
+        loaded[str(run)] = Run.open(the_run(run)).tokenizer
+    ids = {name: tokenizer.encode(text).tolist() for name, tokenizer in loaded.items()}
+    pieces = {name: [tokenizer.decode([id]) for id in ids[name]] for name, tokenizer in loaded.items()}
     if json:
-        print_json([{"name": name, "ids": ids[name], "tokens": pieces[name]} for name in found])
+        print_json([{"name": name, "ids": ids[name], "tokens": pieces[name]} for name in loaded])
         return 0
-    for name in found:
+    for name in loaded:
         show(f"{name}: {len(ids[name])} token{'s' * (len(ids[name]) != 1)}")
         cut = (f"{printable(piece)} {id}" for piece, id in zip(pieces[name], ids[name], strict=True))
         show(f"  {' · '.join(cut)}")

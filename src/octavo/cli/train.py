@@ -108,13 +108,13 @@ def _settings(
     from octavo.run.settings import continued, default_recipe, resolve
 
     if goes_on is None:
-        found = resolve(default_recipe(settings)[0] if recipe is None else recipe, text, settings)
+        resolved = resolve(default_recipe(settings)[0] if recipe is None else recipe, text, settings)
     else:
         folder = RunFolder.open(goes_on)
         earlier = stored_recipe(folder.config)
         wanted = resolve(folder.config if recipe is None else recipe, text, settings, earlier=earlier)
-        found = continued(folder, wanted, console)
-    show_text(to_yaml(found), end="")
+        resolved = continued(folder, wanted, console)
+    show_text(to_yaml(resolved), end="")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -145,12 +146,12 @@ def open_translator(run: Path, checkpoint: str, average: int) -> Run:
     from octavo.run.run import Run
     from octavo.tasks.translation.average import average as averaged
 
-    found = Run.open(run, checkpoint=checkpoint)
-    found.translator()  # may raise: now, not after the mean
+    loaded = Run.open(run, checkpoint=checkpoint)
+    loaded.translator()  # may raise: now, not after the mean
     if average > 1:
-        steps = averaged(found, average)
+        steps = averaged(loaded, average)
         complain(f"{run}: the mean of the checkpoints of steps {', '.join(map(str, steps))}")
-    return found
+    return loaded
 
 
 def show_lines(
@@ -172,20 +173,24 @@ def show_lines(
         name = "--prompt" if prompt else str(text or "standard input")
         lines = prompt or (lines_of(file, name) if text is not None else Arriving(lines_of(file, name)))
         skipped = count = 0
-        for count, (source, found) in enumerate(translated(translator, lines, search, name=name), start=1):
-            if isinstance(found, Skipped):
+        for count, (source, translations) in enumerate(
+            translated(translator, lines, search, name=name), start=1
+        ):
+            if isinstance(translations, Skipped):
                 skipped += 1
-                say_skipped([found][: skipped <= LISTED], 0, count)
+                say_skipped([translations][: skipped <= LISTED], 0, count)
                 if json:
-                    put({"source": source, "translations": None, "skipped": found.why})
+                    put({"source": source, "translations": None, "skipped": translations.why})
                 else:
                     show_piece("", end="\n")
             elif json:
-                put({"source": source, "translations": [one.as_dict() for one in found[:best]]})
+                put({"source": source, "translations": [one.as_dict() for one in translations[:best]]})
             elif best == 1:
-                show_piece(found[0].text if found else "", end="\n")
+                show_piece(translations[0].text if translations else "", end="\n")
             else:
-                show_piece("".join(f"{one.found.score:.4f}\t{one.text}\n" for one in found[:best]), end="\n")
+                show_piece(
+                    "".join(f"{one.found.score:.4f}\t{one.text}\n" for one in translations[:best]), end="\n"
+                )
     return say_skipped((), skipped, count, "lines")
 
 
@@ -199,8 +204,13 @@ def show_scores(translator: Translator, pairs: list[Pair], json: bool) -> int:
         why = one.why if isinstance(one, Skipped) else None
         total, tokens = (None, None) if isinstance(one, Skipped) else one
         if json:
-            told = {"source": pair.source, "target": pair.target, "log_probability": total, "tokens": tokens}
-            put(told if why is None else {**told, "skipped": why})
+            document = {
+                "source": pair.source,
+                "target": pair.target,
+                "log_probability": total,
+                "tokens": tokens,
+            }
+            put(document if why is None else {**document, "skipped": why})
         else:
             show_text("" if why else f"{total:.4f}\t{tokens}\t{pair.source}\t{pair.target}")
     skipped = [one for one in scores if isinstance(one, Skipped)]
@@ -228,32 +238,27 @@ def given_pairs(paths: list[Path], run: Run) -> list[Pair]:
 def show_judged(run: Run, pairs: list[Pair], search: Search, other: Run | None, json: bool) -> int:
     """BLEU and chrF of the run and of the baselines, and how two runs differ."""
     from octavo.cli.common import print_json, print_table, show
-    from octavo.data.batches import Known
     from octavo.tasks.translation.systems import compared
+    from octavo.util.records import plain
 
-    found = compared(run, other, pairs, search, report=complain)
-    code = show_skipped(found)
+    result = compared(run, other, pairs, search, report=complain)
+    code = show_skipped(plain(result))
     if json:
-        print_json(found)
+        print_json(plain(result))
         return code
     rows = [
-        [
-            name,
-            f"{one['bleu']['score']:.2f}",
-            f"{one['chrf']['score']:.2f}",
-            f"{one['tokenized_bleu']['score']:.2f}",
-        ]
-        for name, one in found["systems"].items()
+        [name, f"{one.bleu.score:.2f}", f"{one.chrf.score:.2f}", f"{one.tokenized_bleu.score:.2f}"]
+        for name, one in result.systems.items()
     ]
     print_table(rows, head=["system", "BLEU", "chrF", "BLEU of tokens, lower case"])
-    if known := found.get("known"):
-        show(str(Known(**known)))
-    scored = next(iter(found["systems"].values()))
-    for name in ("bleu", "chrf", "tokenized_bleu"):
-        show(f"{name}: {scored[name]['signature']}")
-    if difference := found.get("difference"):
-        low, high = difference["interval"]
-        show(f"BLEU differs by {difference['difference']:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}")
+    if result.known:
+        show(str(result.known))
+    scores = next(iter(result.systems.values()))
+    for one in fields(scores):
+        show(f"{one.name}: {getattr(scores, one.name).signature}")
+    if difference := result.difference:
+        low, high = difference.interval
+        show(f"BLEU differs by {difference.difference:+.2f}, 95 % interval {low:+.2f} to {high:+.2f}")
     return code
 
 

@@ -24,6 +24,6 @@ def verify_command(
     """
     from octavo.export.export import verify
 
-    found = verify(folder)
-    show_exported([(found.target, str(found.folder), found.certificate)], json=json)
-    return 1 if found.missed else 0
+    exported = verify(folder)
+    show_exported([(exported.target, str(exported.folder), exported.certificate)], json=json)
+    return 1 if exported.missed else 0

@@ -27,7 +27,7 @@ from octavo.util.files import from_home
 _MODULES: dict[str, dict[str, str]] = {
     "source": {
         "octavo.corpus.sources": "files",
-        "octavo.synthetic.ball": "bouncing-ball",
+        "octavo.tasks.records.ball": "bouncing-ball",
         "octavo.synthetic.source": "bilingual storyteller",
         "octavo.synthetic.sums": "sums",
         "octavo.synthetic.wishes": "wishes",
@@ -67,9 +67,9 @@ _MODULES: dict[str, dict[str, str]] = {
         "octavo.corpus.cleaning.titles": "boilerplate dot_leaders titles",
     },
     "validator": {
-        "octavo.corpus.validators.abc": "abc",
+        "octavo.tasks.records.abc_rules": "abc",
         "octavo.corpus.validators.base": "none",
-        "octavo.synthetic.ball_rules": "bouncing-ball",
+        "octavo.tasks.records.ball_rules": "bouncing-ball",
     },
     "writer": {
         "octavo.llm_corpus.backends.endpoint": "endpoint",
@@ -83,7 +83,7 @@ _MODULES: dict[str, dict[str, str]] = {
         "octavo.tokenizers.char": "char",
         "octavo.tokenizers.gpt2": "gpt2",
         "octavo.tokenizers.huggingface": "huggingface",
-        "octavo.tokenizers.symbols": "symbols",
+        "octavo.tasks.records.symbols": "symbols",
         "octavo.tokenizers.word": "word",
     },
     "batches": {

@@ -38,10 +38,6 @@ class OwnParts:
     parts: tuple[str, ...]
     neighbours: bool = False
 
-    def described(self) -> dict[str, Any]:
-        """For a manifest."""
-        return {"path": self.path, "sha256": self.sha256, "parts": self.parts}
-
 
 _loaded: dict[str, OwnParts] = {}
 

@@ -24,7 +24,7 @@ _SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
 
 
 def reference() -> str:
-    """The whole page."""
+    """docs/reference.md, from the schema."""
     head = (
         "# Reference of all settings\n\n"
         "Made from the schema by `python -m octavo.config.reference`; do not edit.\n\n"

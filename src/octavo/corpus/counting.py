@@ -103,7 +103,7 @@ class CharacterCounts:
         self._length = 0
 
     def add(self, text: str) -> None:
-        """Count a text."""
+        """Add the characters of a text to the counts."""
         self._held.append(text)
         self._length += len(text)
         if self._length >= 1 << 20:

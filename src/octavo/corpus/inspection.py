@@ -23,6 +23,7 @@ from octavo.corpus.documents import Source
 from octavo.corpus.languages import CountedByFile, FileCounts, FileFigures
 from octavo.corpus.minhash import NearDuplicates
 from octavo.errors import CorpusError, MissingExtra
+from octavo.util.records import plain
 
 Progress = Callable[[int, int | None], None]
 
@@ -82,19 +83,16 @@ class Statistics:
     histogram: list[tuple[int, int, int]]
     duplicates: int
     near: dict[str, int] | None
-    readability: dict[str, Any] | None
+    readability: Readability | None
     files: list[FileFigures]
     languages: dict[str, float]
     seconds: float
     notes: list[str]
 
     def describe(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {
-            **vars(self),
-            "needed": {f"{share:g}": size for share, size in self.needed.items()},
-            "files": [file.describe() for file in self.files],
-        }
+        needed = {f"{share:g}": size for share, size in self.needed.items()}
+        files = [file.describe() for file in self.files]
+        return plain({**vars(self), "needed": needed, "files": files})
 
 
 def inspect(source: Source, *, near: int = NEAR, progress: Progress = lambda done, total: None) -> Statistics:
@@ -242,17 +240,22 @@ def syllables(word: str) -> int:
     return max(1, groups - silent)
 
 
-def flesch(ranked: list[tuple[str, int]], words: int, sentences: int) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Readability:
     """How easy an English text is to read: Flesch's reading ease (1948), 206.835 - 1.015 · words per sentence
-    - 84.6 · syllables per word, and the school grade of Kincaid et al. (1975); None if the text is not English.
-    """
+    - 84.6 · syllables per word, and the school grade of Kincaid et al. (1975)."""
+
+    words_per_sentence: float
+    syllables_per_word: float
+    flesch_reading_ease: float
+    flesch_kincaid_grade: float
+
+
+def flesch(ranked: list[tuple[str, int]], words: int, sentences: int) -> Readability | None:
+    """None if the text is not English."""
     if not words or sum(count for word, count in ranked if word in _COMMON) / words < _ENGLISH:
         return None
     per_word = sum(syllables(word) * count for word, count in ranked) / sum(count for _, count in ranked)
     per_sentence = words / max(1, sentences)
-    return {
-        "words_per_sentence": per_sentence,
-        "syllables_per_word": per_word,
-        "flesch_reading_ease": 206.835 - 1.015 * per_sentence - 84.6 * per_word,
-        "flesch_kincaid_grade": 0.39 * per_sentence + 11.8 * per_word - 15.59,
-    }
+    ease = 206.835 - 1.015 * per_sentence - 84.6 * per_word
+    return Readability(per_sentence, per_word, ease, 0.39 * per_sentence + 11.8 * per_word - 15.59)

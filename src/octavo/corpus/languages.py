@@ -89,7 +89,6 @@ class FileFigures:
         return min(self.languages, key=lambda code: (-self.languages[code], code), default=None)
 
     def describe(self) -> dict[str, Any]:
-        """As JSON values."""
         return {
             "name": self.name,
             "documents": self.documents,

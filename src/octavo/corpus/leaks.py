@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -68,10 +67,6 @@ class LeakCheck:
     words: int
     sampled: int
     too_short: int
-
-    def describe(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {**vars(self), "leaks": [vars(leak) for leak in self.leaks]}
 
 
 class _Runs:

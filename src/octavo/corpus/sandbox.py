@@ -113,7 +113,7 @@ class _Child:
         return data
 
     def expire(self) -> None:
-        """Time is over."""
+        """Kill the child: it took longer than it may."""
         self.timed_out = True
         self.process.kill()
 

@@ -53,7 +53,6 @@ class Correction:
     known_after: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "corrected": self.corrected,
             "changes": [asdict(change) for change in self.changes],

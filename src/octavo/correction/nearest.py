@@ -40,7 +40,6 @@ class NearestWord:
         self._found: dict[str, tuple[str, int]] = {}
 
     def correct(self, text: str, *, start: int = 0, stop: int | None = None) -> Correction:
-        """See `Corrector`."""
         stop = len(text) if stop is None else stop
         unknown = [
             (begin, end, word)

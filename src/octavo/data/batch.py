@@ -118,7 +118,7 @@ class Batch(Generic[A]):
 
     @property
     def rows(self) -> int:
-        """B."""
+        """B, the number of sequences."""
         inputs: Any = self.inputs
         return len(inputs)
 
@@ -136,7 +136,7 @@ class Batch(Generic[A]):
         return float(self.scored) if weights is None else float((weights * (targets >= 0)).sum())
 
     def rows_at(self, rows: slice) -> Batch[A]:
-        """Some of the sequences."""
+        """The batch with these sequences alone."""
         return Batch(**{name: value[rows] for name, value in self.items()})
 
     def corner(self, rows: int, positions: int) -> Batch[A]:

@@ -504,8 +504,8 @@ class Alone(Batches):
         self.steps_per_epoch, self.notes = batches.steps_per_epoch, batches.notes
 
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
-        found = self._batches.batch(step, micro)
-        return replace(found, alone=np.full(found.inputs.shape, self._alone, np.int64))
+        batch = self._batches.batch(step, micro)
+        return replace(batch, alone=np.full(batch.inputs.shape, self._alone, np.int64))
 
 
 def with_held_out(learned: Batches, held_out: Batches) -> Batches:

@@ -29,17 +29,17 @@ def _serve(source: IO[bytes], out: IO[bytes], path: Path, tokenizer: Tokenizer) 
 
     while line := source.readline():
         try:
-            found = encode_segment(path, [Span(*span) for span in json.loads(line)], tokenizer, dtype)
+            segment = encode_segment(path, [Span(*span) for span in json.loads(line)], tokenizer, dtype)
         except UnknownTextError as error:
             send({"missing": error.counts, "unit": error.unit})
         except Exception as error:  # a sentence for the process that asked
             send({"failed": str(error) if isinstance(error, OctavoError) else repr(error)})
         else:
-            send({"ids": found.ids.nbytes, "starts": found.starts.nbytes}, found.ids, found.starts)
+            send({"ids": segment.ids.nbytes, "starts": segment.starts.nbytes}, segment.ids, segment.starts)
 
 
 def main() -> None:
-    """Be such a process."""
+    """Answer segments on standard input with their ids, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
     load_told_parts()
     try:

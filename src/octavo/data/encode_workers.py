@@ -104,8 +104,8 @@ def _cut(file: BinaryIO, at: int, stop: int, *, anywhere: bool) -> int:
         skipped = len(window) - len(window.lstrip(_INSIDE))
         if anywhere:
             return at + skipped
-        if found := _CUT.search(text):
-            return at + skipped + len(text[: found.end()].encode())
+        if match := _CUT.search(text):
+            return at + skipped + len(text[: match.end()].encode())
         at += len(window)
     return stop
 
@@ -210,7 +210,6 @@ class _Worker:
                 pass
 
     def ask(self, spans: list[Span]) -> None:
-        """Send a segment."""
         assert self._process.stdin
         try:
             self._process.stdin.write(json.dumps(spans).encode() + b"\n")

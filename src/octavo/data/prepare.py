@@ -149,8 +149,8 @@ def prepare(
     known = _known(place, heard)
     if known is not None:
         settings, final = key_of(known)
-        if found := _found(final, verify, report):
-            return found
+        if stored := _found(final, verify, report):
+            return stored
     with aside(cache) as folder:
         parts = _parts_again(folder, known, how)
         if known is None or parts is None:
@@ -171,14 +171,14 @@ def prepare(
                 place.parent.mkdir(parents=True, exist_ok=True)
                 replace_text(place, json_text(known._asdict()))
             settings, final = key_of(known)
-            if found := _found(final, verify, report):
-                return found
+            if stored := _found(final, verify, report):
+                return stored
             texts, removed = split_text(text, split, validation, folder, report, test=test)
             parts = Parts(texts, removed, text.several)
         settings, final = key_of(known)
         settings["duplicates_removed"] = parts.removed
         build = partial(_tokenizer_of, tokenizer, parts.texts, documents=parts.several)
-        dataset = _write(parts.texts, build, settings, folder, final, _Told(report, progress, workers))
+        dataset = _write(parts.texts, build, settings, folder, final, _Reporting(report, progress, workers))
         _keep_parts(parts, dataset.folder, known, how)
         return dataset
 
@@ -286,7 +286,7 @@ def prepare_text(
         settings = {"text": text.sha256, **_identity(tokenizer)}
         final = cache / "datasets" / _key(settings)
         dataset = _found(final, verify, report) or _write(
-            {"text": text}, lambda: tokenizer, settings, folder, final, _Told(report, progress, workers)
+            {"text": text}, lambda: tokenizer, settings, folder, final, _Reporting(report, progress, workers)
         )
         return dataset.splits["text"]
 
@@ -344,7 +344,7 @@ def _found(final: Path, verify: bool, report: Report) -> Dataset | None:
     return dataset
 
 
-class _Told(NamedTuple):
+class _Reporting(NamedTuple):
     """Who hears of the work, and how many do it."""
 
     report: Report
@@ -358,7 +358,7 @@ def _write(
     settings: dict[str, Any],
     folder: Path,
     final: Path,
-    told: _Told,
+    reporting: _Reporting,
 ) -> Dataset:
     purpose = json.dumps({"key": final.name, **_versions()}, sort_keys=True)
     with ThreadPoolExecutor(1) as pool, gone_on_with(folder, purpose) as tokenizer:
@@ -368,11 +368,17 @@ def _write(
             tokenizer = build()
             tokenizer.save(folder / TOKENIZER)
         else:
-            told.report("dataset: continues what an interrupted process had encoded")
+            reporting.report("dataset: continues what an interrupted process had encoded")
         splits, known = {}, {}
         for name, text in texts.items():
             written = write_shards(
-                text, tokenizer, folder, name, told.progress, saved=folder / TOKENIZER, workers=told.workers
+                text,
+                tokenizer,
+                folder,
+                name,
+                reporting.progress,
+                saved=folder / TOKENIZER,
+                workers=reporting.workers,
             )
             splits[name] = {
                 "tokens": written.tokens,
@@ -397,8 +403,8 @@ _VERSIONS = ("tokenizers", "tiktoken")
 
 def _versions(libraries: Sequence[str] = _VERSIONS) -> dict[str, str]:
     """Of what decides ids besides the settings."""
-    found = {"octavo": octavo.__version__, "python": platform.python_version()}
+    versions = {"octavo": octavo.__version__, "python": platform.python_version()}
     for library in libraries:
         with suppress(PackageNotFoundError):
-            found[library] = version(library)
-    return found
+            versions[library] = version(library)
+    return versions

@@ -91,12 +91,12 @@ def write_shards(
         known = type(tokenizer).__module__.startswith("octavo.tokenizers")  # other processes know no others
         count = workers or (1 if quick else min(cores(), text.bytes // SEGMENT))
         if count > 1 and known:
-            found = encode_together(text.path, noted(), saved, dtype, workers=count)
+            segments = encode_together(text.path, noted(), saved, dtype, workers=count)
         else:
-            found = encode_alone(text.path, noted(), tokenizer, dtype)
+            segments = encode_alone(text.path, noted(), tokenizer, dtype)
         missing: Counter[str] = Counter()
         unit = ""
-        for number, encoded in enumerate(found):
+        for number, encoded in enumerate(segments):
             if isinstance(encoded, UnknownTextError):
                 missing += encoded.counts
                 unit = encoded.unit

@@ -118,11 +118,11 @@ def _unheard(sentence: str) -> None:
 
 def _asked(text: CanonicalText) -> np.ndarray:
     """A hash of what was asked in each conversation, uint64; of one that answers nothing, of all of it."""
-    found = text.digests[:, 0].copy()
+    keys = text.digests[:, 0].copy()
     for at, document in enumerate(_documents(text)):
         if prompt := Turns.of(document).prompt:
-            found[at] = _hash("\0".join(f"{one.role} {_bare(one.content)}" for one in prompt))
-    return found
+            keys[at] = _hash("\0".join(f"{one.role} {_bare(one.content)}" for one in prompt))
+    return keys
 
 
 def _bare(text: str) -> str:
@@ -171,11 +171,11 @@ def _drawn_of_pairs(
     drawn = np.where(large, 1.0, _uniform(_mixed(least)))[groups]
     linked, largest = int(sizes[sizes > 1].sum()), int(sizes.max())
     if linked:
-        said = f"{linked:,} of {int(fresh.sum()):,} pairs share a source or a target with another: no such sentence "
-        said += "stands on both sides of the split"
+        linkage = f"{linked:,} of {int(fresh.sum()):,} pairs share a source or a target with another: no such sentence "
+        linkage += "stands on both sides of the split"
         if large.any():
-            said += f"; the largest group of them, {largest:,} pairs, stays in training"
-        report(said)
+            linkage += f"; the largest group of them, {largest:,} pairs, stays in training"
+        report(linkage)
     return drawn
 
 

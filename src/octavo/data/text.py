@@ -52,7 +52,6 @@ class Text:
 
     @property
     def bytes(self) -> int:
-        """Size of the file."""
         return int(self.stops[-1]) + self.several
 
     @property

@@ -64,8 +64,8 @@ class Credit:
         """(N,) the same by the model."""
         return (self.weights * self.probabilities).sum(axis=1)
 
-    def as_dict(self, tokenizer: Tokenizer) -> dict[str, Any]:
-        """For evaluation.json."""
+    def attribution(self, tokenizer: Tokenizer) -> Attribution:
+        """The figures of all tokens, and the first of them one by one."""
         wins = self.counting > self.network
         first = self.probabilities.argmax(axis=1)
         columns = range(self.weights.shape[1])
@@ -75,34 +75,69 @@ class Credit:
         shown = min(SHOWN, int(gaps[0]) + 1 if len(gaps) else SHOWN)
         pieces = [decoder.push(token) for token in self.tokens[:shown].tolist()]
         lead = np.log(self.counting[:shown] / self.network[:shown])
-        return {
-            "tokens": len(self.tokens),
-            "counting_better": float(wins.mean()),
-            "trust_in_counting": float(1 - self.weights[:, 0].mean()),
-            "loss": _nats(self.mixture),
-            "network_loss": _nats(self.network),
-            "counting_loss": _nats(self.counting),
-            "sides": [
-                {
-                    "order": None if column == last else column,
-                    "trust": float(self.weights[:, column].mean()),
-                    "loss": _nats(self.probabilities[:, column]),
-                    "best": float((first == column).mean()),
-                }
+        return Attribution(
+            tokens=len(self.tokens),
+            counting_better=float(wins.mean()),
+            trust_in_counting=float(1 - self.weights[:, 0].mean()),
+            loss=_nats(self.mixture),
+            network_loss=_nats(self.network),
+            counting_loss=_nats(self.counting),
+            sides=[
+                Side(
+                    order=None if column == last else column,
+                    trust=float(self.weights[:, column].mean()),
+                    loss=_nats(self.probabilities[:, column]),
+                    best=float((first == column).mean()),
+                )
                 for column in columns
             ],
-            "sample": [[piece, float(each)] for piece, each in zip(pieces, lead.tolist(), strict=True)],
-        }
+            sample=[[piece, float(each)] for piece, each in zip(pieces, lead.tolist(), strict=True)],
+        )
 
 
-def said(found: Mapping[str, Any]) -> str:
+@dataclass(frozen=True)
+class Side:
+    """The network (order 0), an order of the n-grams, or what the text has said so far (no order).
+
+    Attributes:
+        trust: mean weight.
+        best: share of the tokens to which it gave more probability than all others.
+    """
+
+    order: int | None
+    trust: float
+    loss: float
+    best: float
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Counting beside learning, in nats per token.
+
+    Attributes:
+        counting_better: share of the tokens to which counting gave more probability than the network.
+        trust_in_counting: mean weight of all that counts.
+        sample: pieces of text, each with ln of counting's probability over the network's.
+    """
+
+    tokens: int
+    counting_better: float
+    trust_in_counting: float
+    loss: float
+    network_loss: float
+    counting_loss: float
+    sides: list[Side]
+    sample: list[list[Any]]
+
+
+def sentence(attribution: Mapping[str, Any]) -> str:
     """Who predicts, in a sentence."""
-    share = found["trust_in_counting"]
+    share = attribution["trust_in_counting"]
     made = "Counting made every prediction" if share > 0.995 else f"Counting has {share:.0%} of the weight"
     return (
-        f"{made}, and gave {found['counting_better']:.0%} of the tokens more probability than the network did. "
-        f"Alone the network has {found['network_loss']:.3f} nats per token and counting {found['counting_loss']:.3f}; "
-        f"together they have {found['loss']:.3f}."
+        f"{made}, and gave {attribution['counting_better']:.0%} of the tokens more probability than the network did. "
+        f"Alone the network has {attribution['network_loss']:.3f} nats per token and counting "
+        f"{attribution['counting_loss']:.3f}; together they have {attribution['loss']:.3f}."
     )
 
 
@@ -126,7 +161,7 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
     if not isinstance(counts, KneserNeyCounts) or counts.tables is None:
         return None
     device, was_training = next(model.parameters()).device, model.training
-    places, found, ids = [], [], []
+    places, scores, ids = [], [], []
     model.eval()
     with watched(counts) as calls:
         for arrays in batches:
@@ -141,14 +176,14 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
             assert sides is not None and arrays.places is not None, "batches that score say where"
             there = (arrays.targets >= 0) & (arrays.places >= 0)
             flat = there.ravel()
-            found.append([side.double().numpy()[flat] for side in sides])
+            scores.append([side.double().numpy()[flat] for side in sides])
             ids.append(arrays.targets[there])
             places.append(arrays.places[there])
     model.train(was_training)
-    if not found:
+    if not scores:
         return None
     order = np.argsort(np.concatenate(places), kind="stable")
-    weights, probabilities = (np.concatenate(side)[order] for side in zip(*found, strict=True))
+    weights, probabilities = (np.concatenate(side)[order] for side in zip(*scores, strict=True))
     recent = counts.recent is not None
     tokens, stand = (np.concatenate(each)[order] for each in (ids, places))
     return Credit(weights, np.maximum(probabilities, LEAST), tokens, stand, recent)

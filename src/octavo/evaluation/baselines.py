@@ -12,14 +12,14 @@ import lzma
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from octavo.errors import CorpusError
+from octavo.evaluation.result import Baseline
 from octavo.ngram.kneser_ney import CHUNK, KneserNey, best_order
 
 LIMIT = 5_000_000
@@ -30,24 +30,6 @@ HIGHEST = 8
 
 WINDOW = 8 << 20
 """Bytes that xz looks back, and of the training text that it is given; needs some 12 times as much memory."""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """One predictor's result on the validation split."""
-
-    loss: float | None
-    """Nats per token; None for compressors."""
-    bits_per_byte: float
-    order: int | None = None
-    """Length of the longest n-grams, if it has any."""
-    train_tokens: int | None = None
-    """Training tokens that it learned from, if it did."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For evaluation.json: `loss` and `bits_per_byte` always, the rest where it says something."""
-        values = asdict(self)
-        return {key: value for key, value in values.items() if value is not None or key == "loss"}
 
 
 def baselines(
@@ -77,11 +59,11 @@ def baselines(
     counted = np.asarray(train[-limit:])
     if len(train) > limit:
         say(f"baselines: counting the last {limit:,} of {len(train):,} training tokens")
-    found: dict[str, Baseline] = {}
+    reached: dict[str, Baseline] = {}
 
     def add(name: str, loss: float, order: int | None = None, learned: int | None = len(counted)) -> None:
         bits = loss * (len(validation) - 1) / math.log(2) / validation_bytes
-        found[name] = Baseline(loss, bits, order, learned)
+        reached[name] = Baseline(loss, bits, order, learned)
 
     add("uniform", math.log(vocab_size), learned=None)
     add("unigram", unigram_loss(counted, validation, vocab_size=vocab_size), order=1)
@@ -93,7 +75,7 @@ def baselines(
         add(name, float(losses[there - 1]), order=there)
     add("ngram", float(losses[best - 1]), order=best)
     say("baselines: gzip and xz")
-    return found | compressors(train_text, validation_text)
+    return reached | compressors(train_text, validation_text)
 
 
 def unigram_loss(train: np.ndarray, validation: np.ndarray, *, vocab_size: int) -> float:

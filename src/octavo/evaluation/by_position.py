@@ -6,12 +6,44 @@ Gathered while a split is scored, so it costs no second pass. B sequences, T pos
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from octavo.data.batch import Batch
 from octavo.training.objective import PerToken
+from octavo.util.records import OPTIONAL
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Mean loss in the third and in the last quarter of whole windows, and the gain with its standard error."""
+
+    rows: int
+    middle: float
+    end: float
+    gain: float
+    error: float | None
+
+
+@dataclass(frozen=True)
+class DocumentEnds:
+    """Whether a model knows where documents end.
+
+    Attributes:
+        probability, elsewhere: mean probability of the end token where documents end, and where they do not.
+        rate: its share of all tokens.
+        samples, samples_ended: how many texts the model wrote, and the share that came to an end of its own.
+        held_out_ended: the share of held-out documents that are as short.
+    """
+
+    documents: int
+    probability: float
+    elsewhere: float | None
+    rate: float
+    samples: int | None = field(default=None, metadata=OPTIONAL)
+    samples_ended: float | None = field(default=None, metadata=OPTIONAL)
+    held_out_ended: float | None = field(default=None, metadata=OPTIONAL)
 
 
 class Places:
@@ -23,9 +55,9 @@ class Places:
         self.difference, self.square = 0.0, 0.0
         self.tokens, self.ends, self.probability, self.elsewhere = 0, 0, 0.0, 0.0
 
-    def add(self, found: PerToken, batch: Batch[Tensor]) -> None:
+    def add(self, scored: PerToken, batch: Batch[Tensor]) -> None:
         """Add what each position of a batch was given."""
-        losses, targets, logits = found.losses, batch.targets, found.logits
+        losses, targets, logits = scored.losses, batch.targets, scored.logits
         quarter = self.context // 4
         whole = losses[(targets >= 0).all(dim=1)].double() if targets.size(1) == self.context else losses[:0]
         if quarter and len(whole):
@@ -44,24 +76,24 @@ class Places:
             self.probability += float(given[there].double().sum())
             self.elsewhere += float(given[other].double().sum())
 
-    def positions(self) -> dict[str, Any] | None:
-        """Mean loss in the third and in the last quarter of whole windows, and the standard error of the gain."""
+    def positions(self) -> Positions | None:
+        """None where no window was whole."""
         if not self.rows:
             return None
         gain = self.difference / self.rows
         spread = max(0.0, self.square / self.rows - gain * gain)
         error = math.sqrt(spread / (self.rows - 1)) if self.rows > 1 else None
         middle, end = self.third / self.rows, self.last / self.rows
-        return {"rows": self.rows, "middle": middle, "end": end, "gain": gain, "error": error}
+        return Positions(self.rows, middle, end, gain, error)
 
-    def document_ends(self) -> dict[str, Any] | None:
-        """Mean probability of the end token where documents end and where they do not, and its share of all tokens."""
+    def document_ends(self) -> DocumentEnds | None:
+        """None where no document ended."""
         if not self.ends:
             return None
         other = self.tokens - self.ends
-        return {
-            "documents": self.ends,
-            "probability": self.probability / self.ends,
-            "elsewhere": self.elsewhere / other if other else None,
-            "rate": self.ends / self.tokens,
-        }
+        return DocumentEnds(
+            documents=self.ends,
+            probability=self.probability / self.ends,
+            elsewhere=self.elsewhere / other if other else None,
+            rate=self.ends / self.tokens,
+        )

@@ -36,7 +36,7 @@ class Passage:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """Beginning and rest together."""
         return self.beginning + self.rest
 
 
@@ -100,29 +100,27 @@ class Memory:
         return min((row.times for row in self.rows if _sure(row.p_known)), default=None)
 
     def sentences(self) -> list[str]:
-        """The verdict."""
         control, *planted = self.rows
         beside = f"of {control.passages} passages that it never saw it continues {control.recited}"
         most = planted[-1]
         if self.recited_from is None:
             seen = f"{most.recited} of {most.passages} that it saw {_often(most.times)}"
-            said = [f"It recites none of the planted passages more than chance would: {seen}; {beside}."]
+            sentences = [f"It recites none of the planted passages more than chance would: {seen}; {beside}."]
         else:
             row = next(row for row in planted if row.times == self.recited_from)
             seen = f"{row.recited} of {row.passages} word for word"
             at_all = "even what it saw once" if row.times == 1 else f"what it saw {_often(row.times)}"
-            said = [f"It recites {at_all}: {seen}; {beside}."]
+            sentences = [f"It recites {at_all}: {seen}; {beside}."]
         if self.known_from is None:
-            return [*said, "None of them surprises it measurably less than passages that it never saw."]
+            return [*sentences, "None of them surprises it measurably less than passages that it never saw."]
         row = next(row for row in planted if row.times == self.known_from)
         less = control.nats - row.nats
         often = f"What it saw {_often(row.times)}"
-        return [*said, f"{often} surprises it less by {less:.3f} nats a token (p = {row.p_known:.2g})."]
+        return [*sentences, f"{often} surprises it less by {less:.3f} nats a token (p = {row.p_known:.2g})."]
 
     def as_dict(self) -> dict[str, Any]:
-        """For --json."""
-        found = {"recited_from": self.recited_from, "known_from": self.known_from}
-        return {"rows": [asdict(row) for row in self.rows], **found, "verdict": self.sentences()}
+        thresholds = {"recited_from": self.recited_from, "known_from": self.known_from}
+        return {"rows": [asdict(row) for row in self.rows], **thresholds, "verdict": self.sentences()}
 
 
 def _sure(p: float | None) -> bool:
@@ -133,10 +131,10 @@ def _often(times: int) -> str:
     return "once" if times == 1 else f"{times} times"
 
 
-def memory(found: Sequence[Continued]) -> Memory:
+def memory(continued: Sequence[Continued]) -> Memory:
     """The verdict on a model from all passages: some controls (times 0), and some of each count."""
     groups: dict[int, list[Continued]] = {}
-    for one in found:
+    for one in continued:
         groups.setdefault(one.times, []).append(one)
     controls, counts = groups[0], sorted(set(groups) - {0})
     unseen = np.array([one.nats for one in controls])
@@ -240,8 +238,8 @@ def planted(text: str, how: Planting) -> tuple[str, list[Passage]] | None:
 def _cuts(text: str, end: int, wanted: int, length: int) -> list[int] | None:
     """Where passages begin, one in each of so many stretches; None if one of these has none."""
     edges = np.linspace(0, end, wanted + 1).astype(int).tolist()
-    found = [_cut(text, begin, stop, length) for begin, stop in pairwise(edges)]
-    cuts = [cut for cut in found if cut is not None]
+    starts = [_cut(text, begin, stop, length) for begin, stop in pairwise(edges)]
+    cuts = [cut for cut in starts if cut is not None]
     return cuts if len(cuts) == wanted else None
 
 

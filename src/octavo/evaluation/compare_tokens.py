@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,10 +61,6 @@ class Where:
     first_better: tuple[Part, ...]
     """Words that add most to the first one's lead, and below to the second's."""
     second_better: tuple[Part, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
 
     def tables(self) -> list[tuple[str, list[Part]]]:
         """All of it as titled tables."""
@@ -153,7 +149,7 @@ def _words(
     places: dict[str, list[int]] = defaultdict(list)
     for place in scored.tolist():
         places[words[place]].append(place)
-    often = {word: np.array(found) for word, found in places.items() if word and len(found) >= FEWEST}
+    often = {word: np.array(at) for word, at in places.items() if word and len(at) >= FEWEST}
     ranked = sorted(often, key=lambda word: (float(difference[often[word]].sum()), word))
     ends = dict.fromkeys([*ranked[:NAMED], *ranked[-NAMED:]])
     return [part(word, often[word]) for word in ends]
@@ -172,15 +168,15 @@ def error_of(differences: np.ndarray, stretches: np.ndarray) -> float | None:
 def words_of(tokens: np.ndarray, tokenizer: Tokenizer) -> list[str]:
     """For each token the word that it is a part of, in lower case; a mark or a line break is a word of its own."""
     decoder = tokenizer.decoder()
-    found: list[str] = []
+    words: list[str] = []
     begin, word, is_open = 0, "", False
     for place, token in enumerate(tokens.tolist()):
         piece = decoder.push(token)
         core = piece.strip()
         joins = is_open and core[:1].isalnum() and piece[:1] == core[:1]
         if not joins:
-            found += [word] * (place - begin)
+            words += [word] * (place - begin)
             begin, word = place, ""
         word += core.lower() or ("line break" if "\n" in piece else "space" if piece else "")
         is_open = core[-1:].isalnum() and piece[-1:] == core[-1:]
-    return found + [word] * (len(tokens) - begin)
+    return words + [word] * (len(tokens) - begin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -44,10 +44,6 @@ class Diagnostic:
     remedy: str = ""
     settings: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """For evaluation.json."""
-        return asdict(self) | {"evidence": dict(self.evidence), "settings": list(self.settings)}
-
 
 @dataclass(frozen=True)
 class Rivals:
@@ -84,12 +80,12 @@ class Facts:
 
     @cached_property
     def unit(self) -> Unit:
-        """Of its losses."""
-        return self.recipe.objective.build().unit
+        """Unit of the losses."""
+        return self.recipe.objective.unit
 
     @cached_property
     def training(self) -> Curve:
-        """Loss on the batches."""
+        """Training loss by step."""
         return Curve.of(self.rows, "train")
 
     @cached_property
@@ -146,7 +142,7 @@ class Facts:
 
     @property
     def firmer(self) -> tuple[str, ...]:
-        """The settings against memorization."""
+        """Settings that make a model memorize less."""
         dropout = getattr(self.recipe.model, "dropout", None)
         dry = dropout is not None and not (dropout.attention or dropout.projection or dropout.feed_forward)
         return ("model.dropout=0.2",) if dry else ("training.patience=3",)
@@ -200,12 +196,12 @@ def diverged(facts: Facts) -> Diagnostic | None:
     if end - lowest <= max(APART * facts.size(lowest), 2 * SURE * facts.training.noise, NOTHING):
         return None
     at = int(curve.steps[curve.best])
-    said = (
+    sentence = (
         f"Diverged: the training loss was down to {lowest:.3f} near step {at:,} and ended at {end:.3f}; "
         "it came apart, although it stayed a number."
     )
     evidence |= {"lowest_training_loss": lowest, "at_step": at, "last_training_loss": end}
-    return Diagnostic("diverged", said, evidence, "bad", remedy, settings)
+    return Diagnostic("diverged", sentence, evidence, "bad", remedy, settings)
 
 
 def turned(facts: Facts) -> Diagnostic | None:
@@ -224,20 +220,20 @@ def turned(facts: Facts) -> Diagnostic | None:
     reach = 0.05 * curve.steps[-1]
     at_best, at_end = (training.level(at, reach) if len(training) else None for at in (step, curve.steps[-1]))
     if at_best is not None and at_end is not None and at_end > at_best + SURE * training.noise:
-        said = (
+        sentence = (
             f"Unsteady: after step {step:,.0f} the validation loss rose by {end - loss:.4f}, and the training loss "
             f"too, from {at_best:.3f} to {at_end:.3f}; this is not memorization: the training came apart."
         )
         evidence = {"best_step": int(step), "best_loss": loss, "last_loss": end, "noise": noise}
         slower = (facts.setting("training.optimizer.learning_rate", 1 / 3),)
-        return Diagnostic("unsteady", said, evidence, "bad", "a third of the learning rate", slower)
-    said = (
+        return Diagnostic("unsteady", sentence, evidence, "bad", "a third of the learning rate", slower)
+    sentence = (
         f"Over-fit from step {step:,.0f}: there the validation loss was at its best, {loss:.4f}, "
         f"and it ended {end - loss:.4f} higher"
     )
     if at_best is not None and at_end is not None:
         went = "fell" if at_end < at_best else "rose"
-        said += f" while the training loss {went} from {at_best:.3f} to {at_end:.3f}"
+        sentence += f" while the training loss {went} from {at_best:.3f} to {at_end:.3f}"
     evidence = {
         "best_step": int(step),
         "best_loss": loss,
@@ -251,7 +247,7 @@ def turned(facts: Facts) -> Diagnostic | None:
     remedy = (
         "that step's weights are kept as best and evaluated here; more text, dropout or an earlier stop help"
     )
-    return Diagnostic("over-fit", said + ".", evidence, "bad", remedy, facts.firmer)
+    return Diagnostic("over-fit", sentence + ".", evidence, "bad", remedy, facts.firmer)
 
 
 def too_large(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
@@ -261,17 +257,17 @@ def too_large(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     if count is None or not tokens or count <= limit or how is None or how.kind != "over-fit":
         return None
     shape = smaller(facts.recipe.model, vocab_size=facts.vocab_size, limit=limit)
-    said = f"Too large for this text: {count:,} parameters learn {tokens:,} tokens, {count / tokens:.0f} for each"
+    sentence = f"Too large for this text: {count:,} parameters learn {tokens:,} tokens, {count / tokens:.0f} for each"
     evidence = {"parameters": count, "training_tokens": tokens, "parameters_per_token": count / tokens}
     if shape is None:
         remedy = f"more text, or a smaller vocabulary: the embedding of {facts.vocab_size:,} tokens alone is too large"
-        return Diagnostic("too large", said + ".", evidence, "bad", remedy)
+        return Diagnostic("too large", sentence + ".", evidence, "bad", remedy)
     evidence |= {"suitable_parameters": shape.parameters}
-    said += f"; {shape.parameters:,} suit it better."
+    sentence += f"; {shape.parameters:,} suit it better."
     firmer = tuple(option for option in facts.firmer if option.startswith("model.dropout"))
     text = count // TOO_MANY_PARAMETERS_PER_TOKEN
     remedy = f"a model of {shape.parameters:,} parameters, or some {text:,} tokens of text"
-    return Diagnostic("too large", said, evidence, "bad", remedy, shape.settings + firmer)
+    return Diagnostic("too large", sentence, evidence, "bad", remedy, shape.settings + firmer)
 
 
 def under_fit(facts: Facts) -> Diagnostic | None:
@@ -289,17 +285,17 @@ def under_fit(facts: Facts) -> Diagnostic | None:
         "ngram_loss": ngram["loss"],
         "ngram_order": ngram["order"],
     }
-    said = (
+    sentence = (
         f"Under-fit: both the validation loss ({loss:.3f}) and the training loss ({end:.3f}) are above what counting "
         f"{ngram['order']}-grams reaches ({ngram['loss']:.3f})."
     )
-    return Diagnostic("under-fit", said, evidence, "bad")
+    return Diagnostic("under-fit", sentence, evidence, "bad")
 
 
 def last_trend(facts: Facts) -> tuple[Curve, Trend, str] | None:
     """The end of the curve that tells most: validation where it has points enough and is clear, else training where
     that is clear, else the first that has points enough."""
-    found = []
+    trends = []
     for curve, name, share, least in (
         (facts.validation, "validation", 1 / 3, 5),
         (facts.validation, "validation", 1 / 2, 4),
@@ -309,9 +305,9 @@ def last_trend(facts: Facts) -> tuple[Curve, Trend, str] | None:
             part = curve.tail(share)
             trend = part.trend() if len(part) >= least else None
             if trend is not None:
-                found.append((part, trend, name))
-    clear = (one for one in found if falls(facts, one[1], one[0]) or not noisy(facts, one[1], one[0]))
-    return next(clear, found[0] if found else None)
+                trends.append((part, trend, name))
+    clear = (one for one in trends if falls(facts, one[1], one[0]) or not noisy(facts, one[1], one[0]))
+    return next(clear, trends[0] if trends else None)
 
 
 def falls(facts: Facts, trend: Trend, part: Curve) -> bool:
@@ -328,16 +324,18 @@ def pace(facts: Facts) -> Diagnostic | None:
     """Still improving when it ended, on a plateau, or too few figures to say."""
     if not facts.rows:
         return None
-    found = last_trend(facts)
-    if found is None:
+    last = last_trend(facts)
+    if last is None:
         count = len(facts.validation)
-        said = (
+        sentence = (
             f"Too few figures ({count} evaluation{'s' * (count != 1)}) to say whether it was still improving "
             "when it ended."
         )
         evidence = {"evaluations": count, "training_rows": len(facts.training)}
-        return Diagnostic("unclear", said, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer)
-    part, trend, name = found
+        return Diagnostic(
+            "unclear", sentence, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer
+        )
+    part, trend, name = last
     per = 1000 if facts.steps >= 1000 else 100
     evidence = {
         "curve": name,
@@ -349,17 +347,21 @@ def pace(facts: Facts) -> Diagnostic | None:
     }
     where = f"over the last {trend.span:,.0f} steps"
     if falls(facts, trend, part):
-        said = (
+        sentence = (
             f"Still learning when it ended: {where} the {name} loss fell by {trend.fall:.4f} ± {trend.doubt:.4f} "
             f"{facts.unit}, {-trend.slope * per:.4f} each {per:,} steps."
         )
-        return Diagnostic("learning", said, evidence, "good", "train longer for a lower loss", facts.longer)
+        return Diagnostic(
+            "learning", sentence, evidence, "good", "train longer for a lower loss", facts.longer
+        )
     if noisy(facts, trend, part):
-        said = (
+        sentence = (
             f"The {name} loss is too noisy to say whether it was still improving: {where} it changed by "
             f"{-trend.fall:+.4f} ± {trend.doubt:.4f}."
         )
-        return Diagnostic("unclear", said, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer)
+        return Diagnostic(
+            "unclear", sentence, evidence, "note", LONGER_AND_CLOSER, facts.longer + facts.closer
+        )
     return plateau(
         facts, f"{where} the {name} loss changed by {-trend.fall:+.4f} ± {trend.doubt:.4f}", evidence
     )
@@ -370,15 +372,15 @@ def plateau(facts: Facts, what: str, evidence: Evidence) -> Diagnostic:
     share = facts.rate_left
     evidence = {**evidence, "learning_rate_at_end": share}
 
-    def diagnostic(said: str, remedy: str, settings: tuple[str, ...]) -> Diagnostic:
-        return Diagnostic("plateau", f"Plateau: {what}.{said}", evidence, "note", remedy, settings)
+    def diagnostic(sentence: str, remedy: str, settings: tuple[str, ...]) -> Diagnostic:
+        return Diagnostic("plateau", f"Plateau: {what}.{sentence}", evidence, "note", remedy, settings)
 
     if share < RUN_DOWN:
-        said = (
+        sentence = (
             f" The learning rate had gone down to {share:.0%} of its peak by then, which flattens every curve; a "
             "longer run comes down later, and lower."
         )
-        return diagnostic(said, "train longer, if this is not enough", facts.longer)
+        return diagnostic(sentence, "train longer, if this is not enough", facts.longer)
     shape = larger(facts.recipe.model, vocab_size=facts.vocab_size)
     wider = () if shape is None else shape.settings
     if under_fit(facts) is not None:
@@ -405,14 +407,14 @@ GAIN = 0.01
 
 def memorization(facts: Facts) -> Diagnostic | None:
     """Whether it recites, against how much held-out text repeats the training text."""
-    found = facts.evaluation.get("memorization")
-    if not found or found["generated"]["characters"] < LEAST:
+    meter = facts.evaluation.get("memorization")
+    if not meter or meter["generated"]["characters"] < LEAST:
         return None
-    if found["held_out"]["characters"] < LEAST_HELD_OUT:
+    if meter["held_out"]["characters"] < LEAST_HELD_OUT:
         return None
-    own, control = (found[group]["shares"][str(COPIED)] for group in ("generated", "held_out"))
-    error = found["difference_error"]
-    runs = {group: found[group]["longest"] for group in ("generated", "held_out")}
+    own, control = (meter[group]["shares"][str(COPIED)] for group in ("generated", "held_out"))
+    error = meter["difference_error"]
+    runs = {group: meter[group]["longest"] for group in ("generated", "held_out")}
     longest = {group: run["length"] if run else 0 for group, run in runs.items()}
     evidence = {
         "copied": own,
@@ -427,21 +429,21 @@ def memorization(facts: Facts) -> Diagnostic | None:
         f"(held-out text: {longest['held_out'] or 'fewer than 10'})."
     )
     if own - control <= max(DRIFT_APART, 3 * (error or 0.0)):
-        said = f"It does not recite its training text more than new text does: {figures}"
-        return Diagnostic("memorization", said, evidence, "good")
+        sentence = f"It does not recite its training text more than new text does: {figures}"
+        return Diagnostic("memorization", sentence, evidence, "good")
     remedy = "fewer passes over the text, dropout, a smaller model, or more text"
     return Diagnostic("memorization", f"It recites: {figures}", evidence, "bad", remedy, facts.firmer)
 
 
 def _beside(facts: Facts, name: str) -> tuple[float, float, float] | None:
     """A figure of the generated and of the held-out texts, and the standard error of their difference."""
-    found = facts.evaluation.get("diversity")
-    if not found:
+    diversity = facts.evaluation.get("diversity")
+    if not diversity:
         return None
-    own, control = found["generated"][name], found["held_out"][name]
+    own, control = diversity["generated"][name], diversity["held_out"][name]
     if None in (own["mean"], control["mean"], control["error"]):
         return None
-    scatter = control["error"] * math.sqrt(found["held_out"]["texts"])
+    scatter = control["error"] * math.sqrt(diversity["held_out"]["texts"])
     # A single sample (greedy) has no scatter of its own.
     error = scatter if own["error"] is None else own["error"]
     return own["mean"], control["mean"], math.hypot(error, control["error"])
@@ -457,14 +459,14 @@ def repetition(facts: Facts) -> Diagnostic | None:
     if values is None or values[0] - values[1] <= max(DRIFT_APART, 3 * values[2]):
         return None
     unit = facts.evaluation["diversity"]["unit"]
-    said = (
+    sentence = (
         f"It repeats itself: {values[0]:.0%} of the 4-grams ({unit}s) in a sample stood in it before; "
         f"in held-out text {values[1]:.0%}."
     )
     greedy = facts.recipe.sampling.temperature < 0.5
     settings = "sampling.temperature=0.8" if greedy else "sampling.repetition_penalty=1.1"
     remedy = "longer training is the cure; sampling can hide it"
-    return Diagnostic("repetition", said, _evidence(values), "bad", remedy, (settings,))
+    return Diagnostic("repetition", sentence, _evidence(values), "bad", remedy, (settings,))
 
 
 def likeness(facts: Facts) -> Diagnostic | None:
@@ -473,12 +475,12 @@ def likeness(facts: Facts) -> Diagnostic | None:
     if values is None or values[0] - values[1] <= max(DRIFT_APART, 3 * values[2]):
         return None
     unit = facts.evaluation["diversity"]["unit"]
-    said = (
+    sentence = (
         f"Its samples are alike: {values[0]:.0%} of a sample's 4-grams ({unit}s) stand in another one too; "
         f"in held-out text {values[1]:.0%}."
     )
     remedy = "draw more freely, or train on more and more varied text"
-    return Diagnostic("likeness", said, _evidence(values), "note", remedy, ("sampling.temperature=1.0",))
+    return Diagnostic("likeness", sentence, _evidence(values), "note", remedy, ("sampling.temperature=1.0",))
 
 
 def drift(facts: Facts) -> Diagnostic | None:
@@ -489,13 +491,13 @@ def drift(facts: Facts) -> Diagnostic | None:
     own, control, error = values
     if control < 0.02 or own > control / 2 or control - own <= 3 * error:
         return None
-    said = (
+    sentence = (
         f"It loses its thread within a page: two halves of a sample have {own:+.3f} more in common than halves "
         f"of different samples; in held-out text it is {control:+.3f}."
     )
     remedy = "longer training and a longer context"
     settings = (facts.setting("model.context", 2),)
-    return Diagnostic("drift", said, _evidence(values), "note", remedy, settings)
+    return Diagnostic("drift", sentence, _evidence(values), "note", remedy, settings)
 
 
 def short_context(facts: Facts) -> Diagnostic | None:
@@ -505,13 +507,13 @@ def short_context(facts: Facts) -> Diagnostic | None:
     if facts.recipe.batches.kind == "documents":
         if not cut or cut < 0.1:
             return None
-        said = (
+        sentence = (
             f"Too short a context: {cut:.0%} of the held-out documents are longer than its {context:,} tokens, "
             "and are cut."
         )
         settings = (facts.setting("model.context", 2),)
         return Diagnostic(
-            "short context", said, {"documents_cut": cut}, "note", "twice the context", settings
+            "short context", sentence, {"documents_cut": cut}, "note", "twice the context", settings
         )
     places, loss = facts.evaluation.get("positions"), facts.evaluation.get("val_loss")
     if not places or loss is None or places["error"] is None:
@@ -520,7 +522,7 @@ def short_context(facts: Facts) -> Diagnostic | None:
     gain = places["gain"] / math.log2(7 / 5)
     if places["gain"] <= 3 * places["error"] or gain < GAIN * loss:
         return None
-    said = (
+    sentence = (
         f"Too short a context: the loss still falls at the end of its {context:,} tokens, from "
         f"{places['middle']:.3f} in the third quarter to {places['end']:.3f} in the last; twice the context promises "
         f"some {gain:.3f} {facts.unit.name} more."
@@ -533,7 +535,7 @@ def short_context(facts: Facts) -> Diagnostic | None:
         "promised": gain,
     }
     settings = (facts.setting("model.context", 2),)
-    return Diagnostic("short context", said, evidence, "note", "twice the context", settings)
+    return Diagnostic("short context", sentence, evidence, "note", "twice the context", settings)
 
 
 def end_token(facts: Facts) -> Diagnostic | None:
@@ -545,19 +547,21 @@ def end_token(facts: Facts) -> Diagnostic | None:
     evidence = dict(ends)
     settings = facts.longer if facts.recipe.batches.kind == "documents" else ("batches=documents",)
     if there < 3 * rate:
-        said = (
+        sentence = (
             f"End token never learned: where documents end it gives that a probability of {there:.2%}, "
             f"hardly more than its share of all tokens ({rate:.2%}), so what it writes does not know where to stop."
         )
-        return Diagnostic("end token", said, evidence, "bad", "train longer, on whole documents", settings)
+        return Diagnostic(
+            "end token", sentence, evidence, "bad", "train longer, on whole documents", settings
+        )
     own, control = ends.get("samples_ended"), ends.get("held_out_ended")
     if own is None or control is None or ends["samples"] < 8 or own >= control / 3:
         return None
-    said = (
+    sentence = (
         f"It seldom ends: {own:.0%} of its samples came to an end in time; of held-out documents {control:.0%} would "
         f"(it gives the end token {there:.1%} where documents end)."
     )
-    return Diagnostic("end token", said, evidence, "note", "train longer, on whole documents", settings)
+    return Diagnostic("end token", sentence, evidence, "note", "train longer, on whole documents", settings)
 
 
 BROKEN = ("diverged", "unsteady")
@@ -579,23 +583,23 @@ def diagnose(facts: Facts) -> list[Diagnostic]:
         judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
     if (nothing := nothing_to_learn(facts)) is not None:
         judged = [how, nothing]
-    found = [one for one in (*judged, *(judge(facts) for judge in writing)) if one is not None]
-    if not found:
+    diagnostics = [one for one in (*judged, *(judge(facts) for judge in writing)) if one is not None]
+    if not diagnostics:
         return []
-    first = verdict(found, how)
-    return [first, *(replace(one, remedy="", settings=()) for one in found if one is not first)]
+    first = verdict(diagnostics, how)
+    return [first, *(replace(one, remedy="", settings=()) for one in diagnostics if one is not first)]
 
 
-def verdict(found: list[Diagnostic], how: Diagnostic | None) -> Diagnostic:
+def verdict(diagnostics: list[Diagnostic], how: Diagnostic | None) -> Diagnostic:
     """Of all diagnostics the one to act on: what spoilt the run, then how it learned, then what else is bad."""
-    kinds = {one.kind: one for one in found}
+    kinds = {one.kind: one for one in diagnostics}
     if "nothing to learn" in kinds and (how is None or how.kind not in BROKEN):
         return kinds["nothing to learn"]
     if how is not None and how.severity == "bad":
         return kinds.get("too large", how)
-    bad = [one for one in found if one.severity == "bad" and one.remedy]
+    bad = [one for one in diagnostics if one.severity == "bad" and one.remedy]
     urgent = [kinds[kind] for kind in ("memorization", "baselines") if kinds.get(kind) in bad]
-    return urgent[0] if urgent else how or (bad or found)[0]
+    return urgent[0] if urgent else how or (bad or diagnostics)[0]
 
 
 def nothing_to_learn(facts: Facts) -> Diagnostic | None:
@@ -606,12 +610,14 @@ def nothing_to_learn(facts: Facts) -> Diagnostic | None:
     counted = known["ngram"]["loss"]
     if abs(loss - counted) > ALIKE * counted:
         return None
-    said = (
+    sentence = (
         "Next to nothing to learn: no token of this text tells what comes after it. The best n-gram looks at single "
         f"tokens and has {counted:.4f}, the model {loss:.4f}."
     )
     evidence = {"loss": loss, "ngram": counted}
-    return Diagnostic("nothing to learn", said, evidence, "note", "another text, or another tokenizer for it")
+    return Diagnostic(
+        "nothing to learn", sentence, evidence, "note", "another text, or another tokenizer for it"
+    )
 
 
 def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
@@ -638,9 +644,9 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     packers = [name for name in ("gzip", "xz") if name in bits and own >= bits[name]]
 
     def diagnostic(
-        said: str, severity: Severity, remedy: str = "", settings: tuple[str, ...] = ()
+        sentence: str, severity: Severity, remedy: str = "", settings: tuple[str, ...] = ()
     ) -> Diagnostic:
-        return Diagnostic("baselines", said, evidence, severity, remedy, settings)
+        return Diagnostic("baselines", sentence, evidence, severity, remedy, settings)
 
     knows = {
         "uniform": "it predicts no better than guessing",
@@ -653,10 +659,10 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
     if start is not None and not facts.elsewhere:
         return beside_start(facts, how, start, evidence, knows[above] if above else "")
     if above is not None and facts.elsewhere:
-        said = (
+        sentence = (
             f"On this text {knows[above]}: it is unlike what the model learned from, or little was learned."
         )
-        return diagnostic(said, "bad", "look at the run's own evaluation: octavo eval RUN")
+        return diagnostic(sentence, "bad", "look at the run's own evaluation: octavo eval RUN")
     if above is not None:
         cause, remedy, settings = _cause(facts, how, above)
         return diagnostic(f"Garbage here {cause}: {knows[above]}.", "bad", remedy, settings)
@@ -666,8 +672,8 @@ def standing(facts: Facts, how: Diagnostic | None) -> Diagnostic | None:
         need = f"{' and '.join(packers)} need{'s' if len(packers) == 1 else ''}"
         if facts.elsewhere:
             return diagnostic(f"Below every n-gram, yet {need} fewer bits for this text.", "note")
-        said = f"Not a bug, but little learned: below every n-gram, yet {need} fewer bits for the validation text."
-        return diagnostic(said, "note", "more text, a longer context and longer training", facts.longer)
+        sentence = f"Not a bug, but little learned: below every n-gram, yet {need} fewer bits for the validation text."
+        return diagnostic(sentence, "note", "more text, a longer context and longer training", facts.longer)
     beaten = "every n-gram" + (" and gzip" if "gzip" in bits else "")
     return diagnostic(f"Not a bug, and not untrained: it is below {beaten}.", "good")
 
@@ -686,14 +692,14 @@ def beside_start(
             ", or a larger objective.beta" if tuned else ""
         )
         slower = (facts.setting("training.optimizer.learning_rate", 1 / 3),)
-        said = f"Worse than what it started from: {figures}{also}."
-        return Diagnostic("baselines", said, evidence, severity, remedy, slower)
+        sentence = f"Worse than what it started from: {figures}{also}."
+        return Diagnostic("baselines", sentence, evidence, severity, remedy, slower)
     if loss < start - ALIKE * abs(start):
-        said = f"Better than what it started from: {figures}{also}."
+        sentence = f"Better than what it started from: {figures}{also}."
         remedy, settings = _longer(facts, how) if knows else ("", ())
-        return Diagnostic("baselines", said, evidence, "note" if knows else "good", remedy, settings)
-    said = f"As good as what it started from: {figures}{also}."
-    return Diagnostic("baselines", said, evidence, "note" if knows else "good")
+        return Diagnostic("baselines", sentence, evidence, "note" if knows else "good", remedy, settings)
+    sentence = f"As good as what it started from: {figures}{also}."
+    return Diagnostic("baselines", sentence, evidence, "note" if knows else "good")
 
 
 def _longer(facts: Facts, how: Diagnostic | None) -> tuple[str, tuple[str, ...]]:
@@ -705,22 +711,22 @@ def _longer(facts: Facts, how: Diagnostic | None) -> tuple[str, tuple[str, ...]]
 def counting_alone(facts: Facts, how: Diagnostic | None, evidence: dict[str, Any]) -> Diagnostic | None:
     """Whether counting does all the work of a model with counts; None where its network adds to that. All its figures
     are of the same tokens."""
-    if not (found := facts.evaluation.get("counted")):
+    if not (attribution := facts.evaluation.get("counted")):
         return None
-    together, counting, network = (found[f"{name}loss"] for name in ("", "counting_", "network_"))
+    together, counting, network = (attribution[f"{name}loss"] for name in ("", "counting_", "network_"))
     simple = {"unigrams": 1, "bigrams": 2}
-    orders = {side["order"]: side["loss"] for side in found["sides"] if side["order"]}
+    orders = {side["order"]: side["loss"] for side in attribution["sides"] if side["order"]}
     above = next((name for name, order in simple.items() if network >= orders.get(order, math.inf)), None)
     adds = counting - together > ALIKE * counting or network < counting
     if adds and above != "unigrams":
         return None
     knows = f", more than counting {above} ({orders[simple[above]]:.3f})" if above else ""
-    said = (
+    sentence = (
         f"Counting does all of it: alone it has {counting:.3f} nats per token, with the network {together:.3f}. The "
         f"network alone has {network:.3f}{knows}: it has learned too little to help."
     )
     evidence = {**evidence, "counting_loss": counting, "network_loss": network, "together_loss": together}
-    return Diagnostic("baselines", said, evidence, "bad", *_longer(facts, how))
+    return Diagnostic("baselines", sentence, evidence, "bad", *_longer(facts, how))
 
 
 def among_its_own(
@@ -735,16 +741,18 @@ def among_its_own(
         knows = f"it is not below {listed(others)}" if others else ""
         return beside_start(facts, how, losses["start"], evidence, knows)
     if not worse:
-        said = f"{it} is below {listed(better)}." if it else f"Better {_than(better)}."
-        return Diagnostic("baselines", said, evidence, "good")
+        sentence = f"{it} is below {listed(better)}." if it else f"Better {_than(better)}."
+        return Diagnostic("baselines", sentence, evidence, "good")
     if it:
-        said = f"{it} is {f'below {listed(better)}, but ' if better else ''}not below {listed(worse)}."
+        sentence = f"{it} is {f'below {listed(better)}, but ' if better else ''}not below {listed(worse)}."
     else:
-        said = f"Better {_than(better)}, but not {_than(worse)}." if better else f"Not better {_than(worse)}."
+        sentence = (
+            f"Better {_than(better)}, but not {_than(worse)}." if better else f"Not better {_than(worse)}."
+        )
     severity: Severity = "note" if better else "bad"
     if facts.elsewhere:
-        return Diagnostic("baselines", said, evidence, severity)
-    return Diagnostic("baselines", said, evidence, severity, "train longer", facts.longer)
+        return Diagnostic("baselines", sentence, evidence, severity)
+    return Diagnostic("baselines", sentence, evidence, severity, "train longer", facts.longer)
 
 
 def _than(names: Sequence[str]) -> str:
@@ -767,5 +775,5 @@ def _cause(facts: Facts, how: Diagnostic | None, above: str) -> tuple[str, str, 
         return "is not a matter of time, for it has stopped improving", "", ()
     doubtful = above in ("uniform", "unigram") and kind != "learning"
     longer = "train longer; if that changes nothing, look for the bug" if doubtful else "train longer"
-    said = "is too little training or a bug" if doubtful else "is too little training, not a bug"
-    return (said, longer, facts.longer) if how is None else (said, "", ())
+    cause = "is too little training or a bug" if doubtful else "is too little training, not a bug"
+    return (cause, longer, facts.longer) if how is None else (cause, "", ())

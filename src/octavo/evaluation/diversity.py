@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -44,19 +44,38 @@ class Diversity:
     thread: list[float]
     """Likeness of a text's halves, less the mean likeness of its first half to other texts' last halves."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """For evaluation.json: means and their standard errors instead of the lists."""
-        own = {name: measured(values) for name, values in asdict(self).items() if isinstance(values, list)}
-        distinct = {str(order): share for order, share in self.distinct.items()}
-        return {"texts": self.texts, "units": self.units, "distinct": distinct, **own}
+    @property
+    def means(self) -> Variety:
+        """With means instead of the lists."""
+        lists = (self.repeated, self.alike, self.thread)
+        return Variety(self.texts, self.units, self.distinct, *map(Mean.of, lists))
 
 
-def measured(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and standard error; None if there are too few values for it."""
-    count = len(values)
-    mean = math.fsum(values) / count if count else None
-    error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else None
-    return {"mean": mean, "error": error}
+@dataclass(frozen=True)
+class Mean:
+    """A mean and its standard error; None if there are too few values for it."""
+
+    mean: float | None
+    error: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Mean:
+        count = len(values)
+        mean = math.fsum(values) / count if count else None
+        error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else None
+        return cls(mean, error)
+
+
+@dataclass(frozen=True)
+class Variety:
+    """The figures as evaluation.json has them; see `Diversity`."""
+
+    texts: int
+    units: int
+    distinct: dict[int, float]
+    repeated: Mean
+    alike: Mean
+    thread: Mean
 
 
 def unit_of(texts: Sequence[str]) -> Unit:
@@ -91,15 +110,15 @@ def grams(words: Sequence[str], order: int) -> list[tuple[str, ...]]:
     return list(zip(*(words[start:] for start in range(order)), strict=False))
 
 
-def distinct(found: Sequence[Sequence[tuple[str, ...]]]) -> float:
+def distinct(texts: Sequence[Sequence[tuple[str, ...]]]) -> float:
     """Different n-grams / n-grams over all texts; 1 where there are none."""
-    total = sum(map(len, found))
-    return len({gram for one in found for gram in one}) / total if total else 1.0
+    total = sum(map(len, texts))
+    return len({gram for one in texts for gram in one}) / total if total else 1.0
 
 
-def alike(found: Sequence[Sequence[tuple[str, ...]]]) -> list[float]:
+def alike(texts: Sequence[Sequence[tuple[str, ...]]]) -> list[float]:
     """For each text with n-grams, the share of its different ones that another text has too."""
-    kinds = [set(one) for one in found]
+    kinds = [set(one) for one in texts]
     texts_with = Counter(gram for one in kinds for gram in one)
     if len(kinds) < 2:
         return []

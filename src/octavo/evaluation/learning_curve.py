@@ -54,13 +54,13 @@ class Curve:
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]], event: str) -> Curve:
         """From rows of metrics.jsonl; of a step that was done again, the last; rows without a finite loss are out."""
-        found = {}
+        points = {}
         for row in rows:
             loss = row.get("loss")
             if row.get("event") == event and isinstance(loss, int | float) and math.isfinite(loss):
-                found[int(row["step"])] = float(loss)
-        ordered = sorted(found)
-        return cls(np.array(ordered, float), np.array([found[step] for step in ordered], float))
+                points[int(row["step"])] = float(loss)
+        ordered = sorted(points)
+        return cls(np.array(ordered, float), np.array([points[step] for step in ordered], float))
 
     def __len__(self) -> int:
         return len(self.steps)

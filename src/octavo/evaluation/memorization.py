@@ -12,9 +12,8 @@ same is measured on held-out text of the same size, the control.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -45,24 +44,29 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Copying:
-    """What of some texts stands in the training text."""
+class Copied:
+    """What of some texts stands in the training text.
+
+    Attributes:
+        shares: by length L, the share of characters that lie in a copied run of at least L.
+        longest: None if nothing of the shortest length is copied.
+    """
 
     characters: int
     shares: dict[int, float]
-    """By length L: the share of characters that lie in a copied run of at least L."""
-    by_text: dict[int, list[float]]
-    """The same, text by text."""
     longest: Run | None
-    """None if nothing of the shortest length is copied."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """For evaluation.json."""
-        return {
-            "characters": self.characters,
-            "shares": {str(length): share for length, share in self.shares.items()},
-            "longest": None if self.longest is None else asdict(self.longest),
-        }
+
+@dataclass(frozen=True)
+class Copying(Copied):
+    """The same with the shares text by text."""
+
+    by_text: dict[int, list[float]]
+
+    @property
+    def together(self) -> Copied:
+        """Of all texts, as evaluation.json has it."""
+        return Copied(self.characters, self.shares, self.longest)
 
 
 class Fingerprints:
@@ -163,8 +167,8 @@ def copying(
         prints = Fingerprints(codes)
         for group in held.values():
             _search(group, codes, prints, text, begin)
-    found = {name: _result(group, train_text) for name, group in held.items()}
-    return found, searched / size if size else 1.0
+    copied = {name: _result(group, train_text) for name, group in held.items()}
+    return copied, searched / size if size else 1.0
 
 
 def _search(group: _Group, codes: np.ndarray, prints: Fingerprints, text: str, begin: int) -> None:

@@ -1,40 +1,70 @@
 """An evaluation: a model's figures on a split, simple predictors beside them, and what its task adds.
 
-Each class says with `as_dict` what evaluation.json has of it; `Evaluation` puts them together, once.
+Fields are the keys of evaluation.json; `Evaluation.as_dict` puts them together, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from octavo.training.objective import Unit
+from octavo.util.records import plain
 
 if TYPE_CHECKING:
+    from octavo.evaluation.by_position import DocumentEnds, Positions
     from octavo.evaluation.diagnostics import Diagnostic
 
-Baselines = Mapping[str, Mapping[str, Any]]
-"""Simple predictors by name, each with its `loss` and `bits_per_byte`; None where it has none."""
 
+@dataclass(frozen=True)
+class Baseline:
+    """What a simple predictor reached.
 
-class Part(Protocol):
-    """A piece of an evaluation."""
+    Attributes:
+        loss: nats per token; None for compressors.
+        order: length of the longest n-grams, if it has any.
+        train_tokens: that it learned from, if it did.
+        others: the objective's other metrics.
+    """
+
+    loss: float | None
+    bits_per_byte: float | None = None
+    order: int | None = None
+    train_tokens: int | None = None
+    others: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Baseline:
+        """From its keys in a file; others are passed over."""
+        return cls(**{one.name: stored[one.name] for one in fields(cls) if one.name in stored})
 
     def as_dict(self) -> dict[str, Any]:
-        """Its keys and values in evaluation.json."""
-        ...
+        """For evaluation.json: the first two always, the rest where it says something."""
+        learned = {"order": self.order, "train_tokens": self.train_tokens}
+        known = {key: value for key, value in learned.items() if value is not None}
+        return {"loss": self.loss, "bits_per_byte": self.bits_per_byte, **known, **self.others}
+
+
+Baselines = Mapping[str, Baseline]
+"""Simple predictors by name."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A piece under one key, as plain data."""
+    """A piece of an evaluation under its key: a dataclass or plain data."""
 
     key: str
     value: Any
 
-    def as_dict(self) -> dict[str, Any]:
-        return {self.key: self.value}
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Documents that the figures are not of: how many of how many, and the first ones, each with why."""
+
+    count: int
+    of: int
+    first: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -67,32 +97,32 @@ class Figures:
 
     Attributes:
         own: what its task measures with the loss.
-        skipped: documents that the figures are not of.
+        skipped: documents that the figures are not of; None if all count.
         positions, ends, documents_cut: where it is good (see `Places`); the share of documents longer than the context.
     """
 
     metrics: Metrics
-    own: tuple[Part, ...]
+    own: tuple[Finding, ...]
     bytes: int
     parameters: int
     step: int
-    skipped: Mapping[str, Any]
-    positions: Mapping[str, Any] | None
-    ends: Mapping[str, Any] | None
+    skipped: LeftOut | None
+    positions: Positions | None
+    ends: DocumentEnds | None
     documents_cut: float
 
     def as_dict(self) -> dict[str, Any]:
-        found = self.metrics.as_dict()
+        metrics = self.metrics.as_dict()
         return {
-            "val_loss": found.pop("loss"),
-            **found,
+            "val_loss": metrics.pop("loss"),
+            **metrics,
             **merged(self.own),
             "bytes": self.bytes,
             "parameters": self.parameters,
             "step": self.step,
-            **self.skipped,
-            "positions": self.positions,
-            "ends": self.ends,
+            **({} if self.skipped is None else {"skipped": plain(self.skipped)}),
+            "positions": plain(self.positions),
+            "ends": plain(self.ends),
             "documents_cut": self.documents_cut,
         }
 
@@ -102,7 +132,7 @@ class Standing:
     """What stands beside a model's own figures: simple predictors, and what its task measures further."""
 
     baselines: Baselines = field(default_factory=dict)
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,22 +146,22 @@ class Evaluation:
 
     figures: Figures
     standing: Standing
-    texts: tuple[Part, ...] = ()
+    texts: tuple[Finding, ...] = ()
     diagnostics: tuple[Diagnostic, ...] | None = None
-    beside_start: tuple[Part, ...] = ()
+    beside_start: tuple[Finding, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        found = {
+        document = {
             **self.figures.as_dict(),
-            "baselines": {name: dict(one) for name, one in self.standing.baselines.items()},
+            "baselines": {name: one.as_dict() for name, one in self.standing.baselines.items()},
             **merged(self.standing.parts),
             **merged(self.texts),
         }
         if self.diagnostics is not None:
-            found["diagnostics"] = [diagnostic.as_dict() for diagnostic in self.diagnostics]
-        return {**found, **merged(self.beside_start)}
+            document["diagnostics"] = plain(list(self.diagnostics))
+        return {**document, **merged(self.beside_start)}
 
 
-def merged(parts: tuple[Part, ...]) -> dict[str, Any]:
-    """The keys and values of all parts, in their order."""
-    return {key: value for part in parts for key, value in part.as_dict().items()}
+def merged(findings: Iterable[Finding]) -> dict[str, Any]:
+    """The keys and values of all of them, in their order."""
+    return {one.key: plain(one.value) for one in findings}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from octavo.config import Recipe
 from octavo.corpus.words import WORDS
 from octavo.data import Dataset
+from octavo.evaluation.by_position import DocumentEnds
 from octavo.evaluation.diagnostics import COPIED
-from octavo.evaluation.diversity import diversity, measured, unit_of
-from octavo.evaluation.memorization import Copying, copying
+from octavo.evaluation.diversity import Mean, Unit, Variety, diversity, unit_of
+from octavo.evaluation.memorization import Copied, Copying, copying
+from octavo.evaluation.result import Finding
 from octavo.generation import Engine, Sample, Sampling
 from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
@@ -50,7 +51,7 @@ class GeneratedTexts:
 
     @property
     def texts(self) -> list[str]:
-        """Of the samples."""
+        """Text of each sample."""
         return [sample.text for sample in self.samples]
 
     @property
@@ -112,15 +113,13 @@ def held_out_like(samples: Sequence[Sample], dataset: Dataset) -> list[str]:
     ]
 
 
-def text_metrics(written: GeneratedTexts, dataset: Dataset) -> dict[str, Any]:
-    """Copies, variety and known words of the texts, for evaluation.json."""
-    found: dict[str, Any] = {
-        "memorization": memorized(written, dataset.train.text_path),
-        "diversity": varied(written),
-    }
-    if found["diversity"]["unit"] == "word":
-        found["known_words"] = known_words(written.sides, dataset.train.text_path)
-    return found
+def text_metrics(written: GeneratedTexts, dataset: Dataset) -> list[Finding]:
+    """Copies, variety and known words of the texts."""
+    train, diverse = dataset.train.text_path, varied(written)
+    findings = [Finding("memorization", memorized(written, train)), Finding("diversity", diverse)]
+    if diverse.unit == "word":
+        findings.append(Finding("known_words", known_words(written.sides, train)))
+    return findings
 
 
 READ = 1 << 24
@@ -142,38 +141,59 @@ def known_words(sides: Mapping[str, Sequence[str]], train_text: Path) -> dict[st
     }
 
 
-def memorized(written: GeneratedTexts, train_text: Path) -> dict[str, Any]:
-    """The memorization meter: shares copied by length, the longest copied run, and the same of the held-out texts."""
+@dataclass(frozen=True)
+class Memorization:
+    """The memorization meter: what of the generated and of the held-out texts is copied.
+
+    Attributes:
+        searched: the share of the training text that was searched.
+        difference_error: standard error of the difference of two shares.
+    """
+
+    searched: float
+    difference_error: float | None
+    generated: Copied
+    held_out: Copied
+
+
+def memorized(written: GeneratedTexts, train_text: Path) -> Memorization:
+    """Look the texts up in the training text."""
     sides = {"generated": written.texts[:COMPARED], "held_out": written.held_out[:COMPARED]}
-    found, searched = copying(sides, train_text)
-    return {
-        "searched": searched,
-        "difference_error": difference_error(found["generated"], found["held_out"]),
-        **{name: one.as_dict() for name, one in found.items()},
-    }
+    by_side, searched = copying(sides, train_text)
+    own, control = by_side["generated"], by_side["held_out"]
+    return Memorization(searched, difference_error(own, control), own.together, control.together)
 
 
 def difference_error(own: Copying, control: Copying) -> float | None:
     """Standard error of the difference of two shares, from their scatter between texts."""
-    errors = [measured(one.by_text[COPIED])["error"] for one in (own, control)]
+    errors = [Mean.of(one.by_text[COPIED]).error for one in (own, control)]
     known = [error for error in errors if error is not None]  # a single text has no scatter
     return math.hypot(*known) if known else None
 
 
-def varied(written: GeneratedTexts) -> dict[str, Any]:
-    """Repetition, variety and drift, and the same of the held-out texts."""
+@dataclass(frozen=True)
+class Diverse:
+    """Repetition, variety and drift of the generated and of the held-out texts, by words or by characters."""
+
+    unit: Unit
+    generated: Variety
+    held_out: Variety
+
+
+def varied(written: GeneratedTexts) -> Diverse:
+    """Repetition, variety and drift, beside held-out texts of the same size."""
     unit = unit_of(written.held_out)
-    figures = {name: diversity(texts, unit=unit).as_dict() for name, texts in written.sides.items()}
-    return {"unit": unit, **figures}
+    return Diverse(unit, **{side: diversity(texts, unit=unit).means for side, texts in written.sides.items()})
 
 
-def ended(written: GeneratedTexts, dataset: Dataset) -> dict[str, Any]:
+def with_samples(ends: DocumentEnds, written: GeneratedTexts, dataset: Dataset) -> DocumentEnds:
     """How many samples came to an end of their own, and how many held-out documents are as short."""
     split, count = dataset.validation, len(written.samples)
     stops = np.append(split.starts.astype(np.int64)[1:], len(split.tokens))
     lengths = stops - split.starts.astype(np.int64)
-    return {
-        "samples": count,
-        "samples_ended": sum(sample.finish == "end" for sample in written.samples) / count,
-        "held_out_ended": float((lengths <= written.tokens).mean()),
-    }
+    return replace(
+        ends,
+        samples=count,
+        samples_ended=sum(sample.finish == "end" for sample in written.samples) / count,
+        held_out_ended=float((lengths <= written.tokens).mean()),
+    )

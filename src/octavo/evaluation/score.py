@@ -86,14 +86,14 @@ def score(
     for arrays in batches:
         batch = arrays.to(device)
         with autocast():
-            found = objective.evaluate(model, batch)
-        losses = found.losses if batch.weights is None else found.losses * batch.weights
+            scored = objective.evaluate(model, batch)
+        losses = scored.losses if batch.weights is None else scored.losses * batch.weights
         total += losses.sum().item()
         if places is not None:
-            places.add(found, batch)
+            places.add(scored, batch)
         weight, tokens = weight + arrays.weight, tokens + arrays.scored
         for name in sums:
-            sums[name] += found.metrics[name].sum().item()
+            sums[name] += scored.metrics[name].sum().item()
     model.train(was_training)
     return Score(total, weight, tokens, sums, objective.unit)
 

@@ -54,8 +54,8 @@ def standing(result: Mapping[str, Any], names: Mapping[str, str] | None = None, 
         if baseline and own is not None:
             beaten[own < baseline[by]].append(name.format(order=baseline.get("order")))
     words = {True: "better than", False: "not better than"}
-    said = [f"{words[how]} {listed(found)}" for how, found in beaten.items() if found]
+    comparisons = [f"{words[how]} {listed(found)}" for how, found in beaten.items() if found]
     figures = f"Validation loss {result['val_loss']:.4f} {result.get('unit', TEXT)}{ahead}"
     if "bits_per_byte" in result:
         figures += f", {result['bits_per_byte']:.3f} bits per byte"
-    return f"{figures}: {', '.join(said)}." if said else f"{figures}."
+    return f"{figures}: {', '.join(comparisons)}." if comparisons else f"{figures}."

@@ -53,10 +53,10 @@ class Play:
     @classmethod
     def read(cls, text: str) -> Play:
         """Read a text in the form that it has more of. Raises CorpusError if nobody speaks."""
-        found = {form: speakers(text, form) for form in _FORMS}
-        form = max(found, key=lambda form: len(found[form]))
-        counts = Counter(found[form])
-        kept = tuple(name for name in found[form] if counts[name] > 1)  # a heading stands there once
+        by_form = {form: speakers(text, form) for form in _FORMS}
+        form = max(by_form, key=lambda form: len(by_form[form]))
+        counts = Counter(by_form[form])
+        kept = tuple(name for name in by_form[form] if counts[name] > 1)  # a heading stands there once
         if len(set(kept)) < 2:
             raise CorpusError(
                 "No speakers were found in the text: it does not read as a play.",
@@ -125,7 +125,6 @@ class Share:
         return self.company / (self.company + self.others) if self.company + self.others else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         shown = {"prompt": self.prompt, "share": self.share, "company": self.company, "others": self.others}
         return {**shown, "interval": self.interval, "p": self.p}
 
@@ -151,7 +150,6 @@ class NameAnswer:
     answering: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "name": self.name,
             "company": list(self.company),
@@ -194,7 +192,9 @@ def who_answers(
 
 def _counts(named: Sequence[Counter[str]], company: frozenset[str], name: str) -> np.ndarray:
     """Speeches (samples, 2) of the company and of others, the name's own left out."""
-    rows = [(sum(found[member] for member in company), found.total() - found[name]) for found in named]
+    rows = [
+        (sum(counter[member] for member in company), counter.total() - counter[name]) for counter in named
+    ]
     table = np.array(rows, dtype=np.int64).reshape(-1, 2)
     table[:, 1] -= table[:, 0]
     return table

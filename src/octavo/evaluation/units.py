@@ -44,7 +44,7 @@ class UnitScores:
     @property
     def total(self) -> Score:
         """All units together: the score of the whole split."""
-        sums = {name: float(found.sum()) for name, found in self.sums.items()}
+        sums = {name: float(values.sum()) for name, values in self.sums.items()}
         return Score(
             float(self.losses.sum()), float(self.weights.sum()), int(self.tokens.sum()), sums, self.unit
         )
@@ -55,7 +55,7 @@ class UnitScores:
             "nats": self.losses.tolist(),
             "bytes": self.bytes.tolist(),
             "tokens": self.tokens.tolist(),
-            **{name: found.tolist() for name, found in self.sums.items()},
+            **{name: values.tolist() for name, values in self.sums.items()},
         }
 
 
@@ -96,8 +96,8 @@ def unit_scores(
         np.add.at(losses, unit, scored(given.losses) * weight)
         np.add.at(weights, unit, weight)
         np.add.at(tokens, unit, 1)
-        for name, found in sums.items():
-            np.add.at(found, unit, scored(given.metrics[name]))
+        for name, summed in sums.items():
+            np.add.at(summed, unit, scored(given.metrics[name]))
     model.train(was_training)
     return UnitScores(losses, sizes, tokens, weights, sums, objective.unit)
 

@@ -8,7 +8,7 @@ from typing import Any
 from octavo.config import to_yaml
 from octavo.errors import InputError
 from octavo.evaluation.stored import Evaluation
-from octavo.export.reference import Reference
+from octavo.export.reference_outputs import Reference
 from octavo.export.targets.base import Parcel, Target
 from octavo.export.tokenizer_json import shown_end
 from octavo.run.run import Run

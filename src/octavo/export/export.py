@@ -15,8 +15,8 @@ from octavo.config import check
 from octavo.data import prepare_text
 from octavo.errors import CheckpointError, InputError, OctavoError
 from octavo.export.card import card, evaluation_of
-from octavo.export.prove import BOUNDS, bound_of, measured, misses, near
-from octavo.export.reference import POSITIONS, Reference, reference
+from octavo.export.prove import BOUNDS, Measurement, bound_of, measured, misses, near
+from octavo.export.reference_outputs import POSITIONS, Reference, reference
 from octavo.export.targets import targets
 from octavo.export.targets.base import Parcel, Status, Target
 from octavo.export.weights import weights_of
@@ -35,7 +35,7 @@ from octavo.util.files import (
     publish_folder,
     remove,
 )
-from octavo.util.records import Record, json_text, read_record
+from octavo.util.records import Record, json_text, plain, read_record
 from octavo.util.terminal import shown
 
 CERTIFICATE = "certificate.json"
@@ -152,7 +152,7 @@ def _opened(path: Path, checkpoint: str) -> Run:
 
 
 def _reference(run: Run, text: Sequence[str] | None) -> Reference:
-    if not run.config.objective.build().writes:
+    if not run.config.objective.writes:
         raise InputError(
             "The run's objective is not the next token, so no other library can go on from a text."
         )
@@ -210,7 +210,7 @@ def _one(
     return Exported(target.name, named, certificate, missed)
 
 
-def _measured(target: Target, parcel: Parcel, kept: Reference, folder: Path) -> dict[str, Any]:
+def _measured(target: Target, parcel: Parcel, kept: Reference, folder: Path) -> Measurement:
     folder.mkdir()
     target.write(parcel, folder)
     kept.save(folder)
@@ -222,8 +222,8 @@ def _certificate(
     parcel: Parcel,
     about: dict[str, Any],
     folder: Path,
-    found: dict[str, Any],
-    in_float32: dict[str, Any] | None,
+    found: Measurement,
+    in_float32: Measurement | None,
 ) -> dict[str, Any]:
     """The certificate of what lies in a folder, complete but for the card."""
     model = target.model(parcel.weights.shape)
@@ -242,8 +242,8 @@ def _certificate(
         "rewrites": list(model.steps),
         "promised": promised,
         "why": {"model": model.why, "tokenizer": tokenizer.why},
-        "measured": found,
-        **({} if in_float32 is None else {"measured_in_float32": in_float32}),
+        "measured": plain(found),
+        **({} if in_float32 is None else {"measured_in_float32": plain(in_float32)}),
         "bound": bound_of(found, dtype=parcel.dtype, model=model.status),
         "missed": missed,
         "near": near(found, **promised),
@@ -281,7 +281,7 @@ def verify(folder: Path) -> Exported:
             raise InputError(f"{folder}: {changed[0]}. {error.what}", remedy="export it again") from error
         raise
     missed = changed + misses(found, dtype=certificate["dtype"], **promised)
-    again = {"measured": found, "missed": missed, "near": near(found, **promised)}
+    again = {"measured": plain(found), "missed": missed, "near": near(found, **promised)}
     return Exported(target.name, folder, certificate | again, missed)
 
 

@@ -29,7 +29,7 @@ def import_model(path: str | Path, out: str | Path, *, tokenizer: str | Path | N
         found.tokenizer,
         tensors_of(found.weights, found.config),
         step=0,
-        told={
+        facts={
             "imported": origin,
             "data": {"text": "", "vocab_size": found.tokenizer.vocab_size, "splits": {}},
         },

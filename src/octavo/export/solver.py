@@ -129,5 +129,5 @@ def because(found: Solution) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """a, b and c."""
+    """`a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

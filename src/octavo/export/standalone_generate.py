@@ -154,7 +154,7 @@ def step(model: Model, ids: Sequence[int], past: Past) -> tuple[torch.Tensor, Pa
 
 
 def main() -> None:
-    """Write a text."""
+    """`python generate.py --prompt TEXT`."""
     parser = argparse.ArgumentParser(description="Write a text with the model in this folder.")
     parser.add_argument("--prompt", default="", help="the text to go on from")
     parser.add_argument("--chat", action="store_true", help="the prompt is a question, and is answered")

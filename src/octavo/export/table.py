@@ -12,7 +12,7 @@ from typing import Any
 from octavo.config import Recipe, load_recipe, recipe_names
 from octavo.errors import InputError
 from octavo.export.targets import targets
-from octavo.export.targets.base import ORDER, Said
+from octavo.export.targets.base import ORDER, Support
 from octavo.export.weights import shape_of
 
 OF_WORDS = "the tokenizer: "
@@ -21,28 +21,28 @@ VOCABULARY = 256
 """Counted with where a recipe does not say how large its vocabulary is; no answer depends on it."""
 
 
-def said(recipe: Recipe) -> dict[str, Said]:
+def support(recipe: Recipe) -> dict[str, Support]:
     """For each target how it says a recipe's model with its tokenizer."""
     try:
         shape = shape_of(recipe.model, vocab_size=recipe.expected_vocabulary or VOCABULARY)
     except InputError as error:
-        return dict.fromkeys(targets(), Said("impossible", "", (), error.what.rstrip(".")))
+        return dict.fromkeys(targets(), Support("impossible", "", (), error.what.rstrip(".")))
     found = {}
     for name, target in targets().items():
         model, words = target.model(shape), target.tokenizer(recipe.tokenizer.kind)
         status = max(model.status, words.status, key=ORDER.index)
         about = (("", model), (OF_WORDS, words))
         why = "; ".join(f"{what}{one.why}" for what, one in about if one.why)
-        found[name] = Said(status, model.how, model.steps, why)
+        found[name] = Support(status, model.how, model.steps, why)
     return found
 
 
-def as_rows(found: dict[str, Said]) -> list[dict[str, Any]]:
+def as_rows(found: dict[str, Support]) -> list[dict[str, Any]]:
     """The same as plain data."""
     return [{"target": name, **asdict(one)} for name, one in found.items()]
 
 
-def lines(found: dict[str, Said]) -> Iterator[str]:
+def lines(found: dict[str, Support]) -> Iterator[str]:
     """The same in sentences, some lines for each target."""
     for name, one in found.items():
         how = f" as {one.how}" if one.how and one.status != "impossible" else ""
@@ -62,7 +62,7 @@ def page() -> str:
         recipe = load_recipe(name)
         if recipe.objective.tunes:
             continue
-        found = said(recipe)
+        found = support(recipe)
         rows.append(f"| `{name}` | " + " | ".join(map(_cell, found.values())) + " |")
         for target, one in found.items():
             if one.status != "impossible" and (one.steps or one.why):
@@ -84,7 +84,7 @@ def page() -> str:
     )
 
 
-def _cell(one: Said) -> str:
+def _cell(one: Support) -> str:
     if one.status == "impossible":
         return "impossible"
     if one.status == "approximate" and one.why.startswith(OF_WORDS):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from octavo.export.targets.base import Said
+from octavo.export.targets.base import Support
 from octavo.export.tokenizer_json import LEVEL, byte_names, split_at, tokenizer_json
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import Extended
@@ -158,25 +158,25 @@ def _plainly(pre_tokenizer: Any) -> str:
 OTHERS = "it is byte-level and cuts words as GPT-2, Llama 3 or Qwen do"
 
 
-def said(kind: str, made: Tokenizer | None) -> Said:
+def supported(kind: str, made: Tokenizer | None) -> Support:
     """How llama.cpp says a tokenizer of a kind, or the one that was made."""
     if kind == "word":
-        return Said(
+        return Support(
             "approximate", "no_vocab", (), "llama.cpp has no such words: it takes and gives ids alone"
         )
     if kind not in ("char", "byte", "bpe", "gpt2", "huggingface"):
-        return Said("impossible", "none", (), f"llama.cpp has no tokenizers of kind '{kind}'")
+        return Support("impossible", "none", (), f"llama.cpp has no tokenizers of kind '{kind}'")
     if kind == "huggingface" and made is None:
-        return Said("approximate", "gpt2", (), f"exact if {OTHERS}; else it is refused")
+        return Support("approximate", "gpt2", (), f"exact if {OTHERS}; else it is refused")
     found = vocabulary(made) if made is not None else None
     if found is not None and found.model == "none":
-        return Said("impossible", "none", (), f"llama.cpp reads a tokenizer from elsewhere if {OTHERS}")
+        return Support("impossible", "none", (), f"llama.cpp reads a tokenizer from elsewhere if {OTHERS}")
     if found is not None and made is not None and found.model == "gpt2" and made.end is None:
         why = "llama.cpp takes token 11 for the end of text where a tokenizer like this has none; set "
-        return Said("impossible", "gpt2", (), why + "tokenizer.special=[<|endoftext|>] and train again")
+        return Support("impossible", "gpt2", (), why + "tokenizer.special=[<|endoftext|>] and train again")
     if kind == "huggingface" and made is not None and tokenizer_json(made)["normalizer"]:
-        return Said("approximate", "gpt2", (), "llama.cpp does not compose characters (NFC) first")
+        return Support("approximate", "gpt2", (), "llama.cpp does not compose characters (NFC) first")
     if made is not None and made.unknown is not None:
         why = "a character that the vocabulary lacks is left out, or stands there once for each of its bytes"
-        return Said("approximate", found.model if found else kind, (), why)
-    return Said("exact", found.model if found else {"char": "rwkv", "byte": "rwkv"}.get(kind, "gpt2"))
+        return Support("approximate", found.model if found else kind, (), why)
+    return Support("exact", found.model if found else {"char": "rwkv", "byte": "rwkv"}.get(kind, "gpt2"))

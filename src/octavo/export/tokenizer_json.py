@@ -55,7 +55,7 @@ def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def special_token(name: str, id: int) -> dict[str, Any]:
-    """An entry of `added_tokens`."""
+    """An entry of `added_tokens` in `tokenizer.json`."""
     switches = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
     return {"id": id, "content": name, "special": True, "normalized": False} | switches
 

@@ -119,7 +119,7 @@ class Shape:
 
     @property
     def capped(self) -> bool:
-        """Whether logits are squashed."""
+        """Whether logits pass through a tanh."""
         return self.softcap is not None
 
     @property

@@ -46,16 +46,16 @@ def _parsed(text: str, path: Path) -> Any:
         raise InputError(f"{path} is not valid JSON: {error}.") from error
 
 
-def _listed(found: Any, path: Path) -> list[str]:
-    if not isinstance(found, list):
+def _listed(entries: Any, path: Path) -> list[str]:
+    if not isinstance(entries, list):
         raise InputError(f"{path} is not a list of prompts.", remedy='for example ["ROMEO:", "JULIET:"]')
-    wrong = [number for number, prompt in enumerate(found, 1) if not isinstance(prompt, str)]
+    wrong = [number for number, prompt in enumerate(entries, 1) if not isinstance(prompt, str)]
     if wrong:
         raise InputError(
             f"In {path} these prompts are not texts: number {', '.join(map(str, wrong))}.",
             remedy='put them in quotes; in YAML, ROMEO: without quotes is a key, and 5 a number: "ROMEO:", "5"',
         )
-    return found
+    return entries
 
 
 def unescaped(line: str) -> str:

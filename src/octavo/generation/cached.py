@@ -98,8 +98,8 @@ def _with(module: Module, others: dict[nn.Module, Any]) -> Module:
         children = {
             name: None if child is None else _with(child, others) for name, child in module._modules.items()
         }
-        found = module.__dict__ | module._parameters | module._buffers | children
-        made.__dict__ = found | {"_modules": children}
+        attributes = module.__dict__ | module._parameters | module._buffers | children
+        made.__dict__ = attributes | {"_modules": children}
     return others[module]
 
 
@@ -160,14 +160,14 @@ def agreeing(
         sign * rows[several:, :, apart[0]] for sign in (1, -1)
     )
     rows[several:] = cancelling
-    found: dict[int, Tensor] = {}
+    first: dict[int, Tensor] = {}
     with autocast(products, torch.device("cpu")):
         for count in (count for count in COUNTS if count <= most):
             y = torch.stack([F.linear(row.repeat(count, 1, 1), weight, bias) for row in rows], dim=1)
             if torch.equal(y, y[:1].expand_as(y)):
-                found[count] = y[0]
-    for least in (count for count in found if count <= MOST_PADDING):
-        alike = tuple(count for count, y in found.items() if count >= least and torch.equal(y, found[least]))
+                first[count] = y[0]
+    for least in (count for count in first if count <= MOST_PADDING):
+        alike = tuple(count for count, y in first.items() if count >= least and torch.equal(y, first[least]))
         if alike[-1] >= min(4 * least, most):
             return alike
     return (1,)
@@ -240,13 +240,13 @@ class CachedDecoder(FullDecoder):
             else:
                 key = (end - start, start)
             groups.setdefault(key, []).append((slot, start))
-        found = []
+        grouped = []
         for (length, *_), members in groups.items():
             members.sort(key=lambda member: member[1])  # those that hold equally many attend together
             for first in range(0, len(members), self.together):
                 slots, starts = zip(*members[first : first + self.together], strict=True)
-                found.append(_Group(slots, starts, length))
-        return found
+                grouped.append(_Group(slots, starts, length))
+        return grouped
 
     @torch.no_grad()
     def _logits(self, group: _Group) -> Tensor:
@@ -261,8 +261,8 @@ class CachedDecoder(FullDecoder):
             ids = ids.expand(self._least, 1)
             part.recent = None if part.recent is None else part.recent.expand(self._least, -1)
         with autocast(self._products, self.device):
-            found = self._computing(ids, part)
-        return found[: len(group.slots), -1].float()
+            hidden = self._computing(ids, part)
+        return hidden[: len(group.slots), -1].float()
 
     def _part(self, group: _Group, rows: Rows, start: int) -> _SlotsCache:
         """The cache of a group's slots, as they were before the new ids."""
@@ -365,16 +365,16 @@ class _SlotsLayer(KeyValueCache):
         starts = torch.tensor(self.starts)
         self.keys[self.each, :, starts] = keys[:, :, 0]
         self.values[self.each, :, starts] = values[:, :, 0]
-        found, first = [], 0
+        outputs, first = [], 0
         for start, alike in groupby(self.starts):
             after = first + len(list(alike))
             rows: slice | Tensor = slice(first, after)
             new = queries[rows]
             rows = rows if isinstance(self.rows, slice) else self.rows[rows]
             held = (each[rows, :, : start + 1] for each in (self.keys, self.values))
-            found.append(attend(self.placed(new), *map(self.placed, held)))
+            outputs.append(attend(self.placed(new), *map(self.placed, held)))
             first = after
-        return torch.cat(found)
+        return torch.cat(outputs)
 
     @staticmethod
     def placed(x: Tensor) -> Tensor:

@@ -78,5 +78,5 @@ class Game:
         return self.referee.mask(self.state)
 
     def take(self, token: int) -> None:
-        """An id was written."""
+        """Advance the record by an id that was written."""
         self.state = self.referee.after(self.state, token)

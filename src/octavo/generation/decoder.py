@@ -45,7 +45,7 @@ class Said:
         return cls(recent, slots) if isinstance(recent, Recent) else None
 
     def take(self, slot: int, ids: Sequence[int]) -> None:
-        """A text goes on."""
+        """Count a token that a text goes on with."""
         ids, length = ids[-self._most :], self._lengths[slot]
         row = self._text[slot]
         if length + len(ids) > len(row):
@@ -56,7 +56,6 @@ class Said:
         self._lengths[slot] = length + len(ids)
 
     def free(self, slot: int) -> None:
-        """Forget a text."""
         self._lengths[slot] = 0
 
     def copy(self, source: int, to: Sequence[int]) -> None:
@@ -73,9 +72,9 @@ class Said:
         spans = np.stack((np.array(slots), np.maximum(0, ends - self._most), ends), axis=1)
         texts = Texts(self._text, spans, vocab_size=self._recent.vocab_size)
         if compiled() is not None and logs.device.type == "cpu":
-            found = logs.clone(memory_format=torch.contiguous_format)
-            texts.predict(self._gate, found.numpy())
-            return found
+            mixed = logs.clone(memory_format=torch.contiguous_format)
+            texts.predict(self._gate, mixed.numpy())
+            return mixed
         return self._recent(logs.exp(), texts).log()
 
 

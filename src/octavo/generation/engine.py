@@ -199,5 +199,5 @@ class Engine:
 
 def in_order(samples: Iterable[Sample]) -> list[Sample]:
     """What `Engine.write_each` yields, once each, in the order of the requests."""
-    found = {sample.number: sample for sample in samples}
-    return [found[number] for number in sorted(found)]
+    finished = {sample.number: sample for sample in samples}
+    return [finished[number] for number in sorted(finished)]

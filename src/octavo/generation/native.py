@@ -220,10 +220,10 @@ class Mixture:
 
     def __call__(self, logits: Tensor, text: np.ndarray, spans: Sequence[Span]) -> Tensor:
         """(n, V) from the logits (n, V + H) after each of the spans of a text (slots, T)."""
-        found = torch.empty(len(logits), self.tables.vocab_size)
+        mixed = torch.empty(len(logits), self.tables.vocab_size)
         where = np.array(spans, dtype=np.int32)
-        self.tables.predict(self._gate, text, where, logits.numpy(), found.numpy())
-        return found
+        self.tables.predict(self._gate, text, where, logits.numpy(), mixed.numpy())
+        return mixed
 
 
 def _rounded(weight: Tensor, precision: Precision) -> Tensor:

@@ -80,7 +80,7 @@ class Stream:
         self.game = None if referee is None else referee.game(prompt)
 
     def give_up(self) -> str:
-        """Nothing may come next."""
+        """End the stream: the validator allows no token."""
         return self._close("stuck", self.held + self.decoder.finish())
 
     def uniform(self) -> float:
@@ -172,12 +172,12 @@ class Streams:
         allowed, stuck = _refereed(logits, streams)
         chosen = self.sampling.choose(allowed, uniform, seen)
         known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
-        told = torch.stack((chosen.double(), known.double())).tolist()  # the device is waited for once
+        drawn = torch.stack((chosen.double(), known.double())).tolist()  # the device is waited for once
         if self._seen is not None:
             self._seen[slots, chosen] = True
         written = []
         for row, (slot, stream, token, log_probability) in enumerate(
-            zip(slots, streams, map(int, told[0]), told[1], strict=True)
+            zip(slots, streams, map(int, drawn[0]), drawn[1], strict=True)
         ):
             text = stream.give_up() if row in stuck else stream.take(token, log_probability)
             written.append((stream, text))

@@ -149,7 +149,7 @@ class Backend(ABC):
         return
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections to the server."""
         return
 
 

@@ -128,7 +128,7 @@ class EndpointBackend(Backend):
         return failed
 
     def failed(self, status: int, body: str) -> CallFailed:
-        """What a status means."""
+        """The failure that an HTTP status stands for."""
         said = self.redact(body[:2000])
         spent = "insufficient_quota" in said or "insufficient balance" in said.lower()
         if status in _REFUSED or spent or 300 <= status < 400:

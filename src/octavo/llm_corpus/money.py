@@ -86,7 +86,7 @@ class Rates(Strict):
     """Tokens of the prompt that the writer still knew; left out: as input."""
 
     def cost(self, tokens: Tokens) -> int:
-        """Picodollars."""
+        """Price of a call in picodollars."""
         cached = self.input if self.cached_input is None else self.cached_input
         known = min(tokens.cached, tokens.prompt)
         exact = (tokens.prompt - known) * self.input + known * cached + tokens.reply * self.output

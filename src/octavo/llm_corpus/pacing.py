@@ -80,7 +80,7 @@ class Pace:
 
     @property
     def in_flight(self) -> int:
-        """Calls in the window."""
+        """Calls that were sent and have no answer yet."""
         return len(self._ready) + len(self._sent)
 
     @property
@@ -102,7 +102,7 @@ class Pace:
         self._ready.add(call)
 
     def sent(self, call: str, now: float) -> None:
-        """It goes out."""
+        """Note that a call was sent."""
         self._ready.discard(call)
         self._sent[call] = self._latest = now
 

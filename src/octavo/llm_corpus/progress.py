@@ -30,7 +30,6 @@ class Progress:
     _times: deque[float] = field(default_factory=deque)
 
     def story(self) -> None:
-        """One more."""
         self.stories += 1
         self.accepted += 1
         self._times.append(time.monotonic())
@@ -60,7 +59,7 @@ class Progress:
         return ", ".join(parts)
 
     def facts(self) -> dict[str, Any]:
-        """The session in figures."""
+        """Figures of the session, for --json."""
         seconds = time.monotonic() - self.started
         return {
             "wanted": self.wanted,

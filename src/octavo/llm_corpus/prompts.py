@@ -26,7 +26,7 @@ BASE = "pidgin"
 
 
 def prompt_names() -> list[str]:
-    """The shipped prompts."""
+    """Names of the shipped prompts."""
     root = resources.files("octavo.llm_corpus").joinpath("prompts")
     return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("_"))
 

@@ -162,7 +162,7 @@ def write_page(folder: Path, found: Mapping[str, Any]) -> Path:
 
 
 def render(found: Mapping[str, Any]) -> str:
-    """The page as text."""
+    """report/index.html."""
     pages = templates(Path(__file__).parent, percent=percent, number=number, money=money)
     most = max([*found["rejects"].values(), *found["failures"].values()], default=1)
     return pages.get_template("report.html").render(found=found, most=most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,6 @@ class Estimate:
     usd: float | None
     most_usd_per_call: float | None
     measured: bool
-
-    def facts(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
 
     def sentence(self, cap: int | None = None) -> str:
         """For the reader; with the cap (picodollars), also what it buys where it is too small."""
@@ -165,7 +161,7 @@ class WritingJob:
 
     @property
     def store(self) -> Path:
-        """The database."""
+        """Path of the SQLite database."""
         return self.out / STORE
 
     def _check_money(self) -> None:

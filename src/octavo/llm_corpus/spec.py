@@ -156,7 +156,7 @@ def check_spec(tree: dict[str, Any]) -> WritingSpec:
 
 
 def spec_yaml(spec: WritingSpec) -> str:
-    """The resolved spec."""
+    """The resolved spec as YAML."""
     return yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=100)
 
 

@@ -201,7 +201,7 @@ class Store:
         self._con.executemany("UPDATE calls SET batch=?, outcome=? WHERE number=? AND attempt=?", rows)
 
     def known(self, batch: Batch) -> None:
-        """The server has it."""
+        """Note that the server has the batch."""
         self._con.execute("UPDATE batches SET remote=? WHERE token=?", (batch.remote, batch.token))
 
     def under_way(self, writer: str) -> list[tuple[Batch, list[tuple[int, Call]]]]:

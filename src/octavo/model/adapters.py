@@ -147,23 +147,23 @@ def adapted(model: nn.Module) -> dict[str, Adapted]:
 
 def joined(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors by the names that a model has for them, as they are called and shaped in one without pieces."""
-    found = dict(tensors)
+    whole = dict(tensors)
     for name, layer in adapted(model).items():
         names = [f"{name}.{piece}" for piece in layer.pieces]
-        if names[0] in found:  # else it is a tied one's second name, or this process keeps none
-            found[f"{name}.weight"] = layer.joined(*map(found.pop, names))
-    return found
+        if names[0] in whole:  # else it is a tied one's second name, or this process keeps none
+            whole[f"{name}.weight"] = layer.joined(*map(whole.pop, names))
+    return whole
 
 
 def apart(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The inverse of `joined`, where nothing was learned yet."""
-    found = dict(tensors)
+    separate = dict(tensors)
     for name, layer in adapted(model).items():
-        weight = found.pop(f"{name}.weight", None)
+        weight = separate.pop(f"{name}.weight", None)
         if weight is not None:
             pieces = zip(layer.pieces, layer.apart(weight), strict=True)
-            found |= {f"{name}.{piece}": tensor for piece, tensor in pieces}
-    return found
+            separate |= {f"{name}.{piece}": tensor for piece, tensor in pieces}
+    return separate
 
 
 def merged(model: LanguageModel) -> LanguageModel:

@@ -114,9 +114,9 @@ class _Attend(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # pyrefly: ignore
         qkv, kept, *turns = ctx.saved_tensors
-        found = torch.empty_like(qkv)
-        _run(ctx.heads, ctx.seed, tuple(turns), qkv, gradient.contiguous(), kept, found)
-        return found, None, None
+        of_qkv = torch.empty_like(qkv)
+        _run(ctx.heads, ctx.seed, tuple(turns), qkv, gradient.contiguous(), kept, of_qkv)
+        return of_qkv, None, None
 
 
 def _run(

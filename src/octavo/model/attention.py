@@ -101,7 +101,6 @@ class ExplicitAttend(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = True
     ) -> Tensor:
-        """See `FusedAttend`."""
         k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, S, D)
         v = v.repeat_interleave(q.size(1) // v.size(1), dim=1)
         scores = q @ k.transpose(-2, -1) * self.scale  # (B, H, T, S)
@@ -202,7 +201,7 @@ class Attention(nn.Module):
         return self.dropout(self.project(y))  # (B, T, C)
 
     def described(self) -> Heads:
-        """For the kernel."""
+        """Shapes and constants that the kernel needs."""
         qk_eps = self.qk_norm_eps if self.qk_norm else None
         dropout = self.attend.dropout if self.training else 0.0
         return Heads(self.heads, self.kv_heads, self.head_width, self.attend.scale, qk_eps, dropout)

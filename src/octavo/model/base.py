@@ -106,8 +106,8 @@ def blocks_of(model: nn.Module) -> Sequence[nn.Module]:
 
 def block_matrices(model: nn.Module) -> list[nn.Parameter]:
     """The matrices inside the modules that repeat, each once."""
-    found = (weights for block in blocks_of(model) for weights in block.parameters())
-    return list({id(weights): weights for weights in found if weights.ndim == 2}.values())
+    candidates = (weights for block in blocks_of(model) for weights in block.parameters())
+    return list({id(weights): weights for weights in candidates if weights.ndim == 2}.values())
 
 
 def trained(parameters: Iterable[nn.Parameter]) -> list[nn.Parameter]:
@@ -217,7 +217,9 @@ class ModelConfig(PartConfig):
         matrices = (self.block_matrix_parameters(), _matrices(blocks_of(built)))
         numbers = (self.parameters(vocab_size=vocab_size), sum(one.numel() for one in built.parameters()))
         both = (("parameters", numbers), ("numbers in the matrices of its blocks", matrices))
-        wrong = [f"{said:,} {what} where it has {real:,}" for what, (said, real) in both if said != real]
+        wrong = [
+            f"{stated:,} {what} where it has {real:,}" for what, (stated, real) in both if stated != real
+        ]
         if not wrong:
             return None
         return (
@@ -239,13 +241,13 @@ def _matrices(modules: Sequence[nn.Module]) -> int:
         if isinstance(inner, nn.Embedding)
         for parameter in inner.parameters()
     }
-    found = {
+    matrices = {
         id(p): p.numel()
         for module in modules
         for p in module.parameters()
         if p.ndim == 2 and id(p) not in tables
     }
-    return sum(found.values())
+    return sum(matrices.values())
 
 
 # The builder: from the config of any kind of model to the model with its first weights.
@@ -282,7 +284,6 @@ class TablesConfig(PartConfig):
         return 0
 
     def parameters(self, *, width: int) -> int:
-        """Trained numbers."""
         return self.rows * width
 
     @abstractmethod
@@ -297,7 +298,7 @@ def table_parts(config: ModelConfig) -> dict[str, TablesConfig]:
 
 
 def table_parameters(config: ModelConfig) -> int:
-    """Numbers in all tables."""
+    """Number of parameters in embedding tables."""
     return sum(part.parameters(width=config.width) for part in table_parts(config).values())
 
 
@@ -330,8 +331,8 @@ def prepare_for_processes(model: nn.Module) -> None:
 
 
 def _asked(model: nn.Module, method: str) -> list[Callable[[], Any]]:
-    found = (getattr(module, method, None) for module in model.modules())
-    return [each for each in found if each is not None]
+    methods = (getattr(module, method, None) for module in model.modules())
+    return [each for each in methods if each is not None]
 
 
 def gate_tokens(model: nn.Module) -> int:

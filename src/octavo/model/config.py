@@ -143,12 +143,12 @@ class GPTConfig(ModelConfig):
 
     @property
     def resolved_head_width(self) -> int:
-        """D."""
+        """D, the width of a head."""
         return self.head_width or self.width // self.heads
 
     @property
     def resolved_kv_heads(self) -> int:
-        """Key/value heads."""
+        """Number of key/value heads."""
         return self.kv_heads or self.heads
 
     @model_validator(mode="after")
@@ -198,7 +198,7 @@ class GPTConfig(ModelConfig):
         )
 
     def matrix_parameters(self, *, vocab_size: int) -> int:
-        """Blocks and head."""
+        """Parameters in the matrix products of blocks and head."""
         size = {"vocab_size": vocab_size, "width": self.width}
         ends = self.input.matrix_parameters(**size) + self.output.matrix_parameters(**size)
         return self.block_matrix_parameters() + ends

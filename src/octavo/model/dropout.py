@@ -31,7 +31,6 @@ class Dropout(nn.Module):
         return _Dropped.apply(x, self.rate) if x.device.type == "cpu" else F.dropout(x, self.rate)
 
     def extra_repr(self) -> str:
-        """For print(model)."""
         return f"rate={self.rate}"
 
 

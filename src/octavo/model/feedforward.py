@@ -99,7 +99,6 @@ class FeedForwardConfig(PartConfig):
         )
 
     def parameters(self, *, width: int) -> int:
-        """Trained numbers."""
         features = self.features(width)
         return 2 * width * features + self.bias * (features + width)
 
@@ -149,7 +148,6 @@ class SwiGLUConfig(FeedForwardConfig):
         return self.width or (8 * width // 3 + 7) // 8 * 8
 
     def build(self, *, width: int, dropout: float) -> nn.Module:
-        """The module."""
         return SwiGLU(width=width, features=self.features(width), bias=self.bias, dropout=dropout)
 
     def parameters(self, *, width: int) -> int:
@@ -170,7 +168,6 @@ class NoFeedForwardConfig(PartConfig):
         """Nothing."""
 
     def parameters(self, *, width: int) -> int:
-        """Trained numbers."""
         return 0
 
     def matrix_parameters(self, *, width: int) -> int:

@@ -210,12 +210,12 @@ class GPT(LanguageModel):
 
     @property
     def embeddings(self) -> list[nn.Embedding | VectorInput]:
-        """What reads the tokens."""
+        """Modules that turn tokens into vectors."""
         return [self.embedding]
 
     @property
     def sides(self) -> tuple[GPT]:
-        """Its stacks of blocks."""
+        """Its stacks of blocks: one, an encoder–decoder has two."""
         return (self,)
 
     def new_cache(self, batch: int) -> Cache:

@@ -49,7 +49,7 @@ class GridPositions(Positions):
 
     @property
     def table(self) -> Tensor:
-        """The sums, (T, C)."""
+        """Sums of row and column vectors, (T, C)."""
         return self.select @ self.vectors
 
     def forward(self, x: Tensor, start: int) -> Tensor:
@@ -91,7 +91,6 @@ class GridPositionsConfig(PositionsConfig):
     """The inner axes: [28] for images 28 pixels wide, [8, 8] for films whose frames are 8 × 8 (rows, columns)."""
 
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
-        """The module."""
         return GridPositions(context=context, width=width, axes=self.axes)
 
     def parameters(self, *, context: int, width: int) -> int:

@@ -89,10 +89,10 @@ class VectorHead(nn.Linear, Calibrated):
         pieces = super().forward(input)
         if self.chain is None or rows is None or values is None:
             return pieces
-        return self.chain(pieces, self.told((values - self.base(rows)) / self.scale, values)).flatten(-2)
+        return self.chain(pieces, self.heard((values - self.base(rows)) / self.scale, values)).flatten(-2)
 
     @staticmethod
-    def told(u: Tensor, values: Tensor) -> Tensor:
+    def heard(u: Tensor, values: Tensor) -> Tensor:
         """What a channel hears of the others, (…, 2D); nothing of one that is missing."""
         return torch.cat([u.nan_to_num(0.0).clamp(-SEEN, SEEN), (values == 0).to(u.dtype)], dim=-1)
 
@@ -117,7 +117,9 @@ class VectorHead(nn.Linear, Calibrated):
         base = self.base(rows)[:, -1]
         if self.chain is None:
             return self._log_prob(pieces.unflatten(-1, (self.columns, -1)), base, values)
-        return self._log_prob(self.chain(pieces, self.told((drawn - base) / self.scale, drawn)), base, values)
+        return self._log_prob(
+            self.chain(pieces, self.heard((drawn - base) / self.scale, drawn)), base, values
+        )
 
     def _log_prob(self, numbers: Tensor, base: Tensor, values: Tensor) -> Tensor:
         return self._found(numbers, base, values, lambda *at: self.family.log_prob(*at) - self.scale.log())
@@ -128,11 +130,11 @@ class VectorHead(nn.Linear, Calibrated):
         """`of_density` of each number that is no mass at zero, and the log of the mass of each that is."""
         missing = values.isnan()
         u = ((values - base) / self.scale).masked_fill(missing, 0.0)
-        found = of_density(numbers[..., : self.family.size], u)
+        scores = of_density(numbers[..., : self.family.size], u)
         if self.zero:
             logit = numbers[..., -1] + NO_ZERO
-            found = torch.where(values == 0, F.logsigmoid(logit), F.logsigmoid(-logit) + found)
-        return found.masked_fill(missing, 0.0)
+            scores = torch.where(values == 0, F.logsigmoid(logit), F.logsigmoid(-logit) + scores)
+        return scores.masked_fill(missing, 0.0)
 
     def pinball(self, raw: Tensor, rows: Tensor, values: Tensor) -> Tensor:
         """Twice the mean pinball loss of each number that follows, (B, T, D), in spreads; 0 where it is missing. Of a
@@ -140,8 +142,8 @@ class VectorHead(nn.Linear, Calibrated):
         assert isinstance(self.family, Quantiles), "no other family has a pinball loss"
         missing = values.isnan()
         u = ((values - self.base(rows)) / self.scale).masked_fill(missing, 0.0)
-        found = self.family.pinball(raw.unflatten(-1, (self.columns, -1)), u)
-        return found.masked_fill(missing, 0.0)
+        losses = self.family.pinball(raw.unflatten(-1, (self.columns, -1)), u)
+        return losses.masked_fill(missing, 0.0)
 
     def draw(self, pieces: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor:
         """A next row (B, D) after rows (B, T, D), from what `forward` gave for the last position (B, …)."""
@@ -150,7 +152,7 @@ class VectorHead(nn.Linear, Calibrated):
             return self._numbers(pieces.unflatten(-1, (self.columns, -1)), base, self.scale, generator)
         values = torch.full_like(base, float("nan"))
         for channel in range(self.columns):
-            numbers = self.chain(pieces, self.told((values - base) / self.scale, values))[:, channel]
+            numbers = self.chain(pieces, self.heard((values - base) / self.scale, values))[:, channel]
             values[:, channel] = self._numbers(numbers, base[:, channel], self.scale[channel], generator)
         return values
 
@@ -176,7 +178,6 @@ class OutputConfig(PartConfig):
         """Numbers that take part in matrix products."""
 
     def parameters(self, *, vocab_size: int, width: int, bias: bool) -> int:
-        """Trained numbers."""
         return self.matrix_parameters(vocab_size=vocab_size, width=width) + bias * vocab_size
 
 
@@ -212,7 +213,7 @@ class VectorOutputConfig(OutputConfig):
 
     @abstractmethod
     def family(self) -> Family:
-        """The distribution."""
+        """The distribution whose parameters the head predicts."""
 
     def build(self, *, vocab_size: int, width: int, bias: bool) -> VectorHead:
         """It always has a bias."""
@@ -231,11 +232,11 @@ class VectorOutputConfig(OutputConfig):
         return self.family().size + self.zero + (self.hidden if self.channels == "chained" else 0)
 
     def matrix_parameters(self, *, vocab_size: int, width: int) -> int:
-        found = vocab_size * width * self._outputs
+        count = vocab_size * width * self._outputs
         if self.channels == "chained":
             numbers = self.family().size + self.zero
-            found += 2 * vocab_size**2 * (self.hidden + numbers) + vocab_size * self.hidden * numbers
-        return found
+            count += 2 * vocab_size**2 * (self.hidden + numbers) + vocab_size * self.hidden * numbers
+        return count
 
     def parameters(self, *, vocab_size: int, width: int, bias: bool) -> int:
         return self.matrix_parameters(vocab_size=vocab_size, width=width) + vocab_size * self._outputs

@@ -107,7 +107,6 @@ class GPT2InitializationConfig(PartConfig):
     """Spread of the weights."""
 
     def build(self) -> Scheme:
-        """The scheme."""
         return lambda model: gpt2(model, std=self.std)
 
 
@@ -120,7 +119,6 @@ class NormalInitializationConfig(PartConfig):
     """Spread of the weights; report B has 1."""
 
     def build(self) -> Scheme:
-        """The scheme."""
         return lambda model: normal(model, std=self.std)
 
 
@@ -144,5 +142,4 @@ class ZeroOutputInitializationConfig(PartConfig):
     """Spread of the embeddings."""
 
     def build(self) -> Scheme:
-        """The scheme."""
         return lambda model: zero_output(model, embedding_std=self.embedding_std)

@@ -30,7 +30,6 @@ class NGrams(nn.Module):
     before: int = 0
 
     def sparse_parameters(self) -> list[nn.Parameter]:
-        """See `model.tables`."""
         return list(self.parameters())
 
     def forward(
@@ -67,7 +66,7 @@ class HashedNGrams(NGrams):
         held = tokens if earlier is None else torch.cat((earlier, tokens), dim=1)
         held = F.pad(held + 1, (self.before, 0))  # 0: nothing
         length = tokens.size(1)
-        hashed, found = held[:, -length:], []
+        hashed, rows = held[:, -length:], []
         for back in range(1, self.before + 1):
             end = held.size(1) - back
             before = held[:, end - length : end]
@@ -77,8 +76,8 @@ class HashedNGrams(NGrams):
                 )  # before the row stands nothing anyway
                 before = before * own
             hashed = hashed * _STEP + before
-            found.append(((hashed * _MIX >> 32) % self.buckets) + (back - 1) * self.buckets)
-        return torch.stack(found, dim=-1)
+            rows.append(((hashed * _MIX >> 32) % self.buckets) + (back - 1) * self.buckets)
+        return torch.stack(rows, dim=-1)
 
     def forward(
         self, x: Tensor, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None
@@ -105,7 +104,6 @@ class NoNGramsConfig(NGramsConfig):
     takes_segments: ClassVar[bool] = True
 
     def build(self, *, width: int) -> NGrams:
-        """The module."""
         return NGrams()
 
 
@@ -121,7 +119,6 @@ class HashedNGramsConfig(NGramsConfig):
     """Rows of each table; n-grams with the same hash share one."""
 
     def build(self, *, width: int) -> NGrams:
-        """The module."""
         return HashedNGrams(longest=self.longest, buckets=self.buckets, width=width)
 
     @property

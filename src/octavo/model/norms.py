@@ -58,7 +58,6 @@ class NormConfig(PartConfig):
     """Base of the norms' configs."""
 
     def parameters(self, *, width: int) -> int:
-        """Trained numbers."""
         return 0
 
 
@@ -69,7 +68,6 @@ class NoNormConfig(NormConfig):
     kind: Literal["none"] = "none"
 
     def build(self, *, width: int) -> nn.Module:
-        """The module."""
         return nn.Identity()
 
 
@@ -84,7 +82,6 @@ class LayerNormConfig(NormConfig):
     """Train the shift as well as the scale."""
 
     def build(self, *, width: int) -> nn.Module:
-        """The module."""
         return nn.LayerNorm(width, eps=self.eps, bias=self.bias)
 
     def parameters(self, *, width: int) -> int:
@@ -100,7 +97,6 @@ class PlainNormConfig(NormConfig):
     """Added to the variance."""
 
     def build(self, *, width: int) -> nn.Module:
-        """The module."""
         return nn.LayerNorm(width, eps=self.eps, elementwise_affine=False)
 
 
@@ -115,7 +111,6 @@ class RootMeanSquareNormConfig(NormConfig):
     """Train a scale."""
 
     def build(self, *, width: int) -> nn.Module:
-        """The module."""
         return RootMeanSquareNorm(width=width, eps=self.eps, scale=self.scale)
 
     def parameters(self, *, width: int) -> int:

@@ -33,11 +33,11 @@ class Positions(nn.Module):
         """The same where each of x (B, T, C) has a position of its own, `places` (B, T)."""
         if type(self).forward is Positions.forward:
             return x
-        found = x.clone()  # place by place, for kinds that have no faster way
+        shifted = x.clone()  # place by place, for kinds that have no faster way
         for place in places.unique().tolist():
             there = places == place
-            found[there] = self(x[there][:, None], place)[:, 0]
-        return found
+            shifted[there] = self(x[there][:, None], place)[:, 0]
+        return shifted
 
     def rotation(self, start: int, length: int) -> Rotation | None:
         """Cosines and sines (T, R/2), for R ≤ D dimensions that turn, of positions start … start+length, or None."""
@@ -54,8 +54,8 @@ def placed(positions: Positions, x: Tensor, starts: Sequence[int]) -> Tensor:
 
 def rotations(positions: Positions, starts: Sequence[int], length: int) -> Rotation | None:
     """`positions.rotation` for rows that begin at places of their own, (B, 1, T, R/2)."""
-    found = {start: positions.rotation(start, length) for start in starts}
-    cos, sin = zip(*(found[start] or (None, None) for start in starts), strict=True)
+    tables = {start: positions.rotation(start, length) for start in starts}
+    cos, sin = zip(*(tables[start] or (None, None) for start in starts), strict=True)
     return None if cos[0] is None else (torch.stack(cos)[:, None], torch.stack(sin)[:, None])
 
 
@@ -63,8 +63,8 @@ def turned_at(positions: Positions, places: Tensor, *, most: int) -> Rotation | 
     """`positions.rotation` where each position of a row has a place of its own, (B, T), below `most`:
     (B, 1, T, R/2).
     """
-    found = positions.rotation(0, most)
-    return None if found is None else (found[0][places][:, None], found[1][places][:, None])
+    table = positions.rotation(0, most)
+    return None if table is None else (table[0][places][:, None], table[1][places][:, None])
 
 
 def in_segments(segments: Tensor) -> Tensor:
@@ -142,7 +142,6 @@ class PositionsConfig(PartConfig):
     """Whether they turn pairs of a head's dimensions, so that its width must be even."""
 
     def parameters(self, *, context: int, width: int) -> int:
-        """Trained numbers."""
         return 0
 
     def longest(self, *, context: int) -> int:
@@ -157,7 +156,6 @@ class NoPositionsConfig(PositionsConfig):
     kind: Literal["none"] = "none"
 
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
-        """The module."""
         return Positions()
 
 
@@ -168,7 +166,6 @@ class LearnedPositionsConfig(PositionsConfig):
     kind: Literal["learned"] = "learned"
 
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
-        """The module."""
         return LearnedPositions(context=context, width=width)
 
     def parameters(self, *, context: int, width: int) -> int:
@@ -188,7 +185,6 @@ class SinusoidalPositionsConfig(PositionsConfig):
     """The longest wave is 2π times this."""
 
     def build(self, *, context: int, width: int, head_width: int) -> Positions:
-        """The module."""
         return SinusoidalPositions(context=context, width=width, base=self.base)
 
 

@@ -108,7 +108,7 @@ def fit_recent(recent: Recent, tokens: np.ndarray, orders: int) -> None:
     by_order = ngrams.probabilities(tail)[:, places].T  # (N, K): all, for of noise the long ones are bad
     texts = Texts.at(tail, places, most=recent.most, vocab_size=recent.vocab_size)
     counted = (by_order @ best_weights(by_order)).astype(np.float32)
-    said, rest = texts.said(tail[places])
+    said, rest = texts.shares_of(tail[places])
     said += rest * counted
     share = float(best_weights(np.stack((counted, said), axis=1))[1])
     share = min(max(share, 1e-3), 1 - 1e-3)

@@ -125,7 +125,6 @@ class KneserNeyCounts(Counts):
         self.tokens = self.tokens.to(_kind(self.vocab_size))
 
     def gate_parameters(self) -> list[nn.Parameter]:
-        """See `model.tables`."""
         return list(self.parameters())
 
     def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
@@ -237,7 +236,7 @@ class KneserNeyCounts(Counts):
         found.append(torch.from_numpy(tables.probabilities(places, asked)))
         if self.recent is not None:
             texts = self.recent.texts(tokens, earlier, segments)
-            said, rest = (torch.from_numpy(each)[:, None] for each in texts.said(asked))
+            said, rest = (torch.from_numpy(each)[:, None] for each in texts.shares_of(asked))
             share = (self.recent.shares(texts)[:, None] * (1 - rest)).to(weights)
             weights = torch.cat((weights * (1 - share), share), dim=1)
             found.append(torch.where(rest < 1, said / (1 - rest), 0.0))
@@ -260,7 +259,7 @@ class KneserNeyCounts(Counts):
     def _places(
         self, tables: Tables, tokens: Tensor, earlier: Tensor | None, segments: Tensor | None
     ) -> np.ndarray:
-        """(N, K) contexts."""
+        """(N, K) index of each context in each order."""
         before, fresh = 0, None
         if earlier is not None:
             earlier = earlier[:, -self.near :]
@@ -354,20 +353,16 @@ class CountsConfig(PartConfig):
 
     @property
     def before(self) -> int:
-        """See `ModelConfig.before`."""
         return 0
 
     @property
     def held_out(self) -> float:
-        """See `ModelConfig.held_out`."""
         return 0.0
 
     def parameters(self, *, width: int) -> int:
-        """Trained numbers."""
         return 0
 
     def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
-        """See `ModelConfig.table_bytes`."""
         return 0
 
 
@@ -378,7 +373,6 @@ class NoCountsConfig(CountsConfig):
     kind: Literal["none"] = "none"
 
     def build(self, *, width: int, vocab_size: int) -> Counts:
-        """The module."""
         return Counts()
 
 
@@ -414,7 +408,6 @@ class KneserNeyCountsConfig(CountsConfig):
         return 2 * table_bytes(kinds(tokens, vocab_size=vocab_size, highest=self.orders))
 
     def build(self, *, width: int, vocab_size: int) -> Counts:
-        """The module."""
         return KneserNeyCounts(
             orders=self.orders, hidden=self.hidden, width=width, vocab_size=vocab_size, recent=self.recent
         )

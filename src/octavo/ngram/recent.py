@@ -138,7 +138,7 @@ class Texts:
             added = np.bincount(look.tokens, weights=look.adds, minlength=len(row))
             row += (weight * added).astype(np.float32)
 
-    def said(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def shares_of(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(N,) what was said gives to the tokens (N,), and (N,) the rest, which is the model's to share out."""
         found = np.zeros((2, len(self.spans)), np.float32)
         asked = np.ascontiguousarray(tokens, np.int32)
@@ -238,13 +238,13 @@ class Recent(nn.Module):
             return mixed.to(p.device)
         added = torch.zeros(p.shape)
         texts.mix(shares.numpy(), added.numpy())
-        rest = torch.from_numpy(texts.said(np.zeros(len(shares), np.int32))[1])
+        rest = torch.from_numpy(texts.shares_of(np.zeros(len(shares), np.int32))[1])
         kept = ((1 - shares.double()) + shares.double() * rest).float()
         return p * kept[:, None].to(p.device) + added.to(p.device)
 
     @torch.no_grad()
     def shares(self, texts: Texts) -> Tensor:
-        """(N,) the gate's."""
+        """(N,) weights of the cache by the gate."""
         known = torch.from_numpy(texts.known())
         return gated(known, self.into.float().cpu(), self.onto.float().cpu())
 

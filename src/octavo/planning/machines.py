@@ -51,7 +51,7 @@ class Machine:
 
     @property
     def devices(self) -> int:
-        """All of them."""
+        """Devices of all machines together."""
         return self.count * self.nodes
 
     def precision(self, wanted: str) -> str:

@@ -7,6 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,13 @@ from octavo.errors import InputError
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.model.base import LanguageModel, ModelConfig, build_model
 from octavo.planning.machines import Machine, find_machine, here
-from octavo.planning.predict import predictions
+from octavo.planning.predict import Prediction, predictions
 from octavo.run.data import Paths, build_batches, build_dataset, held_out_rows, total_steps
 from octavo.run.finetune import ready_tokenizer
 from octavo.run.run import Run
 from octavo.run.runtime import precision_here
 from octavo.run.settings import default_recipe, resolve
 from octavo.run.teachers import objective_of, teachers_of
-from octavo.task import task_of
 from octavo.tokenizers.base import Vocabulary, of_sides
 from octavo.training.cuda_graph import UNTIL_REPLAYED
 from octavo.training.device import (
@@ -40,13 +40,14 @@ from octavo.training.device import (
     keep_memory,
     set_threads,
 )
-from octavo.training.estimate import CPU
+from octavo.training.estimate import CPU, Memory
 from octavo.training.loop import training_steps
 from octavo.training.memory import WHOLE, Fit, estimated, learned_numbers, open_ways, refuse_beyond_memory_of
 from octavo.training.recompute import recompute_blocks
 from octavo.training.step import StepOptions
 from octavo.training.threads import Watch
 from octavo.util.console import Console
+from octavo.util.records import plain
 from octavo.util.terminal import duration
 
 MANY_PASSES = 5
@@ -94,31 +95,32 @@ def plan(
         notes.append(wrong)
     teachers = known_teachers(resolved, size)
 
-    def predicted_on(machines: Sequence[Machine]) -> list[dict[str, Any]]:
+    def predicted_on(machines: Sequence[Machine]) -> list[Prediction]:
         models = models_of(resolved, teachers)
         steps = facts["steps"]
         return predictions(resolved, machines, vocab_size=size, steps=steps, price=price, teachers=models)
 
     if machines:
-        facts |= counted(resolved, vocab_size=size)
+        facts |= counted(resolved, vocab_size=size).as_dict()
         return {
             **facts,
-            "predictions": predicted_on(machines),
+            "predictions": [one.as_dict() for one in predicted_on(machines)],
             "warnings": [*map(console.words, notes), *warnings(facts)],
         }
     refuse_beyond_memory_of(resolved, vocab_size=size)
-    found = None
+    step, predicted = None, False
     if time_step is False or (time_step is None and not has_text and not on_accelerator(resolved)):
         set_threads(resolved.training.threads)
-        found = as_here(predicted_on([here()])[0])
-    if found is None or (time_step is None and found["step_seconds"] * (REPEATS + 1) <= SHORT_TIMING):
-        found = timed(resolved, vocab_size=size, console=console, note=notes.append, teachers=teachers)
-    facts |= {"predicted": False, **found}
-    way = Fit(facts["micro_batch"], facts["recompute"])
-    device = torch.device(facts["device"])
-    facts |= counted(resolved, way, vocab_size=size, precision=facts["precision"], device=device)
+        step, predicted = as_here(predicted_on([here()])[0]), True
+    if step is None or (time_step is None and step.step_seconds * (REPEATS + 1) <= SHORT_TIMING):
+        step = timed(resolved, vocab_size=size, console=console, note=notes.append, teachers=teachers)
+        predicted = False
+    facts |= {"predicted": predicted, **plain(step)}
+    way = Fit(step.micro_batch, step.recompute)
+    device = torch.device(step.device)
+    facts |= counted(resolved, way, vocab_size=size, precision=step.precision, device=device).as_dict()
     steps = facts["steps"]
-    seconds = None if steps is None else resolved.training.teachers.whole(steps) * facts["step_seconds"]
+    seconds = None if steps is None else resolved.training.teachers.whole(steps) * step.step_seconds
     facts |= {
         "training_seconds": seconds,
         "training_time": None if seconds is None else duration(seconds),
@@ -164,19 +166,37 @@ def on_accelerator(recipe: Recipe) -> bool:
     return (accelerator() or "cpu") != "cpu" if device == "auto" else device != "cpu"
 
 
-def as_here(found: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Step:
+    """How long an optimizer step takes here, and how it is computed.
+
+    Attributes:
+        threads_share: of their time, what the threads had; less than 1 where others compute; None off a processor.
+        micro_batch, recompute: sequences at once (None: all), and whether activations are computed again.
+    """
+
+    step_seconds: float
+    tokens_per_second: float
+    device: str
+    precision: str
+    threads: int
+    threads_share: float | None
+    micro_batch: int | None
+    recompute: bool
+
+
+def as_here(prediction: Prediction) -> Step:
     """A prediction for this machine, in place of a timed step."""
-    return {
-        "step_seconds": found["seconds"]["step"],
-        "predicted": True,
-        "tokens_per_second": found["tokens_per_second"],
-        "device": "cpu",
-        "precision": found["precision"],
-        "threads": torch.get_num_threads(),
-        "threads_share": None,
-        "micro_batch": found["micro_batch"],
-        "recompute": found["recompute"],
-    }
+    return Step(
+        step_seconds=prediction.seconds.step,
+        tokens_per_second=prediction.tokens_per_second,
+        device="cpu",
+        precision=prediction.precision,
+        threads=torch.get_num_threads(),
+        threads_share=None,
+        micro_batch=prediction.micro_batch,
+        recompute=prediction.recompute,
+    )
 
 
 def refuse_without_base(recipe: Recipe) -> None:
@@ -219,6 +239,32 @@ def teaching_models(recipe: Recipe, teachers: Sequence[Run], vocab_size: int) ->
     return [run.network().model for run in teachers]
 
 
+@dataclass(frozen=True)
+class Counted:
+    """What follows from a config alone.
+
+    Attributes:
+        vocabulary: tokens, or columns.
+        counted: what its tokens are called.
+    """
+
+    vocabulary: int
+    counted: str
+    parameters: int
+    trained_parameters: int
+    parameters_without_head: int
+    memory: Memory
+    cache_bytes: int
+    checkpoint_bytes: int
+    training_flops_per_token: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For --json, with the sum of the memory."""
+        facts = dataclasses.asdict(self)
+        facts["memory"] |= {"total": self.memory.total}
+        return facts
+
+
 def counted(
     recipe: Recipe,
     way: Fit = WHOLE,
@@ -226,8 +272,8 @@ def counted(
     vocab_size: int,
     precision: str = "float32",
     device: torch.device = CPU,
-) -> dict[str, Any]:
-    """What follows from the config alone, for steps that are computed in a `way`."""
+) -> Counted:
+    """What follows from the config, for steps that are computed in a `way`."""
     model, training = recipe.model, recipe.training
     step = estimated(recipe, training, way, vocab_size=vocab_size, precision=precision, device=device)
     memory = step.memory
@@ -235,17 +281,17 @@ def counted(
     flops = model.training_flops(vocab_size=vocab_size)
     if training.adapters.kind != "none":  # no products for the gradients of what stays
         flops = 2 * model.forward_flops(vocab_size=vocab_size) + 6 * learned
-    return {
-        "vocabulary": vocab_size,
-        "counted": task_of(recipe).counted,
-        "parameters": model.parameters(vocab_size=vocab_size),
-        "trained_parameters": learned,
-        "parameters_without_head": model.parameters(vocab_size=vocab_size, head=False),
-        "memory": {**dataclasses.asdict(memory), "total": memory.total},
-        "cache_bytes": model.cache_bytes(),
-        "checkpoint_bytes": memory.weights + memory.optimizer,
-        "training_flops_per_token": flops,
-    }
+    return Counted(
+        vocabulary=vocab_size,
+        counted=recipe.objective.unit.counted,
+        parameters=model.parameters(vocab_size=vocab_size),
+        trained_parameters=learned,
+        parameters_without_head=model.parameters(vocab_size=vocab_size, head=False),
+        memory=memory,
+        cache_bytes=model.cache_bytes(),
+        checkpoint_bytes=memory.weights + memory.optimizer,
+        training_flops_per_token=flops,
+    )
 
 
 def step_tokens(recipe: Recipe) -> int:
@@ -262,7 +308,7 @@ def timed(
     note: Callable[[str], None] = lambda sentence: None,
     teachers: Sequence[Run] = (),
     repeats: int = REPEATS,
-) -> dict[str, Any]:
+) -> Step:
     """Median time of real optimizer steps, on made-up tokens, after one to warm up, on a GPU some, until they replay;
     on a processor also the share of their time that its threads had, which is less than 1 where others compute.
 
@@ -304,16 +350,16 @@ def timed(
     watch = Watch()
     seconds = median_step(steps, warm) * whole / (rows * parts)
     share = watch.share(threads) if device.type == "cpu" else None
-    return {
-        "step_seconds": seconds,
-        "tokens_per_second": step_tokens(recipe) / seconds,
-        "device": str(device),
-        "precision": precision,
-        "threads": threads,
-        "threads_share": share,
-        "micro_batch": way.micro_batch,
-        "recompute": way.recompute,
-    }
+    return Step(
+        step_seconds=seconds,
+        tokens_per_second=step_tokens(recipe) / seconds,
+        device=str(device),
+        precision=precision,
+        threads=threads,
+        threads_share=share,
+        micro_batch=way.micro_batch,
+        recompute=way.recompute,
+    )
 
 
 def median_step(steps: Iterable[Any], warm: int) -> float:
@@ -376,12 +422,12 @@ def with_counts(batch: Batch[np.ndarray], text: np.ndarray, rows: int, *, before
 
 def warnings(facts: Mapping[str, Any]) -> list[str]:
     """Warnings that follow from the numbers."""
-    said = []
+    sentences = []
     tokens, passes, count = facts["training_tokens"], facts["passes"], facts["parameters"]
     if tokens is not None and count > TOO_MANY_PARAMETERS_PER_TOKEN * tokens and passes > MANY_PASSES:
-        said.append(
+        sentences.append(
             f"{count:,} parameters for {tokens:,} {facts['counted']}, seen {passes:.0f} times: the model will most "
             f"likely learn them by heart (over-fit). Take at most {TOO_MANY_PARAMETERS_PER_TOKEN * tokens:,} "
             "parameters, more data, dropout, or training.patience=3 to stop in time."
         )
-    return said
+    return sentences

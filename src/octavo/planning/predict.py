@@ -17,7 +17,7 @@ from octavo.config import Recipe
 from octavo.model.base import FLOAT_BYTES, ModelConfig
 from octavo.planning.machines import Machine
 from octavo.training.estimate import Memory, StepEstimate
-from octavo.training.memory import Fit, estimated, ways
+from octavo.training.memory import estimated, ways
 
 OVERLAP = 0.8  # of the time in which exchange and computation could overlap, how much they do
 USABLE = 0.92  # of a device's memory; the rest is the driver's, and what the allocator loses
@@ -41,7 +41,6 @@ class Seconds:
 
     @property
     def step(self) -> float:
-        """All of it."""
         return self.compute + self.update + self.waiting
 
 
@@ -122,6 +121,44 @@ def parallels(machine: Machine) -> tuple[str, ...]:
     return ("none",) if machine.devices == 1 else ("ddp", "fsdp")
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """What a training would take on a machine.
+
+    Attributes:
+        parallel: how its devices share it.
+        micro_batch, recompute: sequences at once, and whether activations are computed again.
+        memory, logits, room: bytes of one device: what it needs, the logits in that, and what it has.
+        utilization: useful operations as a share of the peak.
+        hours, price: None where steps are not known.
+    """
+
+    machine: str
+    parallel: str
+    devices: int
+    idle_devices: int
+    precision: str
+    micro_batch: int
+    recompute: bool
+    fits: bool
+    memory: Memory
+    logits: int
+    room: int
+    seconds: Seconds
+    tokens_per_second: float
+    utilization: float
+    hours: float | None
+    price: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For --json, with the sums."""
+        facts = asdict(self)
+        memory = {"logits": facts.pop("logits"), "total": self.memory.total, "room": facts.pop("room")}
+        facts["memory"] |= memory
+        facts["seconds"] |= {"step": self.seconds.step}
+        return facts
+
+
 def predict(
     recipe: Recipe,
     machine: Machine,
@@ -131,8 +168,8 @@ def predict(
     steps: int | None,
     price: float | None = None,
     teachers: Sequence[ModelConfig] = (),
-) -> dict[str, Any]:
-    """Speed, memory, hours and money as plain data. `price` (an hour of one device) goes before the catalogue's."""
+) -> Prediction:
+    """Speed, memory, hours and money. `price` (an hour of one device) goes before the catalogue's."""
     training, model = recipe.training, recipe.model
     precision = machine.precision(training.precision)
     if precision not in machine.flops:  # without such arithmetic: see training/precision.py `times`
@@ -158,26 +195,24 @@ def predict(
     tokens = sequences * recipe.batches.predictions(model.context)
     useful = sequences * model.context * model.training_flops(vocab_size=vocab_size)
     hourly = machine.devices * (machine.price if price is None else price)
-    return {
-        "machine": machine.name,
-        "parallel": parallel,
-        "devices": machine.devices,
-        "idle_devices": machine.devices - devices,
-        "precision": precision,
-        **asdict(Fit(at_once, way.recompute)),
-        "fits": memory.total <= room,
-        "memory": {
-            **asdict(memory),
-            "logits": FLOAT_BYTES * at_once * model.context * vocab_size,
-            "total": memory.total,
-            "room": int(room),
-        },
-        "seconds": {**asdict(seconds), "step": seconds.step},
-        "tokens_per_second": tokens / seconds.step,
-        "utilization": useful / seconds.step / machine.devices / machine.flops[precision],
-        "hours": hours,
-        "price": None if hours is None else hours * hourly,
-    }
+    return Prediction(
+        machine=machine.name,
+        parallel=parallel,
+        devices=machine.devices,
+        idle_devices=machine.devices - devices,
+        precision=precision,
+        micro_batch=at_once,
+        recompute=way.recompute,
+        fits=memory.total <= room,
+        memory=memory,
+        logits=FLOAT_BYTES * at_once * model.context * vocab_size,
+        room=int(room),
+        seconds=seconds,
+        tokens_per_second=tokens / seconds.step,
+        utilization=useful / seconds.step / machine.devices / machine.flops[precision],
+        hours=hours,
+        price=None if hours is None else hours * hourly,
+    )
 
 
 def predictions(
@@ -188,7 +223,7 @@ def predictions(
     steps: int | None,
     price: float | None = None,
     teachers: Sequence[ModelConfig] = (),
-) -> list[dict[str, Any]]:
+) -> list[Prediction]:
     """One for every machine and way in which its devices can share the training."""
     return [
         predict(

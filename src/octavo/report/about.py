@@ -20,7 +20,7 @@ def trained_on(recipe: Recipe, manifest: Mapping[str, Any], metrics: Sequence[Ma
     start = manifest.get("start_from")
     if not names or not train.get("tokens"):
         return f"Trained on {names}." if names else ""
-    counted = recipe.objective.build().unit.counted
+    counted = recipe.objective.unit.counted
     said = f"Trained on {names}: {amount(train, counted)} to learn from"
     if validation:
         said += f", {amount(validation, counted)} kept to judge it by"

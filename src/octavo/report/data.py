@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Remembered, Row
 from octavo.report.about import trained_on
 from octavo.report.sections import Answer, PromptTable, name_answers, prompt_tables
-from octavo.report.test_looks import chosen_and_tested, of_result, tested
+from octavo.report.test_looks import chosen_and_tested, counting_there, looked_at, looks_of, of_result
 from octavo.task import Command, Task, task_of
 from octavo.util.records import AnyRecord, Shape, read_record, read_rows
 from octavo.util.terminal import exact_duration, finite
@@ -120,7 +119,7 @@ class ReportData:
             verdict=[str(line) for line in evaluation.get("verdict") or []],
             unit=str(objective.unit),
             headlines=[
-                *starmap(Headline, tested(manifest, evaluation, objective, task)),
+                *test_headlines(manifest, evaluation, objective, task),
                 *headlines(evaluation, metrics, objective, task),
             ],
             settings=settings,
@@ -140,8 +139,8 @@ class ReportData:
 
     def rows(self, event: str) -> list[dict[str, Any]]:
         """Rows of one event by step; of a step that was done again after a crash, the last."""
-        found = {row["step"]: row for row in self.metrics if row.get("event") == event and "step" in row}
-        return [found[step] for step in sorted(found)]
+        by_step = {row["step"]: row for row in self.metrics if row.get("event") == event and "step" in row}
+        return [by_step[step] for step in sorted(by_step)]
 
     def part(self) -> tuple[int, int] | None:
         """Tokens of the validation split that the curve is of, and all of them, which the end was judged by; None where
@@ -153,13 +152,13 @@ class ReportData:
 
     def standings(self) -> list[Standing]:
         """The model, the baselines and the source's own entropy, from worst to best."""
-        found = []
+        standings = []
         words_for = {**BASELINE_NAMES, **(self.task.baseline_words if self.task else {})}
         for key, values in (self.evaluation.get("baselines") or {}).items():
             name, explanation = words_for.get(key, (key, ""))
             order = values.get("order") or "n"
             words = {"order": order, "before": order - 1 if isinstance(order, int) else "n − 1"}
-            found.append(
+            standings.append(
                 Standing(
                     name.format(**words),
                     explanation.format(**words),
@@ -170,13 +169,13 @@ class ReportData:
             )
         loss, bits = (finite(self.evaluation.get(key)) for key in ("val_loss", "bits_per_byte"))
         if loss is not None:
-            found.append(
+            standings.append(
                 Standing("this model", f"at step {self.evaluation.get('step', '?')}", loss, bits, "model")
             )
         entropy = finite(self.evaluation.get("source_entropy"))
         if entropy is not None:
             scale = bits / loss if bits is not None and loss else None  # same text, so the same bytes a token
-            found.append(
+            standings.append(
                 Standing(
                     "source entropy",
                     "the limit: the text's own randomness",
@@ -185,7 +184,7 @@ class ReportData:
                     "source",
                 )
             )
-        return sorted(found, key=lambda row: -(row.bits_per_byte or row.loss or math.inf))
+        return sorted(standings, key=lambda row: -(row.bits_per_byte or row.loss or math.inf))
 
 
 def headline(label: str, value: Any, form: str, explanation: str) -> Headline | None:
@@ -199,25 +198,48 @@ def headlines(
 ) -> list[Headline]:
     """The numbers that one looks for first, as far as the run has them."""
     validation = [row for row in metrics if row.get("event") == "validation" and finite(row.get("loss"))]
-    found = dict(min(validation, key=lambda row: row["loss"])) if validation else {}
-    found = found | {"val_loss": found.get("loss")} | dict(evaluation)
+    figures = dict(min(validation, key=lambda row: row["loss"])) if validation else {}
+    figures = figures | {"val_loss": figures.get("loss")} | dict(evaluation)
     last = metrics[-1] if metrics else {}
     trained = [row for row in metrics if row.get("event") == "train"]
     tokens, seconds = (finite(trained[-1].get(key)) if trained else None for key in ("tokens", "seconds"))
     shown = [
-        ("validation loss", found.get("val_loss"), "{:.4f}", f"{objective.unit}; chosen on"),
-        ("perplexity", found.get("perplexity"), "{:,.2f}", "tokens that it hesitates between"),
-        ("bits per byte", found.get("bits_per_byte"), "{:.3f}", "to write down the validation text"),
-        *((one.label, found.get(one.name), one.form, one.explanation) for one in objective.metrics),
-        ("parameters", found.get("parameters"), "{:,.0f}", "trained numbers"),
-        ("best step", found.get("step"), "{:,.0f}", f"of {last.get('step', 0):,}"),
+        ("validation loss", figures.get("val_loss"), "{:.4f}", f"{objective.unit}; chosen on"),
+        ("perplexity", figures.get("perplexity"), "{:,.2f}", "tokens that it hesitates between"),
+        ("bits per byte", figures.get("bits_per_byte"), "{:.3f}", "to write down the validation text"),
+        *((one.label, figures.get(one.name), one.form, one.explanation) for one in objective.metrics),
+        ("parameters", figures.get("parameters"), "{:,.0f}", "trained numbers"),
+        ("best step", figures.get("step"), "{:,.0f}", f"of {last.get('step', 0):,}"),
         (f"{objective.unit.counted} seen", tokens, "{:,.0f}", "while training"),
     ]
     numbers = [one for shown in shown if (one := headline(*shown)) is not None]
-    result = task.headlines(found, numbers, headline)
+    result = task.headlines(figures, numbers, headline)
     if seconds is not None:
         result.append(Headline("training time", exact_duration(seconds), "without evaluations"))
     return result
+
+
+def test_headlines(
+    manifest: Mapping[str, Any], evaluation: Mapping[str, Any], objective: Objective, task: Task
+) -> list[Headline]:
+    """The figures of the last look at the test split."""
+    if not (looks := looks_of(manifest)):
+        return []
+    counted, last = looked_at(len(looks)), (of_result(manifest, evaluation) or looks)[-1]
+    what = (
+        "the result"
+        if last in of_result(manifest, evaluation)
+        else f"of step {last.get('step'):,}, no result"
+    )
+
+    def shown(label: str, value: Any, form: str, explanation: str) -> Headline | None:
+        return headline(label, value, form, ", ".join(filter(None, (what, explanation, counted))))
+
+    numbers = (
+        shown("test loss", last.get("loss"), "{:.4f}", str(objective.unit)),
+        shown("test bits per byte", last.get("bits_per_byte"), "{:.3f}", counting_there(last)),
+    )
+    return task.headlines(last, [one for one in numbers if one is not None], shown)
 
 
 def next_commands(
@@ -226,14 +248,14 @@ def next_commands(
     """What one can do next with a run of this recipe; `tested`: its result is known."""
     use, judge = task_of(recipe).commands(folder, recipe, evaluation)
     result = Command("The result, on the split kept out of everything", ("eval", folder, "--test"))
-    found = [
+    commands = [
         *([result] if recipe.test and not tested else []),
         use,
         judge,
         Command("See what it is made of", ("info", folder)),
         Command("Train it again, to the bit", ("train", "--replay", folder)),
     ]
-    return [(one.what, command("octavo", *one.words)) for one in found]
+    return [(one.what, command("octavo", *one.words)) for one in commands]
 
 
 def _record(path: Path, shape: Shape) -> dict[str, Any]:
@@ -245,8 +267,8 @@ def _samples(folder: Path, prompts: Sequence[str]) -> Iterable[Sample]:
     matches = (
         (re.fullmatch(r"step-(\d+)(?:-(\d+))?", path.stem), path) for path in folder.glob("step-*.txt")
     )
-    found = sorted((int(match[1]), int(match[2] or 1), path) for match, path in matches if match is not None)
-    for step, number, path in found:
+    files = sorted((int(match[1]), int(match[2] or 1), path) for match, path in matches if match is not None)
+    for step, number, path in files:
         text = path.read_text(encoding="utf-8", errors="replace")
         prompt = prompts[min(number, len(prompts)) - 1]
         known = prompt if text.startswith(prompt) else ""

@@ -37,7 +37,7 @@ class Plot(Figure):
         return shown(text)  # XML has no control characters
 
     def tight_layout(self, **options: Any) -> None:
-        """It measures texts."""
+        """Fit the axes to their labels, whose size it measures."""
         self._plain()
         super().tight_layout(**options)
 

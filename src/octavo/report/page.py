@@ -12,6 +12,7 @@ from octavo.report import plots, sections
 from octavo.report.data import ReportData, Sample
 from octavo.report.promised import of_promise
 from octavo.report.sections import of_counted
+from octavo.task import Task
 from octavo.util.files import replace_text
 from octavo.util.html import templates
 
@@ -42,7 +43,7 @@ def render(data: ReportData, loss: str) -> str:
         (plots.progress_plot(data, width=width), name) for width, name in ((WIDE, "wide"), (NARROW, "narrow"))
     ]
     own = data.task.sections(data, wide=WIDE, narrow=NARROW) if data.task else []
-    judged_on = data.task.judged_on(data.evaluation) if data.task else ("text", "text for all")
+    judged_on = (data.task or Task).judged_on
     pages = templates(Path(__file__).parent, *{each.template.parent for each in own})
     return pages.get_template("template.html").render(
         data=data,
@@ -100,10 +101,10 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
 
 def by_step(samples: Sequence[Sample]) -> list[tuple[int, list[Sample]]]:
     """The newest step first; within a step, the prompts in their order."""
-    found: dict[int, list[Sample]] = {}
+    steps: dict[int, list[Sample]] = {}
     for sample in samples:
-        found.setdefault(sample.step, []).append(sample)
-    return sorted(found.items(), reverse=True)
+        steps.setdefault(sample.step, []).append(sample)
+    return sorted(steps.items(), reverse=True)
 
 
 def flat(tree: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

@@ -258,7 +258,6 @@ def place(axes: Axes, labels: list[Label]) -> None:
 
 
 def _ticks(axis: Axis) -> list[str]:
-    """The labels along it."""
     return axis.get_major_formatter().format_ticks(axis.get_majorticklocs().tolist())
 
 
@@ -392,7 +391,7 @@ def coverage_plot(coverage: Sequence[tuple[int, float]]) -> str:
 
 
 def length_plot(histogram: Sequence[tuple[int, int, int]]) -> str:
-    """Documents by their words."""
+    """Histogram of documents by their number of words."""
     figure, axes = _panel("words in a document", "documents")
     places = range(len(histogram))
     axes.bar(places, [count for _, _, count in histogram], color=TRAIN, width=0.86)

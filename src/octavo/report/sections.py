@@ -38,11 +38,11 @@ class Piece(NamedTuple):
 
 def of_counted(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     """The table and the coloured sample; nothing without counts."""
-    found = evaluation.get("counted") or {"sides": (), "sample": ()}
+    counted = evaluation.get("counted") or {"sides": (), "sample": ()}
     return {
         "counted": evaluation.get("counted"),
-        "sides": [side(one) for one in found["sides"]],
-        "pieces": [piece(text, lead) for text, lead in found["sample"]],
+        "sides": [side(one) for one in counted["sides"]],
+        "pieces": [piece(text, lead) for text, lead in counted["sample"]],
     }
 
 
@@ -139,12 +139,12 @@ def _answer(found: dict[str, Any]) -> Answer:
         return Answer(name, f"After {name} nobody speaks whom the text knows.", rows)
     worst = max((one["p"] for one in found["controls"] if one["p"] is not None), default=None)
     if worst is None:
-        said = "nothing to compare it with"
+        beside = "nothing to compare it with"
     elif worst < 0.05:
-        said = f"more than after other prompts (p ≤ {worst:.2g})"
+        beside = f"more than after other prompts (p ≤ {worst:.2g})"
     else:
-        said = f"not clearly more than after every other prompt (p up to {worst:.2g})"
-    sentence = f"{asked['share']:.0%} of the speakers who answer {name} are of its own play: {said}."
+        beside = f"not clearly more than after every other prompt (p up to {worst:.2g})"
+    sentence = f"{asked['share']:.0%} of the speakers who answer {name} are of its own play: {beside}."
     return Answer(name, sentence, rows)
 
 
@@ -178,26 +178,26 @@ class Figure(NamedTuple):
 
 def copied(evaluation: Mapping[str, Any]) -> list[Copied]:
     """The memorization meter by length; empty without one."""
-    found = evaluation.get("memorization")
-    if not found:
+    meter = evaluation.get("memorization")
+    if not meter:
         return []
-    own, control = found["generated"]["shares"], found["held_out"]["shares"]
+    own, control = meter["generated"]["shares"], meter["held_out"]["shares"]
     return [Copied(int(length), own[length], control[length]) for length in own]
 
 
 def longest(evaluation: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """The longest copied runs of the generated and of the held-out text, if there are any."""
-    found = evaluation.get("memorization") or {}
+    meter = evaluation.get("memorization") or {}
     named = (("generated", "in what the model wrote"), ("held_out", "in held-out text"))
-    return [(words, found[key]["longest"]) for key, words in named if found.get(key, {}).get("longest")]
+    return [(words, meter[key]["longest"]) for key, words in named if meter.get(key, {}).get("longest")]
 
 
 def variety(evaluation: Mapping[str, Any]) -> list[Figure]:
     """Repetition, distinct n-grams, likeness and thread; what stands out is what a diagnostic names."""
-    found = evaluation.get("diversity")
-    if not found:
+    diversity = evaluation.get("diversity")
+    if not diversity:
         return []
-    own, control = found["generated"], found["held_out"]
+    own, control = diversity["generated"], diversity["held_out"]
     named = {diagnostic["kind"] for diagnostic in evaluation.get("diagnostics") or ()}
     rows = []
     for key, kind, name, explanation in (
@@ -209,7 +209,7 @@ def variety(evaluation: Mapping[str, Any]) -> list[Figure]:
         shown = (shown_as(side[key]["mean"], form) for side in (own, control))
         rows.append(Figure(name, explanation, *shown, stands_out=kind in named))
     for order in own["distinct"]:
-        what = f"{found['unit']}s" if order == "1" else f"{order}-grams"
+        what = f"{diversity['unit']}s" if order == "1" else f"{order}-grams"
         shown = (shown_as(side["distinct"][order], "{:.1%}") for side in (own, control))
         rows.append(
             Figure(f"distinct-{order}", f"different {what} among all of them", *shown, stands_out=False)
@@ -244,8 +244,8 @@ class Valid(NamedTuple):
 
 def valid(evaluation: Mapping[str, Any]) -> list[Valid]:
     """How many records are valid: the model's, those of n-grams, held-out ones; empty without a validator."""
-    found = evaluation.get("validity") or {}
-    order = (found.get("control") or {}).get("order")
+    validity = evaluation.get("validity") or {}
+    order = (validity.get("control") or {}).get("order")
     names = {"generated": "this model", "control": f"{order}-grams", "held_out": "held-out records"}
     return [
         Valid(
@@ -255,5 +255,5 @@ def valid(evaluation: Mapping[str, Any]) -> list[Valid]:
             f"{one['interval'][0]:.1%} to {one['interval'][1]:.1%}",
         )
         for key, name in names.items()
-        if (one := found.get(key))
+        if (one := validity.get(key))
     ]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from octavo.config import Recipe
 from octavo.config.plugins import command
 from octavo.report.about import split_of
-from octavo.task import Task
 from octavo.util.terminal import finite
-
-if TYPE_CHECKING:
-    from octavo.training.objective import Objective
 
 
 def looks_of(manifest: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -61,31 +57,8 @@ def chosen_and_tested(
 
 
 def looked_at(looks: int) -> str:
-    """How often."""
+    """`looked at once`, `looked at 3 times`."""
     return "looked at once" if looks == 1 else f"looked at {looks:,} times"
-
-
-def tested(
-    manifest: Mapping[str, Any], evaluation: Mapping[str, Any], objective: Objective, task: Task
-) -> Iterator[tuple[str, str, str]]:
-    """The figures of the last look at the test split, each with its label and what it is."""
-    if not (looks := looks_of(manifest)):
-        return
-    counted, last = looked_at(len(looks)), (of_result(manifest, evaluation) or looks)[-1]
-    what = (
-        "the result"
-        if last in of_result(manifest, evaluation)
-        else f"of step {last.get('step'):,}, no result"
-    )
-    shown = (
-        ("test loss", "loss", "{:.4f}", str(objective.unit)),
-        ("test bits per byte", "bits_per_byte", "{:.3f}", counting_there(last)),
-    )
-    for label, key, form, unit in shown:
-        if (number := finite(last.get(key))) is not None:
-            yield label, form.format(number), ", ".join(filter(None, (what, unit, counted)))
-    for label, value, words in task.test_headlines(last):
-        yield label, value, ", ".join((what, *words, counted))
 
 
 def counting_there(look: Mapping[str, Any]) -> str:

@@ -126,10 +126,10 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
     """
     manifest = (run.folder.made_by() if run.folder is not None else None) or {}
     try:
-        found = parse_json(json.dumps(manifest.get("auto")), Auto)
+        auto = parse_json(json.dumps(manifest.get("auto")), Auto)
     except ValueError:
         return
-    promised = found["promise"]
+    promised = auto["promise"]
     if not is_to_be_audited(manifest, run.config):
         return
     try:
@@ -141,9 +141,9 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
     console.say(audit(**promised, came_out=came_out))
     with suppress(CheckpointError):
         evaluation = read_evaluation(run.path / "evaluation.json", run.config, of="the run")
-        if like := written_like(evaluation, promised, found.get("longer"), came_out):
+        if like := written_like(evaluation, promised, auto.get("longer"), came_out):
             console.say(like)
-    if found.get("own") or own_settings(overrides):
+    if auto.get("own") or own_settings(overrides):
         return
     try:
         law = {"law_bits": promised["law_bits"], "law_error": promised["law_error"]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -41,10 +40,6 @@ class PlantedFiles:
     share: float
     """Of the text, how much was planted."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in vars(self).items()}
-
 
 def plant(text: Paths, out: Path, how: Planting, console: Console, *, force: bool = False) -> PlantedFiles:
     """Write a text with passages planted in it, and beside it the plan, which says how often each.
@@ -73,13 +68,13 @@ def plant(text: Paths, out: Path, how: Planting, console: Console, *, force: boo
             f"{how.characters:,} characters would be planted into a text of {size:,}; at most a tenth may be.",
             remedy="a longer text, or fewer: --each 4, or --counts 1 4 16",
         )
-    found = planted(documents[0], how)
-    if found is None:
+    planting = planted(documents[0], how)
+    if planting is None:
         raise InputError(
             f"The text has too few lines that are {how.beginning + how.rest} characters before a stretch of it ends.",
             remedy="shorter passages: --beginning 30 --rest 30; or fewer: --each 4 --controls 16",
         )
-    changed, passages = found
+    changed, passages = planting
     document = {"planting": asdict(how), "passages": [asdict(passage) for passage in passages]}
     contents = (changed, json_text(document, indent=1, ensure_ascii=False))
     with all_or_none(*files):
@@ -100,13 +95,13 @@ def remembered(run: Run, plan: Path, console: Console) -> Memory:
     document = read_record(plan, Planted, of="the plan", error=InputError)
     passages = [Passage(one["beginning"], one["rest"], one["times"]) for one in document["passages"]]
     check_counts(run, passages, console)
-    found = memory(continued(run, readable(run, passages, console)))
+    result = memory(continued(run, readable(run, passages, console)))
     if run.folder is not None:
-        kept = {**found.as_dict(), "step": run.step}
+        kept = {**result.as_dict(), "step": run.step}
         with storage_errors(run.folder.path), run.folder.lock():
             replace_text(run.folder.memory, json_text(kept, indent=1))
             refresh_report(run)
-    return found
+    return result
 
 
 def check_counts(run: Run, passages: Sequence[Passage], console: Console) -> None:
@@ -129,17 +124,15 @@ Readable = list[tuple[int, tuple[list[int], list[int]]]]
 
 def readable(run: Run, passages: Sequence[Passage], console: Console) -> Readable:
     """Those that are in the vocabulary. Raises InputError where there are too few of them."""
-    found = [(passage.times, ids) for passage in passages if (ids := _ids(run, passage)) is not None]
-    counts = {times for times, _ in found}
+    read = [(passage.times, ids) for passage in passages if (ids := _ids(run, passage)) is not None]
+    counts = {times for times, _ in read}
     if 0 not in counts or len(counts) < 2:
         raise InputError(
             "A verdict needs planted passages and others that never were; the run can read none of one kind."
         )
-    if len(found) < len(passages):
-        console.say(
-            f"{len(passages) - len(found)} passages hold what the vocabulary lacks; they are left out"
-        )
-    return found
+    if len(read) < len(passages):
+        console.say(f"{len(passages) - len(read)} passages hold what the vocabulary lacks; they are left out")
+    return read
 
 
 def _ids(run: Run, passage: Passage) -> tuple[list[int], list[int]] | None:
@@ -161,13 +154,13 @@ def continued(run: Run, passages: Readable) -> list[Continued]:
     samples = in_order(
         sample for sample, _ in run.write_each(requests, tokens=most, temperature=0, repetition_penalty=1.0)
     )
-    found = []
+    continuations = []
     for (times, (beginning, rest)), sample in zip(passages, samples, strict=True):
         same = [own == true for own, true in zip(sample.ids, rest, strict=False)]
         same += [False] * (len(rest) - len(same))
         matched = same.index(False) if False in same else len(rest)
-        found.append(Continued(times, matched, len(rest), _nats(run, beginning, rest)))
-    return found
+        continuations.append(Continued(times, matched, len(rest), _nats(run, beginning, rest)))
+    return continuations
 
 
 @torch.no_grad()

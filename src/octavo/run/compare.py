@@ -110,20 +110,19 @@ class Comparison:
     @property
     def notes(self) -> list[str]:
         """What to know before calling one of them better."""
-        said = [f"{run.path} is damaged: {run.damage}" for run in self.runs if run.damage]
+        notes = [f"{run.path} is damaged: {run.damage}" for run in self.runs if run.damage]
         whole = [run for run in self.runs if not run.damage]
         if not self.same_text:
-            said.append("They were evaluated on different texts, so their losses do not compare.")
+            notes.append("They were evaluated on different texts, so their losses do not compare.")
         elif len({_fingerprint(run) for run in whole}) > 1:
             tasks = [task_of(run.config) for run in whole if run.config]
             own = [task.other_tokens for task in tasks if task.other_tokens]
-            said.append(own[0] if own else "Their tokenizers differ: only bits per byte compare.")
+            notes.append(own[0] if own else "Their tokenizers differ: only bits per byte compare.")
         if self.best is not None:
-            said.append("One seed each: a small difference may be noise, and octavo study tells.")
-        return said
+            notes.append("One seed each: a small difference may be noise, and octavo study tells.")
+        return notes
 
     def describe(self) -> dict[str, Any]:
-        """For --json."""
         return {
             "runs": [run.describe() | {"figures": dict(run.figures)} for run in self.runs],
             "differences": dict(self.differences),
@@ -158,12 +157,12 @@ def _written(run: Seen, prompt: str, tokens: int | None) -> str:
 
 def _newest(path: Path) -> str:
     """The first sample of the last step that has one."""
-    found = [
+    newest = [
         (int(match[1]), -int(match[2] or 1), file)
         for file in RunFolder(path).samples.glob("step-*.txt")
         if (match := re.fullmatch(r"step-(\d+)(?:-(\d+))?", file.stem))
     ]
-    return max(found)[2].read_text(encoding="utf-8", errors="replace") if found else ""
+    return max(newest)[2].read_text(encoding="utf-8", errors="replace") if newest else ""
 
 
 def _fingerprint(run: Seen) -> Any:
@@ -181,39 +180,39 @@ COLOURS = (VALIDATION, TRAIN, SOURCE, "#cc79a7", "#b58900", BASELINE)
 DRAWN = int(0.8 / LINE_HEIGHT)  # curves whose names still fit next to the plot
 
 
-def render(found: Comparison, places: Where | None = None) -> str:
+def render(comparison: Comparison, places: Where | None = None) -> str:
     """The page as text; `places`: where one of two is better."""
     from markupsafe import Markup
 
     drawn = []
-    if any(run.curve for run in found.runs):
+    if any(run.curve for run in comparison.runs):
         drawn = [
-            Markup(inline(curves(found, width), f"loss-{name}", title="Bits per byte by step"))  # noqa: S704 — our own
+            Markup(inline(curves(comparison, width), f"loss-{name}", title="Bits per byte by step"))  # noqa: S704 — our own
             for width, name in ((WIDE, "wide"), (NARROW, "narrow"))
         ]
     pages = templates(Path(octavo.report.__file__).parent)
     return pages.get_template("comparison.html").render(
-        names=found.names,
-        notes=found.notes,
-        figures=found.figures,
-        best=found.best,
+        names=comparison.names,
+        notes=comparison.notes,
+        figures=comparison.figures,
+        best=comparison.best,
         plots=drawn,
-        differences=found.differences,
-        samples=found.samples,
+        differences=comparison.differences,
+        samples=comparison.samples,
         head=HEAD,
         places=[(title, [cells(part) for part in parts]) for title, parts in places.tables() if parts]
         if places
         else [],
-        prompt=found.prompt,
+        prompt=comparison.prompt,
     )
 
 
-def curves(found: Comparison, width: float) -> str:
+def curves(comparison: Comparison, width: float) -> str:
     """Validation bits per byte over the steps, a line for each run; `width` in inches. An SVG document."""
     figure = new_figure(width, 3.6)
     axes = figure.add_axes((0.5 / width, 0.13, 1 - 2.22 / width, 0.82))
     labels = []
-    for number, (name, run) in enumerate(zip(found.names, found.runs, strict=True)):
+    for number, (name, run) in enumerate(zip(comparison.names, comparison.runs, strict=True)):
         if not run.curve or len(labels) == DRAWN:
             continue
         colour = COLOURS[number % len(COLOURS)]
@@ -234,23 +233,23 @@ MOST = 200_000
 """Tokens of the validation split that are read, from its beginning."""
 
 
-def where(found: Comparison, console: Console) -> Where:
+def where(comparison: Comparison, console: Console) -> Where:
     """Compare two runs token by token.
 
     Raises what `between` raises, and InputError for other than two, a damaged one, or different texts.
     """
-    if len(found.runs) != 2:
+    if len(comparison.runs) != 2:
         raise InputError(
-            f"Token by token two runs compare, not {len(found.runs)}.",
+            f"Token by token two runs compare, not {len(comparison.runs)}.",
             remedy="octavo compare RUN RUN --where",
         )
-    if any(run.damage for run in found.runs):
+    if any(run.damage for run in comparison.runs):
         raise InputError("A damaged run has no losses to compare.", remedy="leave out --where")
-    if not found.same_text:
+    if not comparison.same_text:
         raise InputError(
             "They were evaluated on different texts, so no token is in both.", remedy="leave out --where"
         )
-    first, second = ([Run.open(run.path)] for run in found.runs)
+    first, second = ([Run.open(run.path)] for run in comparison.runs)
     return between(first, second, console)
 
 
@@ -265,7 +264,7 @@ def between(first: Sequence[Run], second: Sequence[Run], console: Console) -> Wh
             "Their tokenizers differ, so their tokens are not the same.", remedy="leave out --where"
         )
     recipe = whole_split(runs[0].config)
-    if not all(run.config.objective.build().unit.has_bits_per_byte for run in runs):
+    if not all(run.config.objective.unit.has_bits_per_byte for run in runs):
         raise InputError("Only losses of text are compared token by token.", remedy="leave out --where")
     dataset = build_dataset(recipe, console, runs[0].tokenizer)
     for run in runs:

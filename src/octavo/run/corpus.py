@@ -135,14 +135,14 @@ class _Separators:
 
     def noticed(self, pieces: Iterable[str]) -> Iterator[str]:
         """A document's pieces as they are."""
-        line, found = "\n", False  # the last line so far, behind its line break
+        line, seen = "\n", False  # the last line so far, behind its line break
         for piece in pieces:
             yield piece
             text = line + piece
             end = text.rfind("\n")
-            found = found or self._pattern.search(text[: end + 1]) is not None
+            seen = seen or self._pattern.search(text[: end + 1]) is not None
             line = text[end : end + _LINE]
-        self.documents += found or self._pattern.search(line) is not None
+        self.documents += seen or self._pattern.search(line) is not None
 
 
 def written_pieces(document: Document, *, lines: bool, records: bool) -> Iterator[str]:
@@ -240,17 +240,17 @@ def leaks_between(
 PAGE = "index.html"
 
 
-def rows(found: Statistics) -> list[tuple[str, str]]:
+def rows(statistics: Statistics) -> list[tuple[str, str]]:
     """The figures of a corpus, by name, as they are printed."""
-    lengths, speed = found.lengths, found.bytes / 1e6 / max(found.seconds, 1e-9)
+    lengths, speed = statistics.lengths, statistics.bytes / 1e6 / max(statistics.seconds, 1e-9)
     lines = [
-        ("documents", f"{found.documents:,}"),
-        ("characters", f"{found.characters:,}"),
-        ("bytes (UTF-8)", f"{found.bytes:,}"),
-        ("words", f"{found.words:,}"),
-        ("sentences", f"{found.sentences:,}"),
-        ("distinct words", f"{found.distinct_words:,}"),
-        ("distinct characters", f"{found.distinct_characters:,}"),
+        ("documents", f"{statistics.documents:,}"),
+        ("characters", f"{statistics.characters:,}"),
+        ("bytes (UTF-8)", f"{statistics.bytes:,}"),
+        ("words", f"{statistics.words:,}"),
+        ("sentences", f"{statistics.sentences:,}"),
+        ("distinct words", f"{statistics.distinct_words:,}"),
+        ("distinct characters", f"{statistics.distinct_characters:,}"),
         (
             "words of a document",
             f"{lengths['least']:,.0f} to {lengths['most']:,.0f}, half of them "
@@ -259,129 +259,132 @@ def rows(found: Statistics) -> list[tuple[str, str]]:
     ]
     lines += [
         (f"vocabulary for {share * 100:g} % of the words", f"{size:,}")
-        for share, size in found.needed.items()
+        for share, size in statistics.needed.items()
     ]
-    if found.heaps:
-        lines.append(("growth (Heaps)", f"{found.heaps[0]:.2f} · words^{found.heaps[1]:.3f}"))
-    lines.append(("exact duplicates", f"{found.duplicates:,}"))
-    if found.near:
-        lines.append(("near duplicates", f"{found.near['found']:,} of {found.near['compared']:,} compared"))
-    if easy := found.readability:
+    if statistics.heaps:
+        lines.append(("growth (Heaps)", f"{statistics.heaps[0]:.2f} · words^{statistics.heaps[1]:.3f}"))
+    lines.append(("exact duplicates", f"{statistics.duplicates:,}"))
+    if statistics.near:
+        lines.append(
+            ("near duplicates", f"{statistics.near['found']:,} of {statistics.near['compared']:,} compared")
+        )
+    if easy := statistics.readability:
         lines += [
-            ("words per sentence", f"{easy['words_per_sentence']:.1f}"),
-            ("syllables per word", f"{easy['syllables_per_word']:.2f}"),
+            ("words per sentence", f"{easy.words_per_sentence:.1f}"),
+            ("syllables per word", f"{easy.syllables_per_word:.2f}"),
             (
                 "Flesch reading ease",
-                f"{easy['flesch_reading_ease']:.1f}  (60–70 plain English, higher is easier)",
+                f"{easy.flesch_reading_ease:.1f}  (60–70 plain English, higher is easier)",
             ),
-            ("Flesch–Kincaid grade", f"{easy['flesch_kincaid_grade']:.1f}  (years at school)"),
+            ("Flesch–Kincaid grade", f"{easy.flesch_kincaid_grade:.1f}  (years at school)"),
         ]
-    if len(found.languages) > 1:
-        shares = [f"{name_of(code)} {share:.0%}" for code, share in list(found.languages.items())[:6]]
+    if len(statistics.languages) > 1:
+        shares = [f"{name_of(code)} {share:.0%}" for code, share in list(statistics.languages.items())[:6]]
         lines.append(("languages, by samples", ", ".join(shares)))
-    return [*lines, ("read in", f"{found.seconds:.1f} s, {speed:.1f} MB/s")]
+    return [*lines, ("read in", f"{statistics.seconds:.1f} s, {speed:.1f} MB/s")]
 
 
-def file_rows(found: Statistics, most: int) -> list[list[str]]:
+def file_rows(statistics: Statistics, most: int) -> list[list[str]]:
     """The largest files, `most` of them: name, size, documents, words for their language."""
-    if len(found.files) < 2:
+    if len(statistics.files) < 2:
         return []
     shown = [
         [file.name or "(no file)", size_of(file.bytes), f"{file.documents:,}", name_of(file.language)]
-        for file in found.files[:most]
+        for file in statistics.files[:most]
     ]
-    if rest := found.files[most:]:
+    if rest := statistics.files[most:]:
         documents = sum(file.documents for file in rest)
         shown.append([f"{len(rest):,} more", size_of(sum(file.bytes for file in rest)), f"{documents:,}", ""])
     return shown
 
 
 def size_of(count: int) -> str:
-    """Bytes for a reader."""
+    """A number of bytes such as `1.1 MB`."""
     return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
 
 
-def write_page(page: Output, found: Statistics, title: str, cleaning: Mapping[str, Any]) -> None:
+def write_page(page: Output, statistics: Statistics, title: str, cleaning: Mapping[str, Any]) -> None:
     """Write the page. Raises StorageError when that cannot be written."""
-    text = _render(found, title, cleaning)
+    text = _render(statistics, title, cleaning)
     with page.writing() as file:
         file.write(text)
 
 
-def _render(found: Statistics, title: str, cleaning: Mapping[str, Any]) -> str:
-    top = found.frequent[0][1] if found.frequent else 1
-    listed = len(found.alphabet)
-    more = f"; the {listed} most frequent are shown" if listed < found.distinct_characters else ""
+def _render(statistics: Statistics, title: str, cleaning: Mapping[str, Any]) -> str:
+    top = statistics.frequent[0][1] if statistics.frequent else 1
+    listed = len(statistics.alphabet)
+    more = f"; the {listed} most frequent are shown" if listed < statistics.distinct_characters else ""
     pages = templates(Path(octavo.report.__file__).parent)
     return pages.get_template("corpus.html").render(
         title=title,
-        lead=_lead(found),
-        headlines=_headlines(found),
-        pictures=_pictures(found),
+        lead=_lead(statistics),
+        headlines=_headlines(statistics),
+        pictures=_pictures(statistics),
         frequent=[
-            (word, f"{count:,}", f"{count / found.words:.2%}", round(100 * count / top, 1))
-            for word, count in found.frequent
+            (word, f"{count:,}", f"{count / statistics.words:.2%}", round(100 * count / top, 1))
+            for word, count in statistics.frequent
         ],
-        facts=rows(found),
-        files=file_rows(found, 200),
-        notes=found.notes,
-        alphabet_note=f"{found.distinct_characters:,} distinct characters, and how often each stands there{more}.",
-        alphabet=[(_shown(letter), f"{count:,}") for letter, count in found.alphabet],
+        facts=rows(statistics),
+        files=file_rows(statistics, 200),
+        notes=statistics.notes,
+        alphabet_note=f"{statistics.distinct_characters:,} distinct characters, and how often each stands there{more}.",
+        alphabet=[(_shown(letter), f"{count:,}") for letter, count in statistics.alphabet],
         cleaning=cleaning,
         version=octavo.__version__,
     )
 
 
-def _lead(found: Statistics) -> str:
-    plural = "" if found.documents == 1 else "s"
-    return f"{found.documents:,} document{plural} with {found.words:,} words, {found.bytes / 1e6:,.1f} MB."
+def _lead(statistics: Statistics) -> str:
+    plural = "" if statistics.documents == 1 else "s"
+    documents = f"{statistics.documents:,} document{plural}"
+    return f"{documents} with {statistics.words:,} words, {statistics.bytes / 1e6:,.1f} MB."
 
 
-def _headlines(found: Statistics) -> list[tuple[str, str, str]]:
-    half = found.needed.get(0.5, 0)
-    almost = found.needed.get(0.99, 0)
-    repeated = found.duplicates / found.documents
+def _headlines(statistics: Statistics) -> list[tuple[str, str, str]]:
+    half = statistics.needed.get(0.5, 0)
+    almost = statistics.needed.get(0.99, 0)
+    repeated = statistics.duplicates / statistics.documents
     return [
-        ("documents", f"{found.documents:,}", f"median {found.lengths['median']:,.0f} words"),
-        ("distinct words", f"{found.distinct_words:,}", f"{half:,} of them make half of the text"),
+        ("documents", f"{statistics.documents:,}", f"median {statistics.lengths['median']:,.0f} words"),
+        ("distinct words", f"{statistics.distinct_words:,}", f"{half:,} of them make half of the text"),
         ("for 99 % of the text", f"{almost:,}", "words are enough"),
-        ("repeated documents", f"{repeated:.1%}", f"{found.duplicates:,} repeat an earlier one"),
+        ("repeated documents", f"{repeated:.1%}", f"{statistics.duplicates:,} repeat an earlier one"),
     ]
 
 
-def _pictures(found: Statistics) -> list[tuple[str, str, Any]]:
+def _pictures(statistics: Statistics) -> list[tuple[str, str, Any]]:
     from markupsafe import Markup
 
     from octavo.report import plots
     from octavo.report.plots import inline
 
     drawn = []
-    if found.growth:
+    if statistics.growth:
         drawn.append(
             (
                 "growth",
                 "New words",
                 "How many distinct words there are up to each place of the text. A line that flattens means that it "
                 "has shown most of its words.",
-                plots.growth_plot(found.growth, found.heaps),
+                plots.growth_plot(statistics.growth, statistics.heaps),
             )
         )
-    if found.coverage:
+    if statistics.coverage:
         drawn.append(
             (
                 "coverage",
                 "Coverage",
                 "How much of the text the most frequent words make up.",
-                plots.coverage_plot(found.coverage),
+                plots.coverage_plot(statistics.coverage),
             )
         )
-    if found.documents > 1:
+    if statistics.documents > 1:
         drawn.append(
             (
                 "lengths",
                 "Length of the documents",
                 "Bars grow wider to the right: each begins at the number of words below it.",
-                plots.length_plot(found.histogram),
+                plots.length_plot(statistics.histogram),
             )
         )
     return [

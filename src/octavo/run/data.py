@@ -101,10 +101,10 @@ def in_memory(
 
 def ids_of(ids: Any) -> np.ndarray:
     """Ids in a list, an array or a tensor, int64. Raises InputError for what is no whole number from 0 on."""
-    found = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
-    if found.size and (found.dtype.kind not in "iu" or found.min() < 0):
-        raise InputError(f"Ids are whole numbers from 0 on, not {found.dtype} from {found.min()} on.")
-    return found.astype(np.int64)
+    array = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
+    if array.size and (array.dtype.kind not in "iu" or array.min() < 0):
+        raise InputError(f"Ids are whole numbers from 0 on, not {array.dtype} from {array.min()} on.")
+    return array.astype(np.int64)
 
 
 def fill(tree: dict[str, Any], text: Paths | None, overrides: Iterable[str] | Mapping[str, Any]) -> None:
@@ -344,9 +344,9 @@ def period(every: int | float | str, steps: int, epoch: int | None) -> int:
     """`every`, in steps: a number of them, a share of all, or an epoch of so many."""
     if isinstance(every, float):
         return max(1, round(every * steps))
-    found = epoch if isinstance(every, str) else every
-    assert found is not None, "the recipe's check lets no epoch through where batches have none"
-    return found
+    steps_apart = epoch if isinstance(every, str) else every
+    assert steps_apart is not None, "the recipe's check lets no epoch through where batches have none"
+    return steps_apart
 
 
 def in_steps(recipe: Recipe, batches: Batches, steps: int) -> Recipe:
@@ -354,8 +354,8 @@ def in_steps(recipe: Recipe, batches: Batches, steps: int) -> Recipe:
     changed: dict[str, Any] = {}
     for name, key in (("evaluation", "every"), ("sampling", "every"), ("training", "checkpoint_every")):
         settings = getattr(recipe, name)
-        found = period(getattr(settings, key), steps, batches.steps_per_epoch)
-        changed[name] = settings.model_copy(update={key: found})
+        every = period(getattr(settings, key), steps, batches.steps_per_epoch)
+        changed[name] = settings.model_copy(update={key: every})
     return recipe.model_copy(update=changed)
 
 

@@ -19,24 +19,24 @@ KEY = "materials"
 def hashes(recipe: Recipe) -> dict[str, str]:
     """SHA-256 of each file, or of the weights of each run, by the setting that names it. What is not there, or can be
     read once only, is left out."""
-    found = {}
+    digests = {}
     for setting, path in _paths("objective", recipe.objective):
         try:
             if path.is_dir():
                 from octavo.run.run import Run
                 from octavo.run.teachers import weights_hash
 
-                found[setting] = weights_hash(Run.open(path))
+                digests[setting] = weights_hash(Run.open(path))
             elif path.is_file():
-                found[setting] = file_hash(path)
+                digests[setting] = file_hash(path)
         except (OctavoError, OSError):
             continue
-    return found
+    return digests
 
 
 def described(recipe: Recipe) -> dict[str, Any]:
-    """For the manifest."""
-    return {KEY: found} if (found := hashes(recipe)) else {}
+    """Hashes of the files that a recipe's parts read, for its manifest; empty where there are none."""
+    return {KEY: digests} if (digests := hashes(recipe)) else {}
 
 
 def changed(recipe: Recipe, manifest: Mapping[str, Any]) -> list[str]:
@@ -47,9 +47,10 @@ def changed(recipe: Recipe, manifest: Mapping[str, Any]) -> list[str]:
 
 def refuse_others(recipe: Recipe, manifest: Mapping[str, Any]) -> None:
     """Raise InputError where a run that resumes would go on with others."""
-    if found := changed(recipe, manifest):
+    if settings := changed(recipe, manifest):
         raise InputError(
-            f"What {' and '.join(found)} names has changed since this run began, so it cannot be resumed or repeated.",
+            f"What {' and '.join(settings)} names has changed since this run began, so it cannot be resumed or "
+            "repeated.",
             remedy="bring the old one back, or start a new run with another --out",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,26 @@ EXTRAS = {
 """What pyproject.toml offers beyond the core: each extra's packages, and what they are for."""
 
 
-def examine() -> dict[str, Any]:
-    """The machine's facts, and checks with remedies. `needed` checks must hold; the others are suggestions."""
+@dataclass(frozen=True)
+class Check:
+    """Something that is right or not. `needed`: it must hold; others are suggestions."""
+
+    what: str
+    ok: bool
+    needed: bool
+    remedy: str | None
+
+
+@dataclass(frozen=True)
+class Examination:
+    """A machine's facts, and what was checked."""
+
+    machine: dict[str, Any]
+    checks: list[Check]
+
+
+def examine() -> Examination:
+    """Facts of this machine, and what is missing on it."""
     free = shutil.disk_usage(Path.cwd()).free
     memory = available_memory()
     facts = {
@@ -49,21 +68,21 @@ def examine() -> dict[str, Any]:
         "cache": str(default_cache()),
         **versions(),
     }
-    return {"machine": facts, "checks": [_python(), _disk(free), _accelerator(), _bfloat16(), *_extras()]}
+    return Examination(facts, [_python(), _disk(free), _accelerator(), _bfloat16(), *_extras()])
 
 
-def _check(what: str, ok: bool, remedy: str | None = None, *, needed: bool = False) -> dict[str, Any]:
-    return {"what": what, "ok": ok, "needed": needed, "remedy": None if ok else remedy}
+def _check(what: str, ok: bool, remedy: str | None = None, *, needed: bool = False) -> Check:
+    return Check(what, ok, needed, None if ok else remedy)
 
 
-def _python() -> dict[str, Any]:
+def _python() -> Check:
     name = ".".join(map(str, sys.version_info[:3]))
     return _check(
         f"Python {name}", sys.version_info >= (3, 11), "Octavo needs Python 3.11 or later", needed=True
     )
 
 
-def _disk(free: int) -> dict[str, Any]:
+def _disk(free: int) -> Check:
     return _check(
         f"{free / 2**30:.1f} GiB free in this folder",
         free > 2**30,
@@ -78,7 +97,7 @@ def _probe() -> tuple[torch.nn.Module, Batch[torch.Tensor]]:
     return model, Batch(window[:, :-1].contiguous(), window[:, 1:].contiguous())
 
 
-def _accelerator() -> dict[str, Any]:
+def _accelerator() -> Check:
     name = accelerator()
     if name is None:
         return _check("no accelerator: training runs on the CPU", True)
@@ -91,7 +110,7 @@ def _accelerator() -> dict[str, Any]:
     )
 
 
-def _bfloat16() -> dict[str, Any]:
+def _bfloat16() -> Check:
     if not fast_bfloat16(torch.device("cpu")):
         return _check("the CPU has no bfloat16 arithmetic; float32 is used", True)
     model, probe = _probe()
@@ -101,7 +120,7 @@ def _bfloat16() -> dict[str, Any]:
     return _check(f"the CPU has bfloat16 arithmetic: {gain:.2f} times float32's speed on a tiny model", True)
 
 
-def _extras() -> list[dict[str, Any]]:
+def _extras() -> list[Check]:
     return [
         _check(
             f"{purpose} ({', '.join(packages)})",

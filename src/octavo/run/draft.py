@@ -42,7 +42,7 @@ class Draft:
         self.text, _ = self._turns.pop()
 
     def restart(self) -> None:
-        """Begin with nothing."""
+        """Forget the text, keep the options."""
         self.text = ""
         self._turns.clear()
 

@@ -13,7 +13,7 @@ from octavo.config import Recipe
 from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.evaluation.by_position import Places
-from octavo.evaluation.result import Evaluation, Figures, Metrics
+from octavo.evaluation.result import Baseline, Evaluation, Figures, Metrics
 from octavo.evaluation.score import Score, score
 from octavo.model.base import LanguageModel
 from octavo.run.data import Paths, build_dataset, evaluated_on, in_memory, rows_at_once
@@ -24,6 +24,7 @@ from octavo.task import EvaluationContext, Trained, task_of
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime, set_threads
 from octavo.util.console import Console
+from octavo.util.records import plain
 
 if TYPE_CHECKING:
     from octavo.evaluation.samples import GeneratedTexts
@@ -119,15 +120,15 @@ def evaluate_run(
     if text is None:
         dataset = build_dataset(recipe, console, run.tokenizer)
         refuse_other_text(run, dataset)
-        found, _ = evaluate_own(run, dataset, runtime, console)
-        return with_next_step(found, run)
+        evaluation, _ = evaluate_own(run, dataset, runtime, console)
+        return with_next_step(evaluation, run)
     split = task.new_split(recipe, run.tokenizer, text, console)
     train = learned_from(run, recipe, console, needed=task.needs_training)
     context = EvaluationContext(recipe, run.tokenizer, split, train, runtime, console, started=run.started)
-    found = with_start(judge(run.model, context, step=run.step), context)
+    evaluation = with_start(judge(run.model, context, step=run.step), context)
     tokens = len(train.tokens) if train else 0
-    found = diagnosed(found, context, train_tokens=tokens, steps=last_step(run), elsewhere=True)
-    return with_next_step(found, run)
+    evaluation = diagnosed(evaluation, context, train_tokens=tokens, steps=last_step(run), elsewhere=True)
+    return with_next_step(evaluation, run)
 
 
 def on_cpu(recipe: Recipe) -> Runtime:
@@ -164,16 +165,18 @@ def evaluate_own(
         dataset=dataset,
         started=run.started,
     )
-    found = with_start(judge(model, context, step=run.step), context)
+    evaluation = with_start(judge(model, context, step=run.step), context)
     written = task.write(model, dataset, recipe)
-    if written is not None and found.figures.ends:
-        from octavo.evaluation.samples import ended
+    if written is not None and evaluation.figures.ends:
+        from octavo.evaluation.samples import with_samples
 
-        ends = {**found.figures.ends, **ended(written, dataset)}
-        found = replace(found, figures=replace(found.figures, ends=ends))
-    found = replace(found, texts=task.judge_texts(model, written, dataset, recipe))
+        ends = with_samples(evaluation.figures.ends, written, dataset)
+        evaluation = replace(evaluation, figures=replace(evaluation.figures, ends=ends))
+    evaluation = replace(evaluation, texts=task.judge_texts(model, written, dataset, recipe))
     tokens = len(dataset.train.tokens)
-    return diagnosed(found, context, train_tokens=tokens, steps=last_step(run), rows=run.metrics), written
+    return diagnosed(
+        evaluation, context, train_tokens=tokens, steps=last_step(run), rows=run.metrics
+    ), written
 
 
 def judge(model: LanguageModel, context: EvaluationContext, *, step: int) -> Evaluation:
@@ -182,10 +185,10 @@ def judge(model: LanguageModel, context: EvaluationContext, *, step: int) -> Eva
     return Evaluation(figures, task_of(context.recipe).evaluate(model, context, figures))
 
 
-def with_start(found: Evaluation, context: EvaluationContext) -> Evaluation:
+def with_start(evaluation: Evaluation, context: EvaluationContext) -> Evaluation:
     """The evaluation with one baseline more, `start`: the model as it was before its first step."""
     if (model := context.started) is None:
-        return found
+        return evaluation
     start = evaluate_split(
         model.to(context.runtime.device),
         context.split,
@@ -194,13 +197,13 @@ def with_start(found: Evaluation, context: EvaluationContext) -> Evaluation:
         context.runtime,
         reference=model,
     )
-    baseline = {"loss": start.loss, "bits_per_byte": start.bits_per_byte, **start.others}
-    baselines = {**found.standing.baselines, "start": baseline}
-    return replace(found, standing=replace(found.standing, baselines=baselines))
+    baseline = Baseline(start.loss, start.bits_per_byte, others=start.others)
+    baselines = {**evaluation.standing.baselines, "start": baseline}
+    return replace(evaluation, standing=replace(evaluation.standing, baselines=baselines))
 
 
 def diagnosed(
-    found: Evaluation,
+    evaluation: Evaluation,
     context: EvaluationContext,
     *,
     train_tokens: int,
@@ -212,7 +215,7 @@ def diagnosed(
     text than the run's."""
     from octavo.evaluation.diagnostics import Facts, diagnose
 
-    stated = found.as_dict()
+    stated = evaluation.as_dict()
     facts = Facts(
         context.recipe,
         steps,
@@ -223,14 +226,14 @@ def diagnosed(
         elsewhere=elsewhere,
         rivals=task_of(context.recipe).rivals(stated),
     )
-    return replace(found, diagnostics=tuple(diagnose(facts)))
+    return replace(evaluation, diagnostics=tuple(diagnose(facts)))
 
 
-def with_next_step(found: Evaluation, run: Evaluable) -> dict[str, Any]:
+def with_next_step(evaluation: Evaluation, run: Evaluable) -> dict[str, Any]:
     """The evaluation as plain data, with the command that its verdict asks for; a checkpoint alone has none."""
-    stated = found.as_dict()
+    stated = evaluation.as_dict()
     step = next_step(run.folder, run.config, stated["diagnostics"]) if run.folder else None
-    return {**stated, "next": step}
+    return {**stated, "next": plain(step)}
 
 
 def whole_split(recipe: Recipe) -> Recipe:
@@ -247,10 +250,10 @@ def refuse_other_text(run: Evaluable, dataset: Dataset) -> None:
     """Raise CorpusError if the corpus no longer gives the text that the model was trained on: what is held out now may
     have been learned from. Of a checkpoint alone only the tokenizer tells."""
     manifest = (run.folder.made_by() if run.folder else None) or {}
-    found = dataset.manifest["text"]
+    text = dataset.manifest["text"]
     if (
         dataset.tokenizer.fingerprint() != run.tokenizer.fingerprint()
-        or manifest.get("data", {}).get("text", found) != found
+        or manifest.get("data", {}).get("text", text) != text
     ):
         raise CorpusError(
             "The run's text has changed since training, so what was held out is another part now.",

@@ -71,7 +71,7 @@ def find_start(path: Path) -> Checkpoint:
     """
     try:
         if (path / MANIFEST).is_file():
-            found = CheckpointFolder(path.resolve())
+            checkpoint = CheckpointFolder(path.resolve())
         else:
             folder = RunFolder.open(path)
             newest = list_checkpoints(folder.checkpoints)[-1:]
@@ -82,12 +82,12 @@ def find_start(path: Path) -> Checkpoint:
                     remedy=f"{command('octavo', 'train', '--out', path, '--resume')}, or name a checkpoint in it: "
                     f"{folder.last}",
                 )
-            found = follow(folder.best) or newest[0]
-        found.verify()
+            checkpoint = follow(folder.best) or newest[0]
+        checkpoint.verify()
     except CheckpointError as error:
         remedy = error.remedy or "name another checkpoint of the run, or another run"
         raise InputError(f"No training can start from {path}. {error.what}", remedy=remedy) from error
-    return Checkpoint(found.folder)
+    return Checkpoint(checkpoint.folder)
 
 
 def default_tree(path: Path) -> dict[str, Any]:
@@ -246,7 +246,7 @@ def start_of(recipe: Recipe, say: Callable[[str], None] = lambda said: None) -> 
             weights_of = {name: each for name, each in weights_of.items() if not name.startswith("counts.")}
         fill_model(model, weights_of, checkpoint.folder)
 
-    told = {
+    record = {
         "checkpoint": str(checkpoint.folder),
         "step": checkpoint.step,
         "sha256": file_hash(weights),
@@ -254,7 +254,7 @@ def start_of(recipe: Recipe, say: Callable[[str], None] = lambda said: None) -> 
     }
     if _leaves_counts(recipe, known):
         say("what was counted beside the network stays behind")
-    return Start(tokenizer, fill, told)
+    return Start(tokenizer, fill, record)
 
 
 def begun_with(
@@ -273,19 +273,19 @@ def begun_with(
 def kept_start(folder: RunFolder) -> Start | None:
     """What a run began with, as it keeps it; CheckpointError where that is damaged when it is needed."""
     manifest = folder.made_by()
-    told = manifest and manifest.get("start_from")
-    if not told:
+    record = manifest and manifest.get("start_from")
+    if not record:
         return None
 
     def fill(model: LanguageModel) -> None:
-        if not folder.start.is_file() or file_hash(folder.start) != told["kept_sha256"]:
+        if not folder.start.is_file() or file_hash(folder.start) != record["kept_sha256"]:
             raise CheckpointError(
                 f"{folder.start} is not what this run began with.",
                 remedy="bring it back, or start a new run with another --out",
             )
         fill_model(model, read_tensors(folder.start), folder.path)
 
-    return Start(load_tokenizer(folder.tokenizer), fill, dict(told))
+    return Start(load_tokenizer(folder.tokenizer), fill, dict(record))
 
 
 def started_of(folder: RunFolder, recipe: Recipe, tokenizer: Tokenizer) -> Callable[[], LanguageModel] | None:

@@ -11,7 +11,6 @@ from octavo.config.plugins import command
 from octavo.data import Dataset
 from octavo.errors import DivergedError
 from octavo.evaluation.diagnostics import Facts, diagnose
-from octavo.evaluation.sentences import standing
 from octavo.report import ReportData, write_report
 from octavo.report.test_looks import is_to_be_audited, of_result
 from octavo.run.evaluate import evaluate_own
@@ -23,7 +22,7 @@ from octavo.task import task_of
 from octavo.training.device import Runtime
 from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors
-from octavo.util.records import json_text
+from octavo.util.records import json_text, plain
 
 
 def finish(
@@ -44,7 +43,7 @@ def finish(
     }
     if teachers := folder.own_teachers():
         result["seconds"]["teachers"] = sum(progress_of(teacher).seconds for teacher in teachers)
-    result["next"] = next_step(folder, run.config, result["diagnostics"])
+    result["next"] = plain(next_step(folder, run.config, result["diagnostics"]))
     result["verdict"] = verdict(result, run.config)
     if written is not None:
         written.save(folder.samples / "judged.jsonl")
@@ -70,9 +69,9 @@ def finish_diverged(
         rows=folder.rows(),
         diverged=error.what,
     )
-    diagnostics = [diagnostic.as_dict() for diagnostic in diagnose(facts)]
+    diagnostics = plain(diagnose(facts))
     result: dict[str, Any] = {"diverged": error.what, "diagnostics": diagnostics}
-    result["next"] = next_step(folder, recipe, diagnostics)
+    result["next"] = plain(next_step(folder, recipe, diagnostics))
     result["verdict"] = [diagnostic["sentence"] for diagnostic in diagnostics]
     report(folder, result)
 
@@ -99,17 +98,14 @@ def tell(result: dict[str, Any], console: Console) -> None:
 
 def verdict(result: Mapping[str, Any], recipe: Recipe) -> list[str]:
     """What the figures say, a sentence each."""
-    task = task_of(recipe)
-    said = [
-        *task.first_sentences(result),
-        standing(result, task.baseline_names, task.of_the_loss(result)),
-        *task.sentences(result, recipe),
+    sentences = [
+        *task_of(recipe).sentences(result, recipe),
         *(diagnostic["sentence"] for diagnostic in result["diagnostics"]),
     ]
     seconds = result["seconds"]
     first = "" if seconds["first_loss"] is None else f", the first loss after {seconds['first_loss']:.1f} s"
     own = f" and {seconds['teachers']:.0f} s that of its teachers" if "teachers" in seconds else ""
-    said.append(
+    sentences.append(
         f"{seconds['in_all']:.0f} s in all, {seconds['training']:.0f} s of them training{own}{first}."
     )
-    return said
+    return sentences

@@ -69,9 +69,9 @@ def refuse_without_folder(out: str | Path | None, *, resume: bool, overwrite: bo
         raise RunFolderError(
             f"{out} is a checkpoint; {option} a run.", remedy="name the run's folder with --out"
         )
-    found = holder_of(Path(out))
-    if found and (overwrite or found[1] != "study"):
-        place, kind = found
+    holder = holder_of(Path(out))
+    if holder and (overwrite or holder[1] != "study"):
+        place, kind = holder
         raise RunFolderError(
             f"{out} is a part of the {kind} {place}; {option} a whole run.", remedy="choose another --out"
         )
@@ -175,8 +175,8 @@ class RunFolder:
 
     def own_teachers(self) -> list[RunFolder]:
         """Those that the run trains itself, as far as they have begun, the first one first."""
-        found = [entry for entry in self.teachers.glob("*") if entry.name.isdecimal()]
-        return [RunFolder(entry) for entry in sorted(found, key=lambda entry: int(entry.name))]
+        folders = [entry for entry in self.teachers.glob("*") if entry.name.isdecimal()]
+        return [RunFolder(entry) for entry in sorted(folders, key=lambda entry: int(entry.name))]
 
     def settings_as_saved(self) -> bool:
         """Whether config.yaml is as this version of Octavo wrote it, going by the newest checkpoint: then it was

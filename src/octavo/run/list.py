@@ -142,7 +142,6 @@ class Seen:
         return name if isinstance(name, str) else ""
 
     def describe(self) -> dict[str, Any]:
-        """For --json."""
         changed = datetime.fromtimestamp(last_written(self.path), tz=UTC)
         return {
             "run": str(self.path),
@@ -165,8 +164,8 @@ def list_runs(top: Path) -> list[Seen]:
             f"{top} is not a folder." if top.exists() else f"{top} does not exist.",
             remedy="octavo runs FOLDER, with the folder that your runs are in",
         )
-    found = [look(path) for path in run_folders(top)]
-    return sorted(found, key=lambda run: (-last_written(run.path), str(run.path)))
+    seen = [look(path) for path in run_folders(top)]
+    return sorted(seen, key=lambda run: (-last_written(run.path), str(run.path)))
 
 
 def newest_run(top: Path) -> Path | None:

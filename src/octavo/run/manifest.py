@@ -24,10 +24,11 @@ def run_manifest(
     recipe: Recipe, dataset: Dataset, runtime: Runtime, *, metadata: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The manifest of a run that is about to start; `metadata`: its recipe's name, its teachers, the choice."""
+    parts = [{"path": own.path, "sha256": own.sha256, "parts": own.parts} for own in loaded_parts()]
     return {
         "octavo": octavo.__version__,
         "code": code_identity(),
-        **({"parts": [own.described() for own in loaded_parts()]} if loaded_parts() else {}),
+        **({"parts": parts} if parts else {}),
         "config_sha256": hashlib.sha256(to_yaml(recipe).encode()).hexdigest(),
         "seed": recipe.seed,
         "data": dict(dataset.manifest),
@@ -41,13 +42,13 @@ def run_manifest(
 
 def versions() -> dict[str, str]:
     """Python and the libraries that figures depend on."""
-    found = {"python": platform.python_version()}
+    known = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            known[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return known
 
 
 def machine() -> dict[str, Any]:

@@ -119,8 +119,8 @@ def source_of(folder: RunFolder, console: Console, world: World) -> Checkpoint |
     """The checkpoint to resume from, which the first process finds for all."""
     from octavo.training.checkpoint import Checkpoint
 
-    found = checkpoint_to_go_on_from(folder, console) if world.first else None
-    place = world.broadcast(found and str(found.folder))
+    checkpoint = checkpoint_to_go_on_from(folder, console) if world.first else None
+    place = world.broadcast(checkpoint and str(checkpoint.folder))
     return Checkpoint(Path(place)) if place else None
 
 
@@ -170,12 +170,12 @@ def keep_rows(folder: RunFolder, step: int) -> None:
 def ends_before(planned: int, pace: Sequence[Sequence[float]]) -> set[int]:
     """The steps at which a run of so many `planned` steps had ended before it got more: there it did what is done at an
     end. `pace`: its changes, see `training.pace`."""
-    found, total = set(), float(planned)
+    ends, total = set(), float(planned)
     for since, until, _ in pace:
         if since == total:
-            found.add(int(since))
+            ends.add(int(since))
         total = until
-    return found
+    return ends
 
 
 ON_THE_WAY = ("training.steps=", "evaluation.every=")
@@ -184,10 +184,17 @@ BY_THE_CLOCK = ("training.minutes=", "training.passes=", "evaluation.every=")
 """Settings that a run by the clock can take on when it resumes, whatever its learning rate does."""
 
 
-def next_step(
-    folder: RunFolder, recipe: Recipe, diagnostics: Sequence[Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """What the verdict asks for (`remedy`), and the `command`, which may `resume` the run; None if it asks nothing.
+@dataclass(frozen=True)
+class NextStep:
+    """What a verdict asks for, in words, and the command for it, which may `resume` the run."""
+
+    remedy: str
+    resume: bool
+    command: str
+
+
+def next_step(folder: RunFolder, recipe: Recipe, diagnostics: Sequence[Mapping[str, Any]]) -> NextStep | None:
+    """None if it asks nothing.
 
     The command names the run's own config.yaml, which holds its recipe, text and settings; one that adds minutes to a
     run finds it there.
@@ -203,7 +210,7 @@ def next_step(
     if resume and minutes:
         others = [setting for setting in settings if not setting.startswith(BY_THE_CLOCK[:2])]
         words = ["octavo", "train", "--out", str(out), "--resume", "--minutes", f"{minutes:g}", *others]
-    return {"remedy": diagnostics[0]["remedy"], "resume": resume, "command": _command(words, recipe)}
+    return NextStep(diagnostics[0]["remedy"], resume, _command(words, recipe))
 
 
 def going_on(folder: RunFolder, recipe: Recipe, *, processes: int = 1) -> str:

@@ -40,11 +40,11 @@ class PromptSamples:
         from the prompt's end."""
         rows: list[dict[str, Any]] = [{"text": one.text, "finish": one.finish} for one in self.samples]
         for row, correction in zip(rows, self.corrections or (), strict=False):
-            found = correction.as_dict()
-            for change in found["changes"] + found["left"]:
+            document = correction.as_dict()
+            for change in document["changes"] + document["left"]:
                 change["start"] -= len(self.prompt)
                 change["end"] -= len(self.prompt)
-            row["correction"] = found | {"corrected": found["corrected"].removeprefix(self.prompt)}
+            row["correction"] = document | {"corrected": document["corrected"].removeprefix(self.prompt)}
         return rows
 
 
@@ -73,18 +73,18 @@ def write_all(
             remedy="take them out of the file, or write them in what the vocabulary has",
         )
     requests = [TextRequest(prompt, given.seed, index) for prompt in prompts for index in range(count)]
-    limit, done, found = run.config.sampling.tokens if given.tokens is None else given.tokens, 0, {}
+    limit, done, written = run.config.sampling.tokens if given.tokens is None else given.tokens, 0, {}
     with console.working("writing", len(requests) * limit):
         for sample, _ in run.write_each(requests, **options):
             done += 1
             if sample.finish:
-                found[sample.number] = sample
+                written[sample.number] = sample
                 done += limit - len(sample.ids)
-                console.advance(done, f"{len(found)} of {len(requests)} texts")
+                console.advance(done, f"{len(written)} of {len(requests)} texts")
             elif done % SAID_EVERY == 0:
-                console.advance(done, f"{len(found)} of {len(requests)} texts")
+                console.advance(done, f"{len(written)} of {len(requests)} texts")
     return [
-        PromptSamples(prompt, [found[place * count + index] for index in range(count)])
+        PromptSamples(prompt, [written[place * count + index] for index in range(count)])
         for place, prompt in enumerate(prompts)
     ]
 
@@ -145,9 +145,9 @@ def _free_name(folder: Path, name: str, rows: Sequence[Mapping[str, Any]], about
     """The name, or the first one with a number behind it, that no table has but an earlier one of these prompts made in
     the same way."""
 
-    def asked(found: Mapping[str, Any]) -> Any:
-        how = {key: value for key, value in found.items() if key not in ("name", "prompts")}
-        return [how, [[row["prompt"], len(row["samples"])] for row in found["prompts"]]]
+    def asked(document: Mapping[str, Any]) -> Any:
+        how = {key: value for key, value in document.items() if key not in ("name", "prompts")}
+        return [how, [[row["prompt"], len(row["samples"])] for row in document["prompts"]]]
 
     wanted = json.loads(json_text(asked({**about, "prompts": rows})))
     for number in itertools.count(1):
@@ -172,8 +172,8 @@ def refresh_report(run: Run) -> None:
 
 def markdown(name: str, written: Sequence[PromptSamples], about: dict[str, Any]) -> str:
     """The table of samples as Markdown."""
-    said = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items() if value is not None)
-    lines = [f"# Prompts: {cell(name)}", "", said, "", "| prompt | sample | text |", "| --- | --- | --- |"]
+    facts = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items() if value is not None)
+    lines = [f"# Prompts: {cell(name)}", "", facts, "", "| prompt | sample | text |", "| --- | --- | --- |"]
     for one in written:
         for number, sample in enumerate(one.samples, 1):
             shown = cell(one.prompt) if number == 1 else ""

@@ -49,23 +49,27 @@ def differences(
     first: RunFolder, second: RunFolder, before: dict[str, Any], after: dict[str, Any]
 ) -> list[str]:
     """Sentences on what a repetition did not reproduce, with the likely reasons after them."""
-    found = []
+    differing = []
     for link in ("last", "best"):
         targets = [follow(folder.path / link) for folder in (first, second)]
         hashes = [target and file_hash(target.folder / "model.safetensors") for target in targets]
         if hashes[0] != hashes[1]:
-            found.append(f"the weights of '{link}' differ")
+            differing.append(f"the weights of '{link}' differ")
     losses = [[(row["step"], row["loss"]) for row in folder.rows()] for folder in (first, second)]
     if losses[0] != losses[1]:
         pairs = zip(*losses, strict=False)
         where = next((one[0] for one, two in pairs if one != two), "the number of rows")
-        found.append(f"the losses differ (first at step {where})")
-    if found:
+        differing.append(f"the losses differ (first at step {where})")
+    if differing:
         for folder in (first, second):
             newest = follow(folder.last)
             if newest and (changes := newest.state(State).get("thread_changes")):
-                found.append(f"a reason may be that {folder.path} went on with {changes_in_words(changes)}")
+                differing.append(
+                    f"a reason may be that {folder.path} went on with {changes_in_words(changes)}"
+                )
         for key in ("octavo", "code", "parts", "versions", "machine", "runtime", "processes"):
             if before.get(key) != after.get(key):
-                found.append(f"a reason may be that '{key}' was {before.get(key)} and is {after.get(key)}")
-    return found
+                differing.append(
+                    f"a reason may be that '{key}' was {before.get(key)} and is {after.get(key)}"
+                )
+    return differing

@@ -74,35 +74,37 @@ class Run:
             alone.verify()
             return cls(checkpoint=alone, folder=None)
         folder = RunFolder.open(path)
-        found, complaints = folder.checkpoint(checkpoint)
-        if found is None and complaints:
+        checkpoint_folder, complaints = folder.checkpoint(checkpoint)
+        if checkpoint_folder is None and complaints:
             raise CheckpointError(f"No checkpoint of {path} is whole. {complaints[0]}")
-        if found is None:
+        if checkpoint_folder is None:
             raise RunFolderError(
                 f"{path} has no checkpoint yet.",
                 remedy=f"let it train on: {command('octavo', 'train', '--out', path, '--resume')}",
             )
-        notices = [f"damaged: {complaint} Using {found.folder.name} instead." for complaint in complaints]
+        notices = [
+            f"damaged: {complaint} Using {checkpoint_folder.folder.name} instead." for complaint in complaints
+        ]
         for notice in notices:
             warnings.warn(notice, stacklevel=2)
-        return cls(checkpoint=found, folder=folder, notices=notices, dataset=dataset)
+        return cls(checkpoint=checkpoint_folder, folder=folder, notices=notices, dataset=dataset)
 
     def network(self) -> Run:
         """The same run without the counts beside its network, which learned alone; itself, where there are none. The
         run's evaluation is not of it."""
         if getattr(self.config.model, "counts", None) in (None, NoCountsConfig()):
             return self
-        found = Run(checkpoint=self.checkpoint, folder=self.folder, notices=self.notices)
+        alone = Run(checkpoint=self.checkpoint, folder=self.folder, notices=self.notices)
         without = {"counts": NoCountsConfig()}
-        found.config = self.config.model_copy(update={"model": self.config.model.model_copy(update=without)})
-        found.network_only = True
+        alone.config = self.config.model_copy(update={"model": self.config.model.model_copy(update=without)})
+        alone.network_only = True
         weights = {
             name: value for name, value in self.model.state_dict().items() if not name.startswith(COUNTS)
         }
-        model = build_model(found.config.model, vocab_size=self.tokenizer.vocab_size, seed=0)
+        model = build_model(alone.config.model, vocab_size=self.tokenizer.vocab_size, seed=0)
         model.load_state_dict(weights)
-        found.__dict__["model"] = model.eval()
-        return found
+        alone.__dict__["model"] = model.eval()
+        return alone
 
     @property
     def path(self) -> Path:
@@ -116,9 +118,9 @@ class Run:
             "checkpoint": f"step {self.step:,}",
             "model": self.config.model.shape,
         }
-        found = self.metrics and [row for row in self.metrics if row.get("event") == "validation"]
-        if found:
-            best = min(found, key=lambda row: row["loss"])
+        validation = self.metrics and [row for row in self.metrics if row.get("event") == "validation"]
+        if validation:
+            best = min(validation, key=lambda row: row["loss"])
             facts["validation loss"] = (
                 f"{best['loss']:.4f} {best.get('unit', 'nats per token')} at step {best['step']:,}"
             )
@@ -175,12 +177,12 @@ class Run:
 
     @property
     def parameters(self) -> int:
-        """Trained numbers."""
+        """Number of trained parameters."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl."""
+        """Rows of metrics.jsonl, in the file's order."""
         return self.folder.rows() if self.folder else []
 
     @property
@@ -324,16 +326,16 @@ class Run:
         """(B, T), on the model's device."""
         if self.config.model.takes_source or self.config.model.takes_vectors:
             raise InputError(f"{self.path} reads no text alone: its model is of another kind.")
-        found = self.tokenizer.encode(text) if isinstance(text, str) else ids_of(text)
-        if found.ndim not in (1, 2) or not 0 < found.shape[-1] <= self.model.context:
-            count = found.shape[-1] if found.ndim in (1, 2) else found.shape
+        ids = self.tokenizer.encode(text) if isinstance(text, str) else ids_of(text)
+        if ids.ndim not in (1, 2) or not 0 < ids.shape[-1] <= self.model.context:
+            count = ids.shape[-1] if ids.ndim in (1, 2) else ids.shape
             raise InputError(f"The text has {count} tokens; the model sees 1 to {self.model.context}.")
-        if found.max() >= self.tokenizer.vocab_size:
+        if ids.max() >= self.tokenizer.vocab_size:
             raise InputError(
-                f"{found.max()} is no id: the vocabulary has {self.tokenizer.vocab_size}, from 0 on."
+                f"{ids.max()} is no id: the vocabulary has {self.tokenizer.vocab_size}, from 0 on."
             )
         device = next(self.model.parameters()).device
-        return torch.from_numpy(np.atleast_2d(found).astype(np.int64)).to(device)
+        return torch.from_numpy(np.atleast_2d(ids).astype(np.int64)).to(device)
 
     def save(self, path: str | Path) -> Run:
         """Write the model as it is now, changed or not, as a run of its own in the new folder `path`; returns it. It
@@ -359,11 +361,11 @@ class Run:
         origin = {"checkpoint": str(self.checkpoint.folder.resolve()), "changed": not same}
         origin["sha256"] = file_hash(self.checkpoint.folder / "model.safetensors")
         data = {"text": "", "vocab_size": int(self.tokenizer.vocab_size), "splits": {}}
-        told = {"data": earlier.get("data", data), "saved_from": origin}
+        facts = {"data": earlier.get("data", data), "saved_from": origin}
         if "parts" in earlier:
-            told["parts"] = earlier["parts"]
+            facts["parts"] = earlier["parts"]
         log = f"saved from {origin['checkpoint']}{'' if same else ', with changed weights'}"
         from octavo.run.saved import save_run
 
-        save_run(Path(path), self.config, self.tokenizer, weights, step=self.step, told=told, log=log)
+        save_run(Path(path), self.config, self.tokenizer, weights, step=self.step, facts=facts, log=log)
         return Run.open(path)

@@ -155,13 +155,13 @@ def precision_here(
         console.say(f"precision: {known} (timed here before)")
         return known
     watch = Watch()
-    found = choose_precision(wanted, model, probe, device, console.say, objective=objective)
+    precision = choose_precision(wanted, model, probe, device, console.say, objective=objective)
     if device.type == "cpu" and not watch.ours(torch.get_num_threads()):
-        return found
+        return precision
     with suppress(OSError, OctavoError):  # a cache is not worth failing for
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, json_text({"precision": found}))
-    return found
+        replace_text(path, json_text({"precision": precision}))
+    return precision
 
 
 def _remembered(path: Path) -> str | None:

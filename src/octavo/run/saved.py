@@ -35,18 +35,18 @@ def save_run(
     weights: Mapping[str, Tensor],
     *,
     step: int,
-    told: Mapping[str, Any],
+    facts: Mapping[str, Any],
     log: str,
 ) -> RunFolder:
-    """Make the run `out` of a recipe, a tokenizer and `weights` (`model_tensors`). `told`: for the manifest, where they
-    come from.
+    """Make the run `out` of a recipe, a tokenizer and `weights` (`model_tensors`). `facts`: where these come from, for
+    the manifest.
 
     Raises InputError for an `out` that exists and for a full disk; nothing of the run is left then.
     """
     claim_folder(out, "a run", new=True)
     try:
         with storage_errors(out), folder_aside(out) as aside:
-            _write(RunFolder(aside), recipe, tokenizer, weights, step=step, told=told, log=log)
+            _write(RunFolder(aside), recipe, tokenizer, weights, step=step, facts=facts, log=log)
             publish_folder(aside, out)
     except StorageError as error:
         if _is_full(error):
@@ -70,7 +70,7 @@ def _write(
     weights: Mapping[str, Tensor],
     *,
     step: int,
-    told: Mapping[str, Any],
+    facts: Mapping[str, Any],
     log: str,
 ) -> None:
     config = to_yaml(recipe)
@@ -79,7 +79,7 @@ def _write(
         "code": code_identity(),
         "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
         "seed": recipe.seed,
-        **told,
+        **facts,
         "runtime": {"device": "cpu", "precision": "float32", "threads": 1},
         "versions": versions(),
         "machine": machine(),

@@ -33,36 +33,38 @@ from octavo.util.terminal import in_minutes
 
 def idle_options(recipe: Recipe, steps: int) -> list[str]:
     """A sentence for each option that differs from its default but has no effect on a run of `steps`."""
-    said = []
+    sentences = []
     for part in ("evaluation", "sampling", "logging"):
         settings = getattr(recipe, part)
         if settings.every > steps and settings.every != type(settings).model_fields["every"].default:
-            said.append(f"{part}.every={settings.every} has no effect: the run has {steps} steps")
+            sentences.append(f"{part}.every={settings.every} has no effect: the run has {steps} steps")
     if recipe.sampling.temperature == 0:
         for name in ("top_k", "top_p", "min_p"):
             value = getattr(recipe.sampling, name)
             if value is not None:
-                said.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
-    said += task_of(recipe).idle_options(recipe)
-    said += idle_teachers(recipe)
+                sentences.append(f"sampling.{name}={value} has no effect: sampling.temperature=0 is greedy")
+    sentences += task_of(recipe).idle_options(recipe)
+    sentences += idle_teachers(recipe)
     patience = recipe.training.patience
     evaluations = math.ceil(steps / period(recipe.evaluation.every, steps=steps, epoch=None))
     if patience is not None and evaluations <= patience:
-        said.append(f"training.patience={patience} has no effect: the run has {evaluations} evaluations")
-    return said
+        sentences.append(f"training.patience={patience} has no effect: the run has {evaluations} evaluations")
+    return sentences
 
 
 def idle_teachers(recipe: Recipe) -> list[str]:
     """Name the settings for teachers that have no effect because nobody teaches."""
     teachers = recipe.training.teachers
-    said = []
+    sentences = []
     if not teachers.somebody and teachers.weight != TeachersConfig().weight:
-        said.append(f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches")
+        sentences.append(
+            f"training.teachers.weight={teachers.weight} has no effect: no run is named that teaches"
+        )
     for name in ("trained_steps", "trained_dropout"):
         value = getattr(teachers, name)
         if value is not None and not teachers.trained:
-            said.append(f"training.teachers.{name}={value} has no effect: no teacher is trained first")
-    return said
+            sentences.append(f"training.teachers.{name}={value} has no effect: no teacher is trained first")
+    return sentences
 
 
 # What a run may change when it resumes; anything else would make it another run.
@@ -150,12 +152,12 @@ def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
         )
     for key in differing:
         now, was = ("null" if tree.get(key) is None else tree[key] for tree in (after, before))
-        said = f"resuming with {key}={now} (was {was})"
+        change = f"resuming with {key}={now} (was {was})"
         if key == "training.minutes" and after[key] is not None:
             taken = seconds_of(folder) / 60
-            said = (
+            change = (
                 f"resuming for {in_minutes(round(max(0.0, after[key] - taken), 2))} more: {taken:.2f} are over, "
                 f"{after[key]:.2f} in all ({key}, was {was})"
             )
-        console.say(said)
+        console.say(change)
     return wanted if differing else stored

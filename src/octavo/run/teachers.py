@@ -306,5 +306,5 @@ def ended(row: np.ndarray, end: int | None) -> np.ndarray:
     """A row up to its first end token; one that has none gets it, where texts end with one."""
     if end is None:
         return row
-    found = np.flatnonzero(row == end)
-    return row[: found[0] + 1] if len(found) else np.append(row, end)
+    ends = np.flatnonzero(row == end)
+    return row[: ends[0] + 1] if len(ends) else np.append(row, end)

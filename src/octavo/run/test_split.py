@@ -62,20 +62,21 @@ def look(
             recipe, run.tokenizer, split, dataset.train, runtime, console, started=run.started
         )
         figures = figures_of(run.model, context, step=run.step)
-        found = figures.as_dict()
-        found["loss"] = found.pop("val_loss")
-        if not math.isfinite(found["loss"]):
+        result = figures.as_dict()
+        result["loss"] = result.pop("val_loss")
+        if not math.isfinite(result["loss"]):
             raise OctavoError(
-                f"The loss on the test split is {found['loss']}, which is no figure: nothing was noted."
+                f"The loss on the test split is {result['loss']}, which is no figure: nothing was noted."
             )
         standing = task.evaluate(run.model, context, figures)
-        found["baselines"] = dict(standing.baselines)
+        result["baselines"] = {name: one.as_dict() for name, one in standing.baselines.items()}
         stored = read_evaluation(path, recipe) if (path := run.folder.evaluation).is_file() else {}
-        found |= merged(task.on_test(run, split, dataset, recipe, stored))
+        result |= merged(task.on_test(run, split, dataset, recipe, stored))
         if audits:
-            found["audits"] = True
+            result["audits"] = True
         kept = (*KEPT, *task.kept_of_test, "skipped", "audits")
-        looks = [*manifest.get("test_looks", ()), {key: found[key] for key in kept if key in found}]
+        noted = {key: result[key] for key in kept if key in result}
+        looks = [*manifest.get("test_looks", ()), noted]
         manifest["test_looks"] = looks
         replace_text(run.folder.manifest, json_text(manifest, indent=1, ensure_ascii=False))
     page = run.folder.report / "index.html"
@@ -85,4 +86,4 @@ def look(
         except (OctavoError, OSError) as error:
             why = error.what if isinstance(error, OctavoError) else error
             warnings.warn(f"{page} does not show this look yet: {why}", stacklevel=2)
-    return {"split": "test", "looks": len(looks), **found}
+    return {"split": "test", "looks": len(looks), **result}

@@ -92,8 +92,8 @@ def train(
         if recipe is None and resume and place is not None:
             recipe = RunFolder.open(place).config
         elif recipe is None:
-            recipe, said = default_recipe(overrides)
-            console.say(said)
+            recipe, source = default_recipe(overrides)
+            console.say(source)
         name = Path(str(recipe)).stem if isinstance(recipe, str | Path) else "run"
         metadata = {"recipe": name, **(metadata or {})}
         if not resume and place is not None and restarts() and RunFolder(place).config.is_file():
@@ -434,9 +434,9 @@ def train_teachers(training: Training) -> list[Run]:
                     console.say(f"teacher {number + 1} of {count} is trained first")
                     train_teacher(training, teacher, number, minutes)
         except Interrupted as stopped:
-            said = f"This was teacher {number + 1} of {count}, which can be used from {teacher.path}."
+            sentence = f"This was teacher {number + 1} of {count}, which can be used from {teacher.path}."
             remedy = going_on(folder, training.recipe, processes=world.size)
-            raise Interrupted(f"{stopped.what} {said}", remedy=remedy) from None
+            raise Interrupted(f"{stopped.what} {sentence}", remedy=remedy) from None
         finally:
             if world.first:
                 console.keep_log(folder.log)
@@ -489,12 +489,12 @@ def turns(training: Training) -> Iterator[tuple[int, float | None, float]]:
 
 def finished_before(trainer: Trainer) -> str:
     """What is said of a run that resumes and has nothing left to train."""
-    said = f"the run was finished after step {trainer.progress.step:,}: nothing is trained, its page is made again"
+    sentence = f"the run was finished after step {trainer.progress.step:,}: nothing is trained, its page is made again"
     if trainer.recipe.training.minutes is not None:
-        return f"{said}; add --minutes 5 to train it for five more minutes"
+        return f"{sentence}; add --minutes 5 to train it for five more minutes"
     if trainer.recipe.training.schedule.kind == "constant":
-        return f"{said}; training.steps={2 * trainer.progress.step} trains it longer"
-    return said
+        return f"{sentence}; training.steps={2 * trainer.progress.step} trains it longer"
+    return sentence
 
 
 def note_how_to_resume(error: BaseException, folder: RunFolder, recipe: Recipe) -> None:

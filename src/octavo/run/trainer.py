@@ -96,7 +96,6 @@ class TensorBoard:
         return cls(event_writer()(str(folder / "tensorboard")))
 
     def write(self, row: dict[str, Any]) -> None:
-        """One row."""
         for key, value in row.items():
             if isinstance(value, int | float) and not isinstance(value, bool) and key != "step":
                 self._writer.add_scalar(f"{row['event']}/{key}", value, row["step"])
@@ -158,7 +157,7 @@ class Trainer:
 
             models = [run.network().model for run in training.teachers]
             self.objective = objective_of(recipe, models, self.runtime.device)
-        self.objective.told(self.dataset.tokenizer)
+        self.objective.set_tokenizer(self.dataset.tokenizer)
         self.optimizers = recipe.training.optimizer.build(self.model)
         self.progress = Progress(elapsed=training.before)
         if source is not None:
@@ -322,7 +321,6 @@ class Trainer:
         progress.finished = progress.finished and (not end or self.out_of_patience)
 
     def show(self, info: StepInfo) -> None:
-        """Advance the live line."""
         self.console.advance(info.step, self.note(info), first=info.step == self._first)
 
     def at(self, step: int, *, sep: str = "/") -> str:
@@ -330,7 +328,6 @@ class Trainer:
         return f"step {step}" if self.clock is not None else f"step {step}{sep}{self.steps}"
 
     def note(self, info: StepInfo) -> str:
-        """The live line."""
         speed = self.progress.tokens / max(self.progress.seconds, 1e-9)
         return f"{self.at(info.step)}  loss {info.loss:.4f}  {speed:,.0f} {self.objective.unit.counted}/s"
 
@@ -345,7 +342,7 @@ class Trainer:
                 "step": info.step,
                 "loss": info.loss,
                 **info.metrics,
-                **(self.own.told(info.step - 1) if self.own is not None else {}),
+                **(self.own.figures(info.step - 1) if self.own is not None else {}),
                 "learning_rate": info.learning_rate,
                 "gradient_norm": info.gradient_norm,
                 "tokens": self.progress.tokens,
@@ -456,7 +453,6 @@ class Trainer:
         self._saving = self._saved - started
 
     def write_checkpoint(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
-        """See `save`."""
         folder, recipe = self.folder, self.recipe
         self.progress.elapsed = self.earlier + time.monotonic() - self.console.started
         earlier_best = follow(folder.best)  # stays this once, for the case that this checkpoint gets damaged

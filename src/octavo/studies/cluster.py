@@ -21,8 +21,9 @@ import octavo
 from octavo.config.plugins import loaded_parts
 from octavo.errors import InputError, Interrupted, MissingExtra
 from octavo.run.data import text_elsewhere
-from octavo.studies.job import OUTCOME, Job, perform, write_outcome
+from octavo.studies.job import OUTCOME, Job, failed, perform, write_outcome
 from octavo.studies.runner import TRIES, Bench, Done, environment
+from octavo.studies.stored import Outcome
 from octavo.training.signals import stop_requests
 from octavo.util.console import Console
 from octavo.util.files import folder_aside, publish_folder, put_away
@@ -99,16 +100,16 @@ class Cluster:
         wanted = texts_of(job)
         rival = Path(job.rival, "metrics.jsonl") if job.rival else None
         curve = rival.read_bytes() if rival and rival.is_file() else None
-        sent = job.as_dict(), octavo.__version__, curve, wanted
+        sent = dataclasses.asdict(job), octavo.__version__, curve, wanted
         return task.remote(*sent, *[texts[path] for path in wanted])
 
-    def fetched(self, job: Job, task: Any) -> dict[str, Any]:
+    def fetched(self, job: Job, task: Any) -> Outcome:
         """Bring a run's folder home."""
         try:
             outcome, archive = self.ray.get(task)
         except self.ray.exceptions.RayError as error:
             reason = f"The cluster lost this run {TRIES} times: {type(error).__name__}."
-            return write_outcome(job, {"status": "failed", "reason": reason, "settled": False})
+            return write_outcome(job, failed(job, reason))
         unpack(archive, Path(job.folder))
         return outcome
 
@@ -135,7 +136,7 @@ def nobody(address: str, why: str) -> InputError:
 
 def performed_there(
     job: Mapping[str, Any], version: str, curve: bytes | None, paths: list[str], *files: Files
-) -> tuple[dict[str, Any], bytes]:
+) -> tuple[Outcome, bytes]:
     """Perform a run on a machine of the cluster; returns its outcome and its folder as an archive.
 
     `curve` is the metrics.jsonl of the run that it is compared with, `files` what stands at each of the `paths`.
@@ -149,7 +150,7 @@ def performed_there(
             wanted = dataclasses.replace(wanted, rival=str(scratch / "rival"))
         if version != octavo.__version__:
             reason = f"The cluster has octavo {octavo.__version__} where this is {version}."
-            outcome = write_outcome(wanted, {"status": "failed", "reason": reason, "settled": False})
+            outcome = write_outcome(wanted, failed(wanted, reason))
             return outcome, pack(Path(wanted.folder))
         places = {}
         for number, (path, content) in enumerate(zip(paths, files, strict=True)):

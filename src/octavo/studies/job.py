@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -65,35 +65,31 @@ class Job:
     folder: str
     recipe: dict[str, Any]
     steps: int
-    judge: str = "last"
+    judge: Literal["last", "best"] = "last"
     rival: str | None = None
     hopeless: dict[str, float] | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
 
-
-def settled(job: Job) -> dict[str, Any] | None:
+def settled(job: Job) -> Outcome | None:
     """The outcome of a run if nothing is left to do, or None."""
     outcome = outcome_of(Path(job.folder))
-    if not outcome or not outcome.get("settled") or outcome.get("judge") != job.judge:
+    if outcome is None or not outcome.settled or outcome.judge != job.judge:
         return None
     rule = job.hopeless
-    if outcome["status"] == "stopped" and (rule is None or outcome.get("hopeless", rule) != rule):
+    if outcome.status == "stopped" and (rule is None or (outcome.hopeless or rule) != rule):
         return None  # by another rule, or one that is no more: it goes on
     return outcome
 
 
-def outcome_of(folder: Path) -> dict[str, Any] | None:
+def outcome_of(folder: Path) -> Outcome | None:
     """How a run ended, if it did."""
     try:
-        return read_record(folder / OUTCOME, Outcome)
+        return Outcome(**read_record(folder / OUTCOME, Outcome))
     except CheckpointError:  # there is none yet, or it is judged again
         return None
 
 
-def perform(job: Job, on_step: OnStep) -> dict[str, Any]:
+def perform(job: Job, on_step: OnStep) -> Outcome:
     """Train, evaluate, write the outcome, and return it. `on_step` is called with the finished steps.
 
     Raises Interrupted when asked to stop. Whatever else goes wrong is an outcome.
@@ -107,38 +103,37 @@ def perform(job: Job, on_step: OnStep) -> dict[str, Any]:
     except Interrupted:
         raise
     except Hopeless as note:
-        outcome = {"status": "stopped", "reason": str(note), "settled": True, "hopeless": job.hopeless}
+        outcome = Outcome(
+            judge=job.judge, status="stopped", reason=str(note), settled=True, hopeless=job.hopeless
+        )
     except DivergedError as error:
         # Where a run ends is a figure; that nothing was lost is no news in a table.
-        outcome = {"status": "failed", "reason": error.event, "settled": True}
+        outcome = failed(job, error.event, settled=True)
     except OctavoError as error:
-        outcome = {"status": "failed", "reason": error.what, "settled": False}
+        outcome = failed(job, error.what)
     except Exception as error:
         traceback.print_exc()
         reason = (
             f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else 'no message'}"
         )
-        outcome = (
-            too_large() if out_of_memory(error) else {"status": "failed", "reason": reason, "settled": False}
-        )
+        outcome = failed(job, "The run needs more memory than there is." if out_of_memory(error) else reason)
     return write_outcome(job, outcome)
 
 
-def too_large() -> dict[str, Any]:
-    """The outcome of a run that does not fit."""
-    return {"status": "failed", "reason": "The run needs more memory than there is.", "settled": False}
+def failed(job: Job, reason: str, *, settled: bool = False) -> Outcome:
+    """The outcome of a run that came to nothing. `settled`: it would again."""
+    return Outcome(judge=job.judge, status="failed", reason=reason, settled=settled)
 
 
-def write_outcome(job: Job, outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """Put an outcome into the run folder, in one atomic step; returns all of it."""
+def write_outcome(job: Job, outcome: Outcome) -> Outcome:
+    """Put an outcome into the run folder, in one atomic step."""
     folder = Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    whole = {"judge": job.judge, **outcome}
-    replace_text(folder / OUTCOME, json_text(whole, indent=1, ensure_ascii=False))
-    return whole
+    replace_text(folder / OUTCOME, json_text(outcome, indent=1, ensure_ascii=False))
+    return outcome
 
 
-def _trained_and_evaluated(job: Job, folder: Path, on_step: OnStep) -> dict[str, Any]:
+def _trained_and_evaluated(job: Job, folder: Path, on_step: OnStep) -> Outcome:
     wait_until_free(folder)
     hooks = [Hook(1, lambda session, info: on_step(info.step))]
     if job.hopeless and job.rival:
@@ -151,7 +146,7 @@ def _trained_and_evaluated(job: Job, folder: Path, on_step: OnStep) -> dict[str,
             raise
         put_away(folder, "damaged")  # no checkpoint of it is whole: it starts again
         train(job.recipe, out=folder, quiet=True, hooks=hooks)
-    return evaluated(folder, job.judge)
+    return evaluated(job, folder)
 
 
 def of_page(folder: Path, recipe: Recipe, step: int) -> dict[str, Any]:
@@ -174,12 +169,9 @@ def wait_until_free(folder: Path) -> None:
         time.sleep(0.2)
 
 
-def evaluated(folder: Path, which: str) -> dict[str, Any]:
-    """Evaluate a finished run's weights unit by unit, and its untrained model; writes units.json.
-
-    Returns the outcome: what the study compares, on the whole validation split.
-    """
-    run = Run.open(folder, checkpoint=which)
+def evaluated(job: Job, folder: Path) -> Outcome:
+    """Evaluate a finished run's weights unit by unit, and its untrained model; writes units.json."""
+    run = Run.open(folder, checkpoint=job.judge)
     recipe, state = run.config, Progress.of(run.checkpoint)
     described = read_record(RunFolder(folder).manifest, Manifest, of="the run")["runtime"]
     runtime = Runtime(
@@ -198,9 +190,8 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         initial = scores(untrained).total.loss
     total = found.total
     if not math.isfinite(total.loss):
-        why = "Its loss on the validation split is not a finite number."
-        return {"status": "failed", "reason": why, "settled": True}
-    content = {"checkpoint": which, "step": run.step, "names": None, **found.as_dict()}
+        return failed(job, "Its loss on the validation split is not a finite number.", settled=True)
+    content = {"checkpoint": job.judge, "step": run.step, "names": None, **found.as_dict()}
     replace_text(folder / UNITS, json_text(content))
     per_position = recipe.model.training_flops(vocab_size=vocab_size)
     positions = recipe.training.batch * recipe.training.accumulation * recipe.model.context  # of a step
@@ -211,23 +202,25 @@ def evaluated(folder: Path, which: str) -> dict[str, Any]:
         nats=total.total if total.of_text else None,
         documents=dataset.validation.documents,
     )
-    outcome = {
-        "status": "done",
-        "reason": None,
-        "settled": True,
-        "val_loss": total.loss,
-        "bits_per_byte": total.bits_per_byte(dataset.validation.bytes),
-        "accuracy": total.metrics.get("accuracy"),
-        "perplexity": total.perplexity,
-        **{metric: own.get(metric) for metric in OF_TASKS},
-        "unit": None if total.of_text else str(total.unit),
-        "initial_loss": initial,
-        "step": run.step,
-        "tokens": state.tokens,
-        "flops": float(per_position * positions * last.step),
-        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-        "seconds": last.seconds,
-    }
+    metrics: Any = {metric: own.get(metric) for metric in OF_TASKS}
+    outcome = Outcome(
+        judge=job.judge,
+        status="done",
+        reason=None,
+        settled=True,
+        val_loss=total.loss,
+        bits_per_byte=total.bits_per_byte(dataset.validation.bytes),
+        accuracy=total.metrics.get("accuracy"),
+        perplexity=total.perplexity,
+        **metrics,
+        unit=None if total.of_text else str(total.unit),
+        initial_loss=initial,
+        step=run.step,
+        tokens=state.tokens,
+        flops=float(per_position * positions * last.step),
+        parameters=sum(parameter.numel() for parameter in run.model.parameters()),
+        seconds=last.seconds,
+    )
     here = RunFolder(folder)  # a new best spared its forerunner, for the case of damage; that case is over
     prune(here.checkpoints, keep=recipe.training.keep, always=[follow(here.best), follow(here.last)])
     return outcome

@@ -48,7 +48,6 @@ class Rung:
 
     @property
     def slug(self) -> str:
-        """Its folder."""
         return f"{slug_of(self.size)}-{self.steps}-steps"
 
 
@@ -247,33 +246,64 @@ def refuse_another(found: Ladder, folder: Path, console: Console) -> None:
             refuse_changed(found.chosen(rung, found.best(sweep)), there, console)
 
 
+@dataclass(frozen=True)
+class RungPrice:
+    """What one rung will cost, with what is tried on it."""
+
+    size: str
+    steps: int
+    parameters: int
+    runs: int
+    hours: float
+    disk_bytes: float
+    side_by_side: int
+
+
+@dataclass(frozen=True)
+class LadderPrice:
+    """What a ladder will cost, in all and by rung."""
+
+    ladder: str
+    runs: int
+    hours: float
+    disk_bytes: float
+    side_by_side: int
+    rungs: list[RungPrice]
+
+
 def price_ladder(
     ladder: str | Path | Mapping[str, Any],
     text: Paths | None = None,
     *,
     overrides: Iterable[str] = (),
     jobs: int | None = None,
-) -> dict[str, Any]:
-    """What a ladder would cost, as plain data. One step of every variant is timed on every rung; nothing is run."""
+) -> LadderPrice:
+    """What a ladder would cost. One step of every variant is timed on every rung; nothing is run."""
     found = load_ladder(ladder, text, overrides)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for rung in found.rungs:
         price = price_resolved(found.at(rung), jobs=jobs, console=Console(quiet=True))
         tried = len(found.rates) * len(found.study.variants) if len(found.rates) > 1 else 0
-        swept = sum(row["seconds"] for row in price["variants"]) * (tried / len(price["variants"]))
+        swept = sum(row.seconds for row in price.variants) * (tried / len(price.variants))
         rows.append(
-            {
-                "size": rung.size,
-                "steps": rung.steps,
-                "parameters": price["variants"][0]["parameters"],
-                "runs": price["runs"] + tried,
-                "hours": price["hours"] + swept / price["side_by_side"] / 3600,
-                "disk_bytes": price["disk_bytes"] * (1 + tried / price["runs"]),
-                "side_by_side": price["side_by_side"],
-            }
+            RungPrice(
+                size=rung.size,
+                steps=rung.steps,
+                parameters=price.variants[0].parameters,
+                runs=price.runs + tried,
+                hours=price.hours + swept / price.side_by_side / 3600,
+                disk_bytes=price.disk_bytes * (1 + tried / price.runs),
+                side_by_side=price.side_by_side,
+            )
         )
-    total = {key: sum(row[key] for row in rows) for key in ("runs", "hours", "disk_bytes")}
-    return {"ladder": found.study.name, **total, "side_by_side": rows[0]["side_by_side"], "rungs": rows}
+    return LadderPrice(
+        ladder=found.study.name,
+        runs=sum(row.runs for row in rows),
+        hours=sum(row.hours for row in rows),
+        disk_bytes=sum(row.disk_bytes for row in rows),
+        side_by_side=rows[0].side_by_side,
+        rungs=rows,
+    )
 
 
 def ladder_text(ladder: Ladder) -> str:

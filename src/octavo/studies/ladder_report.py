@@ -146,7 +146,7 @@ def _drawings(found: LadderAnalysis) -> dict[str, Callable[..., str]]:
 
 
 def as_data(found: LadderAnalysis) -> dict[str, Any]:
-    """For --json."""
+    """Verdicts and rungs for --json."""
     study = found.ladder.study
     return {
         "ladder": study.name,

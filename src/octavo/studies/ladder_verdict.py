@@ -19,13 +19,12 @@ import numpy as np
 
 from octavo.studies.arms import arm
 from octavo.studies.chance import LEVEL, satterthwaite, student
-from octavo.studies.documents import of_documents
 from octavo.studies.ladder import Ladder, Rung, collected, ladder_of
 from octavo.studies.measures import Scale, measure
 from octavo.studies.over_training import Trend
 from octavo.studies.results import StudyResults
 from octavo.studies.spec import BASELINE, Change
-from octavo.studies.statistics import Arm
+from octavo.studies.statistics import Arm, of_documents
 from octavo.studies.token_comparison import NOWHERE, Wheres, where_of
 from octavo.studies.verdict import Analysis, ChangeVerdict, analyse_study, sorted_out
 

@@ -129,7 +129,7 @@ class Measure:
         return 100 if self.metric in SHARES else 1
 
     def of(self, run: Evaluated) -> float | None:
-        """What a run reached."""
+        """What a run reached by this measure."""
         return getattr(run, self.metric)
 
     def curve(self, run: Evaluated) -> Sequence[float]:
@@ -194,7 +194,6 @@ class Scale:
 
     @property
     def metric(self) -> str:
-        """Its name."""
         return self.measure.metric
 
     @property

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from octavo.config import Recipe, apply_value, check
 from octavo.data import Dataset
@@ -157,7 +156,7 @@ def _steps(
     if measured is not None:
         return measured
     took = timed(fact.recipe, vocab_size=fact.vocab_size, console=Console(quiet=True), repeats=9)
-    steps = max(1, round(amount / took["step_seconds"]))
+    steps = max(1, round(amount / took.step_seconds))
     console.say(f"{variant.name}: {steps:,} steps in {amount:g} s")
     return steps
 
@@ -221,7 +220,7 @@ def jobs_of(study: Study, out: Path) -> list[Job]:
 
 
 def run_path(out: Path, slug: str, seed: int) -> Path:
-    """Where a run stands."""
+    """Folder of a variant's run with a seed."""
     return out / "runs" / slug / f"seed-{seed}"
 
 
@@ -236,7 +235,7 @@ def prepare_baselines(facts: dict[str, Facts], console: Console) -> None:
 
 def memory_of(fact: Facts) -> int:
     """Bytes that a process needs to train a variant on the CPU."""
-    return PROCESS_BYTES + counted(fact.recipe, vocab_size=fact.vocab_size)["memory"]["total"]
+    return PROCESS_BYTES + counted(fact.recipe, vocab_size=fact.vocab_size).memory.total
 
 
 def side_by_side(facts: dict[str, Facts], wanted: int | None, cores: int) -> tuple[int, int]:
@@ -251,44 +250,75 @@ def side_by_side(facts: dict[str, Facts], wanted: int | None, cores: int) -> tup
     return max(1, min(cores // threads, by_memory)), threads
 
 
-def price(study: Study, facts: dict[str, Facts], jobs: int, console: Console) -> dict[str, Any]:
-    """What the study will cost: runs, hours, disk; one step of each variant timed. A row for each variant."""
+@dataclass(frozen=True)
+class VariantPrice:
+    """What one variant will cost: `runs` of so many steps; seconds, memory and disk of one."""
+
+    variant: str
+    parameters: int
+    steps: int
+    tokens: int
+    flops: float
+    runs: int
+    step_seconds: float
+    seconds: float
+    memory_bytes: int
+    disk_bytes: int
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a study will cost, in all and by variant."""
+
+    study: str
+    metric: str
+    runs: int
+    seeds: list[int]
+    noise_seeds: list[int]
+    side_by_side: int
+    hours: float
+    disk_bytes: int
+    variants: list[VariantPrice]
+
+
+def price(study: Study, facts: dict[str, Facts], jobs: int, console: Console) -> Price:
+    """Time one step of each variant."""
     rows = list(_prices(study, facts, console))
-    seconds = sum(row["seconds"] * row["runs"] for row in rows)
-    return {
-        "study": study.name,
-        "metric": study.metric,
-        "runs": sum(row["runs"] for row in rows),
-        "seeds": list(study.seeds),
-        "noise_seeds": list(study.noise_seeds),
-        "side_by_side": jobs,
-        "hours": seconds / jobs / 3600,
-        "disk_bytes": sum(row["disk_bytes"] * row["runs"] for row in rows),
-        "variants": rows,
-    }
+    seconds = sum(row.seconds * row.runs for row in rows)
+    return Price(
+        study=study.name,
+        metric=study.metric,
+        runs=sum(row.runs for row in rows),
+        seeds=list(study.seeds),
+        noise_seeds=list(study.noise_seeds),
+        side_by_side=jobs,
+        hours=seconds / jobs / 3600,
+        disk_bytes=sum(row.disk_bytes * row.runs for row in rows),
+        variants=rows,
+    )
 
 
-def _prices(study: Study, facts: dict[str, Facts], console: Console) -> Iterator[dict[str, Any]]:
+def _prices(study: Study, facts: dict[str, Facts], console: Console) -> Iterator[VariantPrice]:
     for variant in study.variants:
         fact = facts[variant.slug]
         recipe = run_recipe(study, variant, study.seeds[0])
         counts = counted(recipe, vocab_size=fact.vocab_size)
-        step = timed(recipe, vocab_size=fact.vocab_size, console=Console(quiet=True))["step_seconds"]
+        step = timed(recipe, vocab_size=fact.vocab_size, console=Console(quiet=True)).step_seconds
         steps, validation = study.steps[variant.slug], len(fact.dataset.validation.tokens)
         evaluations = math.ceil(steps / period(recipe.evaluation.every, steps, fact.epoch))
         # The judgement of the best weights, of the last, and of the untrained ones read the whole split.
         read = evaluations * min(recipe.evaluation.tokens or validation, validation) + 3 * validation
         seconds = steps * step + read * step / fact.step_positions / 3 + FIXED_SECONDS
         console.say(f"{variant.name}: {step * 1000:.1f} ms a step")
-        yield {
-            "variant": variant.name,
-            "parameters": counts["parameters"],
-            "steps": steps,
-            "tokens": steps * fact.step_tokens,
-            "flops": float(steps * fact.step_positions * fact.token_flops),
-            "runs": len(study.seeds_of(variant)),
-            "step_seconds": step,
-            "seconds": seconds,
-            "memory_bytes": memory_of(fact),
-            "disk_bytes": 2 * counts["checkpoint_bytes"] + REPORT_BYTES,  # the last and the best checkpoint
-        }
+        yield VariantPrice(
+            variant=variant.name,
+            parameters=counts.parameters,
+            steps=steps,
+            tokens=steps * fact.step_tokens,
+            flops=float(steps * fact.step_positions * fact.token_flops),
+            runs=len(study.seeds_of(variant)),
+            step_seconds=step,
+            seconds=seconds,
+            memory_bytes=memory_of(fact),
+            disk_bytes=2 * counts.checkpoint_bytes + REPORT_BYTES,  # the last and the best checkpoint
+        )

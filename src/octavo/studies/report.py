@@ -96,7 +96,7 @@ TITLES = {
 def render_page(
     results: StudyResults, analysis: Analysis, rows: list[Row], drawings: dict[str, Callable[[float], str]]
 ) -> str:
-    """The page as text."""
+    """study.html of an analysis."""
     from markupsafe import Markup
 
     pages = templates(Path(__file__).parent, Path(run_report.__file__).parent)

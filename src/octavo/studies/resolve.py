@@ -79,7 +79,7 @@ def resolved(file: StudyFile, name: str, beside: Path, text: Paths | None, probl
     seeds, further = seeds_of(file, baseline.seed if baseline else 0, len(changes), problems)
     budget = file.budget.model_dump(exclude_none=True) if file.budget else {}
     before = file.resolved.model_dump() if file.resolved else {}
-    unit = baseline.objective.build().unit if baseline else TEXT
+    unit = baseline.objective.unit if baseline else TEXT
     found = Study(
         name=name,
         description=file.description.strip(),
@@ -285,7 +285,7 @@ def problems_of_variants(study: Study, baseline: Recipe) -> Iterator[str]:
         yield from problems
         if recipe is None:
             continue
-        unit = recipe.objective.build().unit
+        unit = recipe.objective.unit
         if str(unit) != str(study.unit):
             yield f"{change.name}: is measured in {unit}, and the baseline in {study.unit}"
         flat = flatten(recipe)

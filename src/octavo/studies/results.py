@@ -189,7 +189,7 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
     outcome = outcome_of(path)
     if outcome is None:
         return None
-    units = read_record(path / UNITS, Units, of="the run") if outcome["status"] == "done" else {}
+    units = read_record(path / UNITS, Units, of="the run") if outcome.status == "done" else {}
     rows = RunFolder(path).rows()
     validation = list({row["step"]: row for row in rows if row["event"] == "validation"}.values())
     losses = {row["step"]: row for row in rows if row["event"] == "train"}
@@ -216,9 +216,11 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         change=variant.name,
         slug=variant.slug,
         seed=seed,
-        status=outcome["status"],
-        reason=outcome.get("reason"),
-        metric=improvement(outcome) if study.metric == "improvement" else outcome.get(study.metric),
+        status=outcome.status,
+        reason=outcome.reason,
+        metric=improvement(outcome.val_loss, outcome.initial_loss)
+        if study.metric == "improvement"
+        else getattr(outcome, study.metric, None),
         nats=tuple(units.get("nats", ())),
         bytes=tuple(units.get("bytes", ())),
         tokens_scored=tuple(units.get("tokens", ())),
@@ -227,23 +229,19 @@ def _run(folder: Path, study: Study, variant: Change, seed: int) -> RunResult | 
         sample=samples[-1].read_text(encoding="utf-8", errors="replace") if samples else "",
         folder=path.relative_to(folder).as_posix(),
         settings=dict(variant.settings),
-        **{name: outcome.get(name) for name in (*figures, *counts)},
+        **{name: getattr(outcome, name) for name in (*figures, *counts)},
     )
 
 
-def improvement(outcome: Mapping[str, Any]) -> float | None:
+def improvement(loss: float | None, initial: float | None) -> float | None:
     """The share of its initial loss that a model lost: report E's measure; 1 = a loss of zero."""
-    loss, initial = outcome.get("val_loss"), outcome.get("initial_loss")
     return None if loss is None or not initial else 1 - loss / initial
 
 
 def by_improvement(results: StudyResults) -> StudyResults:
     """The same runs, compared by relative improvement."""
     runs = (
-        dataclasses.replace(
-            run, metric=improvement({"val_loss": run.val_loss, "initial_loss": run.initial_loss})
-        )
-        for run in results.runs
+        dataclasses.replace(run, metric=improvement(run.val_loss, run.initial_loss)) for run in results.runs
     )
     study = dataclasses.replace(results.study, metric="improvement", smallest_interesting=None)
     return dataclasses.replace(results, study=study, runs=tuple(runs))

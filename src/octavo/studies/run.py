@@ -14,7 +14,7 @@ from octavo.run.finetune import ready_tokenizer
 from octavo.run.folder import RunFolder
 from octavo.studies.interim_looks import note_look
 from octavo.studies.job import Job, outcome_of, settled
-from octavo.studies.plan import jobs_of, plan_study, prepare_baselines, price, side_by_side
+from octavo.studies.plan import Price, jobs_of, plan_study, prepare_baselines, price, side_by_side
 from octavo.studies.prerequisites import first_jobs, standing
 from octavo.studies.provenance import Origins, code_sha256
 from octavo.studies.resolve import load_study
@@ -116,10 +116,10 @@ def made_first(found: Study, folder: Path, *, jobs: int | None, console: Console
                     open_jobs, console, lambda job, outcome: None
                 )
             for job in wanted:
-                ended = outcome_of(Path(job.folder)) or {}
-                if ended.get("status") != "done":
+                outcome = outcome_of(Path(job.folder))
+                if outcome is None or outcome.status != "done":
                     raise InputError(
-                        f"{job.folder}, which others start from, failed: {ended.get('reason')}",
+                        f"{job.folder}, which others start from, failed: {outcome and outcome.reason}",
                         remedy="the same command tries again",
                     )
     return found
@@ -143,8 +143,8 @@ def price_study(
     overrides: Iterable[str] = (),
     jobs: int | None = None,
     console: Console | None = None,
-) -> dict[str, Any]:
-    """What a study would cost, as plain data: runs, hours and disk, and a row for each variant. Nothing is run.
+) -> Price:
+    """What a study would cost: runs, hours and disk, and a row for each variant. Nothing is run.
 
     Raises ConfigError with everything that is wrong.
     """
@@ -153,7 +153,7 @@ def price_study(
     )
 
 
-def price_resolved(study: Study, *, jobs: int | None, console: Console) -> dict[str, Any]:
+def price_resolved(study: Study, *, jobs: int | None, console: Console) -> Price:
     """The same of a study that is checked already."""
     check_jobs(jobs)
     planned, facts = plan_study(study, console)

@@ -21,14 +21,16 @@ from typing import IO, Any
 
 import octavo
 from octavo.errors import Interrupted
-from octavo.studies.job import Job, settled, write_outcome
+from octavo.studies.job import Job, failed, settled, write_outcome
+from octavo.studies.stored import Outcome
 from octavo.training.signals import stop_requests
 from octavo.util.console import Console
 from octavo.util.processes import TOLD
+from octavo.util.records import json_text
 
 TRIES = 2
 LEAVING = 120.0  # seconds that a process has to save its run
-Done = Callable[[Job, dict[str, Any]], None]
+Done = Callable[[Job, Outcome], None]
 
 
 class Worker:
@@ -79,11 +81,11 @@ class Worker:
         news.put((self, None))
 
     def start(self, job: Job) -> None:
-        """Give it a run."""
+        """Send a run to the process."""
         self.job, self.step = job, 0
         with suppress(OSError):  # where it is dead, the end of its output says so too
             stream = self._pipe(self.process.stdin)
-            stream.write(json.dumps(job.as_dict()).encode() + b"\n")
+            stream.write(json_text(job).encode() + b"\n")
             stream.flush()
 
     def leave(self) -> None:
@@ -180,7 +182,7 @@ class Pool:
             elif message["event"] == "done":
                 job, worker.job, worker.step = worker.job, None, 0
                 if job is not None:
-                    bench.ended(job, message["outcome"])
+                    bench.ended(job, Outcome(**message["outcome"]))
             bench.show([(one.job, one.step) for one in workers if one.job is not None])
 
 
@@ -207,15 +209,15 @@ class Bench:
                 return self.waiting.pop(place)
         return None
 
-    def ended(self, job: Job, outcome: dict[str, Any]) -> None:
+    def ended(self, job: Job, outcome: Outcome) -> None:
         """A run has ended, well or not."""
         self.done += 1
         self.done_steps += job.steps
         self.pending.discard(job.folder)
-        what = outcome["status"] if outcome["status"] != "failed" else f"failed: {outcome['reason']}"
-        if outcome["status"] == "done":
-            bits, unit = outcome["bits_per_byte"], outcome.get("unit")
-            what = f"{outcome['val_loss']:.4f} {unit}" if unit else f"{bits:.4f} bits/byte"
+        what = outcome.status if outcome.status != "failed" else f"failed: {outcome.reason}"
+        if outcome.status == "done":
+            bits, unit = outcome.bits_per_byte, outcome.unit
+            what = f"{outcome.val_loss:.4f} {unit}" if unit else f"{bits:.4f} bits/byte"
         self.console.say(f"{self.done}/{self.total}  {job.change}, seed {job.seed}: {what}")
         self.on_done(job, outcome)
 
@@ -234,9 +236,8 @@ class Bench:
         else:
             hint = " Most likely there was not enough memory." if code == -9 else ""
             reason = f"Its process {how}, twice.{hint}"
-            self.ended(job, write_outcome(job, {"status": "failed", "reason": reason, "settled": False}))
+            self.ended(job, write_outcome(job, failed(job, reason)))
 
     def show(self, running: list[tuple[Job, int]]) -> None:
-        """The live line."""
         steps = self.done_steps + sum(min(step, job.steps) for job, step in running)
         self.console.advance(steps, f"{self.done}/{self.total} runs done")

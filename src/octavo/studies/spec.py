@@ -196,7 +196,6 @@ class Before:
 
     @property
     def slug(self) -> str:
-        """Its folder."""
         return slug_of(self.name)
 
 

@@ -21,12 +21,12 @@ Measured = Annotated[float, AfterValidator(_sane)]
 
 
 class Outcome(Record):
-    """outcome.json: how a run ended and, if it is done, its metrics."""
+    """outcome.json: how a run ended and, if it is done, its metrics on the whole validation split."""
 
-    status: Literal["done", "failed", "stopped"]
     judge: Literal["last", "best"]
-    settled: bool
+    status: Literal["done", "failed", "stopped"]
     reason: str | None = None
+    settled: bool
     hopeless: dict[str, Number] | None = None
     """The rule by which it was stopped."""
     val_loss: Measured | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from octavo.studies.controls import controls, other_measure
+from octavo.studies.arms import controls, other_measure
 from octavo.studies.measures import usual
 from octavo.studies.provenance import code_words
 from octavo.studies.spec import BASELINE

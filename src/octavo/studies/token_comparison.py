@@ -20,7 +20,7 @@ from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import sorted_out
 from octavo.util.console import Console
 from octavo.util.files import replace_text
-from octavo.util.records import Record, json_text, read_record
+from octavo.util.records import Record, json_text, plain, read_record
 
 WHERE = "where.json"
 
@@ -77,7 +77,7 @@ def _between(results: StudyResults, base: Sequence[RunResult], mine: Sequence[Ru
             [Run.open(results.folder / run.folder, checkpoint=results.study.judge) for run in runs]
             for runs in (base, mine)
         )
-        return {"where": between(first, second, Console(quiet=True)).as_dict()}
+        return {"where": plain(between(first, second, Console(quiet=True)))}
     except RunFolderError:
         return {"why": "the weights of its runs are not there any more"}
     except OctavoError as error:

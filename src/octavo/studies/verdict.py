@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from octavo.studies import interim_looks
-from octavo.studies.arms import arm, failure, finished, learned_nothing, stopped, text_key, too_many
-from octavo.studies.controls import nothing_learned
+from octavo.studies.arms import (
+    arm,
+    failure,
+    finished,
+    learned_nothing,
+    nothing_learned,
+    stopped,
+    text_key,
+    too_many,
+)
 from octavo.studies.expectation import Verdict, held
 from octavo.studies.measures import Scale, measure, on_the_way
 from octavo.studies.over_training import OverTraining, over_training

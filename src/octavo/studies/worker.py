@@ -29,7 +29,6 @@ class Voice:
         self.last = 0.0
 
     def tell(self, **message: Any) -> None:
-        """One message."""
         with suppress(BrokenPipeError, ValueError):
             print(json.dumps(message), file=self.stream, flush=True)
 
@@ -59,6 +58,7 @@ def main() -> None:
     from octavo.config.plugins import load_told_parts
     from octavo.errors import Interrupted
     from octavo.studies.job import Job, perform
+    from octavo.util.records import plain
 
     load_told_parts()
 
@@ -70,7 +70,7 @@ def main() -> None:
             voice.tell(event="stopped", note=note.what)
             return
         busy.clear()
-        voice.tell(event="done", outcome=outcome)
+        voice.tell(event="done", outcome=plain(outcome))
 
 
 if __name__ == "__main__":

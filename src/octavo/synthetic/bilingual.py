@@ -150,7 +150,7 @@ class Bilingual:
 
 
 def draw_source(random: Random) -> tuple[str, ...]:
-    """A sentence in pidgin."""
+    """Words of a sentence in pidgin, drawn from the grammar."""
 
     def noun(kind: str, often: float) -> list[str]:
         trait = [random.choice(list(ENGLISH["trait"]))] if random.random() < often else []
@@ -288,7 +288,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def text_of(words: Sequence[str]) -> str:
-    """The inverse of `words_of`."""
+    """A sentence from its words; the inverse of `words_of`."""
     return " ".join(words).replace(" ,", ",").replace(" .", ".").replace(" ?", "?")
 
 

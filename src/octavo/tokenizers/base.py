@@ -328,7 +328,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def sha256(content: bytes) -> str:
-    """As hexadecimal digits."""
+    """Hash of some bytes, as hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 

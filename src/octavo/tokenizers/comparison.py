@@ -9,7 +9,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
@@ -54,10 +54,6 @@ class Row:
     decode_speed: float | None = None
     loses: tuple[str, ...] = ()
     embedding: int | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self) | {"loses": list(self.loses)}
 
 
 def tokenizer_of(name: str) -> TokenizerConfig:

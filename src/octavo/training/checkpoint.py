@@ -57,10 +57,10 @@ class Checkpoint(CheckpointFolder):
         """Fill freshly built optimizers with their saved state. Raises CheckpointError where it is not theirs."""
         saved: list[dict[int, dict[str, Tensor]]] = [{} for _ in optimizers]
         for name, tensor in self._named(OPTIMIZER).items():
-            found = _STATE_NAME.fullmatch(name)
-            if not found or int(found[1]) >= len(optimizers):
+            match = _STATE_NAME.fullmatch(name)
+            if not match or int(match[1]) >= len(optimizers):
                 raise self._foreign(OPTIMIZER + name)
-            saved[int(found[1])].setdefault(int(found[2]), {})[found[3]] = tensor
+            saved[int(match[1])].setdefault(int(match[2]), {})[match[3]] = tensor
         for index, (optimizer, state) in enumerate(zip(optimizers, saved, strict=True)):
             self._load_optimizer(optimizer, state, f"{OPTIMIZER}{index}.")
 
@@ -150,13 +150,13 @@ def learning_tensors(
 
 
 def _gathered(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
-    found = {}
+    gathered = {}
     for name, tensor in tensors:
         part = tensor.detach()
         full = whole(part)
         if keep:  # a device that holds a part of the model may not have room for all of it
-            found[name] = (full if full is part else full.cpu()).contiguous()
-    return found
+            gathered[name] = (full if full is part else full.cpu()).contiguous()
+    return gathered
 
 
 def save_checkpoint(

@@ -67,25 +67,25 @@ class Recorded(GradientStep):
         self, parts: Sequence[Batch[np.ndarray]], *, over: float, step: int
     ) -> tuple[float, float, dict[str, float]]:
         self.over.fill_(over)
-        said = [row for part in parts for row in self.said_of(part, step)]
-        rows = (said[0][None] if len(said) == 1 else torch.stack(said)).tolist()
+        values = [row for part in parts for row in self.rows_of(part, step)]
+        rows = (values[0][None] if len(values) == 1 else torch.stack(values)).tolist()
         sums = summed(self.names, [value for row in rows for value in row[:-1]])
         return sums.pop(LOSS), rows[-1][-1], sums
 
-    def said_of(self, part: Batch[np.ndarray], step: int) -> list[Tensor]:
+    def rows_of(self, part: Batch[np.ndarray], step: int) -> list[Tensor]:
         """Add the gradients of a part; what each of its passes says, and their length so far, as one tensor. What a
         gate learns apart is not recorded."""
         if self.gate is None:
             return [self.pass_over(part, step)[0]]
         halves = halves_of(part)
         if halves is None:  # counts are mixed in everywhere
-            return [self.said(part.to(self.device), step)[0]]
-        said, heard = self.pass_over(halves.network, step)
+            return [self.computed(part.to(self.device), step)[0]]
+        network_row, heard = self.pass_over(halves.network, step)
         if halves.gate is None or heard is None:
-            return [said]
+            return [network_row]
         with self.repeatably():
-            found = self.mixed(*halves.gate, heard, over=self.over, step=step)
-        return [said, self.with_norm(found)]
+            gate_pass = self.mixed(*halves.gate, heard, over=self.over, step=step)
+        return [network_row, self.with_norm(gate_pass)]
 
     def pass_over(self, part: Batch[np.ndarray], step: int) -> tuple[Tensor, Heard]:
         """Add the gradients of a part; what it says, and their length so far, as one tensor, and what a gate heard."""
@@ -97,38 +97,38 @@ class Recorded(GradientStep):
         if known.seen == 2:
             return self.watched(known, part.to(self.device), step)
         if known.seen < 2 or known.waits or shape not in self.passes:
-            return self.said(part.to(self.device), step)
+            return self.computed(part.to(self.device), step)
         if known.seen == 3:
             known.read_from(part, self.device)
             with recording(known.graph, self.pool):
-                known.said, known.heard = self.said(known.batch, step)
+                known.result, known.heard = self.computed(known.batch, step)
         known.take(part)
         known.graph.replay()
-        return known.said.clone(), known.heard
+        return known.result.clone(), known.heard
 
     def watched(self, known: _Pass, part: Batch[Tensor], step: int) -> tuple[Tensor, Heard]:
         """The same op by op, with a look whether the GPU has to wait for the processor; then it is done again."""
         drawn = torch.cuda.get_rng_state(self.device)
         before = [each.clone() for each in self.gradients]
-        found = unless_it_waits(lambda: self.said(part, step), self.device)
-        if found is not None:
-            return found
+        result = unless_it_waits(lambda: self.computed(part, step), self.device)
+        if result is not None:
+            return result
         known.waits = True
         torch._foreach_copy_(self.gradients, before)
         torch.cuda.set_rng_state(drawn, self.device)
-        return self.said(part, step)
+        return self.computed(part, step)
 
-    def said(self, part: Batch[Tensor], step: int) -> tuple[Tensor, Heard]:
+    def computed(self, part: Batch[Tensor], step: int) -> tuple[Tensor, Heard]:
         """The same op by op."""
         with self.repeatably(), nullcontext([]) if self.gate is None else overheard(self.gate) as heard:
-            found = self.backward(part, over=self.over, step=step)
-        self.names = list(found)
-        return self.with_norm(found), heard[0] if heard else None
+            figures = self.backward(part, over=self.over, step=step)
+        self.names = list(figures)
+        return self.with_norm(figures), heard[0] if heard else None
 
-    def with_norm(self, found: Mapping[str, Tensor]) -> Tensor:
+    def with_norm(self, figures: Mapping[str, Tensor]) -> Tensor:
         """What a pass says, and the gradients' length so far."""
         self.norm.copy_(gradient_norm(self.parameters))
-        return torch.stack([*(value.reshape(()).float() for value in found.values()), self.norm])
+        return torch.stack([*(value.reshape(()).float() for value in figures.values()), self.norm])
 
     def update(self, norm: float) -> None:
         if self.updating is not None:
@@ -162,7 +162,7 @@ class _Pass:
 
     graph: torch.cuda.CUDAGraph
     batch: Batch[Tensor]
-    said: Tensor
+    result: Tensor
     heard: Heard
     staged: dict[str, Tensor]
     copied: torch.cuda.Event

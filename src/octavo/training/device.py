@@ -77,7 +77,6 @@ class Runtime:
         return autocast(self.precision, self.device)
 
     def describe(self) -> dict[str, Any]:
-        """For the manifest."""
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del own["world"], own["most"]
         return {**own, "device": str(self.device)}
@@ -223,12 +222,12 @@ def device_check(
         results.append((logits.detach().cpu(), greedy(module, here).cpu()))
     if relative_error(results[0][0], results[1][0]) > 1e-3:
         return "logits differ"
-    for (name, expected), (_, found) in zip(
+    for (name, expected), (_, actual) in zip(
         reference.named_parameters(), tested.named_parameters(), strict=True
     ):
         if expected.grad is None:
             continue
-        if found.grad is None or relative_error(dense(expected.grad), dense(found.grad).cpu()) > 1e-2:
+        if actual.grad is None or relative_error(dense(expected.grad), dense(actual.grad).cpu()) > 1e-2:
             return f"the gradient of {name} differs"
     if not torch.equal(results[0][1], results[1][1]):
         return "greedy tokens differ"
@@ -255,12 +254,12 @@ def dense(gradient: Tensor) -> Tensor:
     return gradient.to_dense() if gradient.is_sparse else gradient
 
 
-def relative_error(expected: Tensor, found: Tensor) -> float:
+def relative_error(expected: Tensor, actual: Tensor) -> float:
     """Largest difference, as a share of the largest expected value; infinite where something is not a number."""
-    if not (torch.isfinite(found).all() and torch.isfinite(expected).all()):
+    if not (torch.isfinite(actual).all() and torch.isfinite(expected).all()):
         return float("inf")
     scale = expected.abs().max().clamp_min(1e-6)
-    return ((expected - found).abs().max() / scale).item()
+    return ((expected - actual).abs().max() / scale).item()
 
 
 def choose_precision(
@@ -284,7 +283,7 @@ def choose_precision(
         }
         for _ in range(3)
     ]
-    seconds = {name: min(found[name] for found in rounds) for name in rounds[0]}
+    seconds = {name: min(took[name] for took in rounds) for name in rounds[0]}
     gain = seconds["float32"] / seconds["bfloat16"]
     chosen = "bfloat16" if gain >= CLEAR_GAIN else "float32"
     report(f"precision: {chosen} (a pass in bfloat16 is {gain:.2f} times as fast here as in float32)")

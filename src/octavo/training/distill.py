@@ -31,8 +31,8 @@ class Distillation(Objective):
         self.teachers = [teacher.eval().requires_grad_(False) for teacher in teachers]
         self.unit, self.metrics = objective.unit, objective.metrics
 
-    def told(self, tokenizer: Tokenizer) -> None:
-        self.objective.told(tokenizer)
+    def set_tokenizer(self, tokenizer: Tokenizer) -> None:
+        self.objective.set_tokenizer(tokenizer)
 
     @torch.no_grad()
     def soft_targets(self, batch: Batch[Tensor], *, step: int) -> Tensor:

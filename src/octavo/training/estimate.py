@@ -79,7 +79,6 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """All of it."""
         learned = self.weights + self.gradients + self.optimizer
         return learned + self.activations + self.allocator + self.reference
 

@@ -33,8 +33,8 @@ class Halves(NamedTuple):
 
 def gate_of(model: nn.Module) -> nn.Module | None:
     """The gate beside a network, if there is one and no other."""
-    found = gates(model)
-    return found[0] if len(found) == 1 else None
+    owners = gates(model)
+    return owners[0] if len(owners) == 1 else None
 
 
 def halves_of(part: Batch[np.ndarray]) -> Halves | None:

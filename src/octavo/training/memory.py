@@ -126,10 +126,10 @@ def open_ways(
         step = estimated(recipe, training, way, vocab_size=vocab_size, precision=precision, device=device)
         return step.memory.total
 
-    found = from_the_first_that_fits(left, need, free, report)
-    if device.type == "cpu" and len(found) == 1:
-        refuse_beyond_memory(need(found[0]) / ROUGHLY, "A step takes")
-    return found
+    fits = from_the_first_that_fits(left, need, free, report)
+    if device.type == "cpu" and len(fits) == 1:
+        refuse_beyond_memory(need(fits[0]) / ROUGHLY, "A step takes")
+    return fits
 
 
 def attempted(open_ways: Sequence[Fit], attempt: Callable[[Fit], T], report: Report) -> T:

@@ -109,7 +109,7 @@ class OwnBatches(Batches):
     """Batches that are made while the model learns, by the model itself."""
 
     @abstractmethod
-    def told(self, step: int) -> Mapping[str, float]:
+    def figures(self, step: int) -> Mapping[str, float]:
         """What is known of a step's batch, counted from 0, for its row in metrics.jsonl; asked after `batch`."""
 
     @abstractmethod
@@ -198,7 +198,7 @@ class Objective(ABC):
     ) -> None:
         """Raise ConfigError or InputError, before a run begins, for what this objective cannot learn by."""
 
-    def told(self, tokenizer: Tokenizer) -> None:  # noqa: B027 - most need no words
+    def set_tokenizer(self, tokenizer: Tokenizer) -> None:  # noqa: B027 - most need no words
         """Before a run begins or goes on: what its tokens are."""
 
     def own_batches(self, learning: Learning) -> OwnBatches | None:
@@ -298,6 +298,16 @@ class ObjectiveConfig(PartConfig):
     def build(self) -> Objective:
         """The objective."""
 
+    @property
+    def unit(self) -> Unit:
+        """Unit of its loss."""
+        return self.build().unit
+
+    @property
+    def writes(self) -> bool:
+        """Whether a model that learned by it can write."""
+        return self.build().writes
+
 
 @register("objective")
 class NextTokenConfig(ObjectiveConfig):
@@ -308,7 +318,6 @@ class NextTokenConfig(ObjectiveConfig):
     """Share of each target that is learned as any token; what is reported is the loss without it."""
 
     def build(self) -> Objective:
-        """The objective."""
         return NextToken(label_smoothing=self.label_smoothing)
 
 
@@ -325,7 +334,6 @@ class GivenSourceConfig(NextTokenConfig):
     kind: Literal["given-source"] = "given-source"  # pyrefly: ignore  # not the next token's
 
     def build(self) -> Objective:
-        """The objective."""
         return GivenSource(label_smoothing=self.label_smoothing)
 
 
@@ -340,5 +348,4 @@ class AnswersConfig(ObjectiveConfig):
     reads: ClassVar[str] = "conversations"
 
     def build(self) -> Objective:
-        """The objective."""
         return Answers()

@@ -286,7 +286,7 @@ class AdamWConfig(OptimizerConfig, AdamSettings):
         return [self.over(tables_and_rest(model)[1])]
 
     def state_size(self, *, parameters: int, matrices: int) -> int:
-        """The two moments."""
+        """Two moments for each parameter."""
         return 2 * parameters
 
 

@@ -70,7 +70,7 @@ class Penalized(NextToken):
                 remedy="tokenizer=word, or objective=next-token",
             )
 
-    def told(self, tokenizer: Tokenizer) -> None:
+    def set_tokenizer(self, tokenizer: Tokenizer) -> None:
         words = [tokenizer.decode([token]) for token in range(tokenizer.vocab_size)]
         self.wrong = torch.from_numpy(RULES[self.rule](words))
 
@@ -100,5 +100,4 @@ class PenalizedConfig(ObjectiveConfig):
     """Of the penalty, −ln(1 − p) nats for the probability p of all wrong words together."""
 
     def build(self) -> Objective:
-        """The objective."""
         return Penalized(weight=self.weight, rule=self.rule)

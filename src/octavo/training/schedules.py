@@ -17,7 +17,7 @@ Schedule = Callable[[float], float]
 
 
 def constant(step: float) -> float:
-    """Always 1."""
+    """The full rate at every step."""
     return 1.0
 
 
@@ -69,7 +69,6 @@ class ConstantConfig(ScheduleConfig):
     kind: Literal["constant"] = "constant"
 
     def build(self, *, steps: int) -> Schedule:
-        """The function."""
         return warmed(constant, warmup=self.warmup)
 
 
@@ -80,7 +79,6 @@ class CosineConfig(DecayConfig):
     kind: Literal["cosine"] = "cosine"
 
     def build(self, *, steps: int) -> Schedule:
-        """The function."""
         falling = steps - self.warmup
         return warmed(lambda step: cosine(step, steps=falling, floor=self.floor), warmup=self.warmup)
 
@@ -92,7 +90,6 @@ class LinearConfig(DecayConfig):
     kind: Literal["linear"] = "linear"
 
     def build(self, *, steps: int) -> Schedule:
-        """The function."""
         falling = steps - self.warmup
         return warmed(lambda step: linear(step, steps=falling, floor=self.floor), warmup=self.warmup)
 
@@ -106,7 +103,6 @@ class InverseRootConfig(ScheduleConfig):
     """Steps after the warm-up in which the rate falls by a third, to 1/√2; in the paper as many as the warm-up has."""
 
     def build(self, *, steps: int) -> Schedule:
-        """The function."""
         return warmed(lambda step: inverse_root(step, scale=self.scale), warmup=self.warmup)
 
 
@@ -119,7 +115,6 @@ class WarmupStableDecayConfig(DecayConfig):
     """Share of the steps in which the rate falls."""
 
     def build(self, *, steps: int) -> Schedule:
-        """The function."""
         after = steps - self.warmup
         return warmed(
             lambda step: stable_decay(step, steps=after, decay=self.decay, floor=self.floor),

@@ -104,9 +104,9 @@ class GradientStep:
         except RuntimeError as error:
             if not self.repeats or NOT_REPEATABLE not in str(error):
                 raise
-            told = str(error).partition(NOT_REPEATABLE)[0].strip()
+            operation = str(error).partition(NOT_REPEATABLE)[0].strip()
             warnings.warn(
-                f"This training cannot be repeated to the bit on a GPU, for {told} cannot.", stacklevel=2
+                f"This training cannot be repeated to the bit on a GPU, for {operation} cannot.", stacklevel=2
             )
         self.repeats = False
         self.forget()
@@ -116,12 +116,12 @@ class GradientStep:
         self, parts: Sequence[Batch[np.ndarray]], *, over: float, step: int
     ) -> tuple[float, float, dict[str, float]]:
         """The same once."""
-        found, world = [], self.options.world
+        passes, world = [], self.options.world
         whole = torch.full((), over, device=self.device) if has_graphs(self.device) else over
         for number, part in enumerate(parts, start=1):
             with self.repeatably(), gradients_sent(self.model, now=number == len(parts)):
-                found += self.passes_over(part, over=whole, step=step)
-        return told(found, self.parameters, world)
+                passes += self.passes_over(part, over=whole, step=step)
+        return step_figures(passes, self.parameters, world)
 
     def passes_over(
         self, part: Batch[np.ndarray], *, over: float | Tensor, step: int
@@ -131,10 +131,10 @@ class GradientStep:
         if self.gate is None or halves is None:
             return [self.backward(part.to(self.device), over=over, step=step)]
         with overheard(self.gate) as heard:
-            found = [self.backward(halves.network.to(self.device), over=over, step=step)]
+            passes = [self.backward(halves.network.to(self.device), over=over, step=step)]
         if halves.gate is not None:
-            found.append(self.mixed(*halves.gate, heard[0], over=over, step=step))
-        return found
+            passes.append(self.mixed(*halves.gate, heard[0], over=over, step=step))
+        return passes
 
     def mixed(
         self,
@@ -167,8 +167,8 @@ class GradientStep:
             mean = loss.total / over
         self.options.world.beat()
         mean.backward()
-        said = mean if loss.reported is None else loss.reported / over
-        return {LOSS: said.detach()} | {name: each.detach() for name, each in loss.metrics.items()}
+        reported = mean if loss.reported is None else loss.reported / over
+        return {LOSS: reported.detach()} | {name: each.detach() for name, each in loss.metrics.items()}
 
     def update(self, norm: float) -> None:
         """Move the weights by the gradients, whose length is `norm`, and forget these."""
@@ -180,13 +180,13 @@ class GradientStep:
             optimizer.zero_grad(set_to_none=True)
 
 
-def told(
-    found: Sequence[Mapping[str, Tensor]], parameters: Sequence[nn.Parameter], world: World
+def step_figures(
+    passes: Sequence[Mapping[str, Tensor]], parameters: Sequence[nn.Parameter], world: World
 ) -> tuple[float, float, dict[str, float]]:
     """A step's loss, the length of its gradient, and its metrics, over all processes; waits for the device once."""
-    tensors = [tensor.reshape(1) for part in found for tensor in part.values()]
+    tensors = [tensor.reshape(1) for part in passes for tensor in part.values()]
     *values, norm = torch.cat([*tensors, gradient_norm(parameters).reshape(1)]).tolist()
-    sums = summed(list(found[0]), values)
+    sums = summed(list(passes[0]), values)
     loss = world.mean(sums.pop(LOSS))
     if any(map(is_part, parameters)):  # each process holds a part of the gradient
         norm = math.sqrt(world.all_reduce(norm * norm)[0])
@@ -222,16 +222,16 @@ def summed(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
 
 def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
     """The numbers of all gradients that this process holds; of a sparse one each row once."""
-    found = []
+    listed = []
     for parameter in parameters:
         if parameter.grad is None:
             continue
         if parameter.grad.is_sparse:
             parameter.grad = parameter.grad.coalesce()
-            found.append(parameter.grad.values())
+            listed.append(parameter.grad.values())
         else:
-            found.append(held(parameter.grad))
-    return found
+            listed.append(held(parameter.grad))
+    return listed
 
 
 def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:

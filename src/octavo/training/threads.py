@@ -49,7 +49,7 @@ class Pace:
 
     @property
     def usual(self) -> float:
-        """Seconds of a step."""
+        """Median seconds of a step so far."""
         return statistics.median(self._usual) if self._usual else 0.0
 
     @property
@@ -67,7 +67,7 @@ class Pace:
         return len(self._slow) >= IN_A_ROW and sum(self._slow) >= AT_LEAST
 
     def forget(self) -> None:
-        """Forget what was usual."""
+        """Measure anew: the number of threads changed."""
         self._usual.clear()
         self._slow.clear()
 
@@ -175,14 +175,13 @@ class WatchfulCrew(Crew):
         self._watch = Watch()
 
     def after_step(self, step: int, seconds: float) -> str:
-        """See `Crew`."""
-        said = super().after_step(step, seconds)
-        if not said and self.threads == self.most:
+        sentence = super().after_step(step, seconds)
+        if not sentence and self.threads == self.most:
             if self._watch.seconds() < self._look:
                 return ""
-            said = "" if self._watch.ours(self.most) else self._alone_from_the_start(step)
+            sentence = "" if self._watch.ours(self.most) else self._alone_from_the_start(step)
         self._watch = Watch()
-        return said
+        return sentence
 
     @property
     def times(self) -> float:

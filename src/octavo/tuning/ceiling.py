@@ -274,7 +274,6 @@ class Ceiling:
     prompts: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
         return {
             "reward": self.reward.model_dump(mode="json"),
             "exact": self.exact,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,17 +66,39 @@ def beneath_one_ceiling(runs: Sequence[Run], at: int) -> list[int]:
     return [other for other, start in enumerate(starts) if other != at and start and start == starts[at]]
 
 
-def over_seeds(runs: Sequence[Run], verdicts: Sequence[Verdict]) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Crossed:
+    """The mean of runs by prompts, with the 95 % interval of other seeds and other prompts, and each run's own."""
+
+    mean: float
+    low: float
+    high: float
+    each: list[float]
+
+
+@dataclass(frozen=True)
+class OverSeeds:
+    """What runs that differ by their seeds came to together."""
+
+    runs: int
+    prompts: int
+    wins: Crossed
+    gained: Crossed
+    kl: Crossed
+
+
+def over_seeds(runs: Sequence[Run], verdicts: Sequence[Verdict]) -> OverSeeds | None:
     """The mean of runs that were tuned in one way and differ by their seeds, with its interval; None where they do
     not: one run alone, other ways of tuning, or the same seed and start twice."""
     kinds = {run.config.objective.kind for run in runs}
     if len(runs) < 2 or len(kinds) > 1 or len({(run.config.seed, start_of(run)) for run in runs}) < len(runs):
         return None
-    found: dict[str, Any] = {"runs": len(runs), "prompts": verdicts[0].figures["prompts"]}
-    for name in ("wins", "gained", "kl"):
-        found[name] = crossed(np.array([_by_prompt(verdict.tables[name]) for verdict in verdicts]))
-    low, high = (min(max(found["wins"][side], 0.0), 1.0) for side in ("low", "high"))
-    return {**found, "wins": {**found["wins"], "low": low, "high": high}}
+    wins, gained, kl = (
+        crossed(np.array([_by_prompt(verdict.tables[name]) for verdict in verdicts]))
+        for name in ("wins", "gained", "kl")
+    )
+    shares = replace(wins, low=max(wins.low, 0.0), high=min(wins.high, 1.0))
+    return OverSeeds(len(runs), verdicts[0].figures["prompts"], shares, gained, kl)
 
 
 def _by_prompt(table: np.ndarray) -> np.ndarray:
@@ -86,9 +108,8 @@ def _by_prompt(table: np.ndarray) -> np.ndarray:
         return np.nanmean(table, axis=1)
 
 
-def crossed(table: np.ndarray) -> dict[str, Any]:
-    """The mean of runs by prompts (S, P), with the interval (95 %) of other seeds and other prompts, and each run's
-    own. Prompts that a run knows nothing of are left out.
+def crossed(table: np.ndarray) -> Crossed:
+    """Of runs by prompts (S, P). Prompts that a run knows nothing of are left out.
 
     Both could have been others, and each prompt is the same in every run: the variances of the runs' means and of the
     prompts' means add up, by Student's t with Satterthwaite's degrees of freedom. Noise of single texts is in both, so
@@ -106,17 +127,17 @@ def crossed(table: np.ndarray) -> dict[str, Any]:
         freedom = satterthwaite([part for part, _ in parts], [count for _, count in parts])
         half = student(freedom, 1 - LEVEL) * variance**0.5
     mean = float(table.mean())
-    return {"mean": mean, "low": mean - half, "high": mean + half, "each": table.mean(axis=1).tolist()}
+    return Crossed(mean, mean - half, mean + half, table.mean(axis=1).tolist())
 
 
-def seeds_said(found: dict[str, Any]) -> list[str]:
+def seeds_said(found: OverSeeds) -> list[str]:
     """What the seeds say together."""
-    wins, gained, kl = (found[name] for name in ("wins", "gained", "kl"))
-    asked = f"{found['prompts']} prompt{'s' if found['prompts'] > 1 else ''}"
-    each = ", ".join(f"{share:.1%}" for share in wins["each"])
+    wins, gained, kl = found.wins, found.gained, found.kl
+    asked = f"{found.prompts} prompt{'s' if found.prompts > 1 else ''}"
+    each = ", ".join(f"{share:.1%}" for share in wins.each)
     return [
-        f"Over {found['runs']} seeds and {asked} ({SAID} intervals of other seeds and prompts): wins "
-        f"{wins['mean']:.1%} ({wins['low']:.1%} to {wins['high']:.1%}) against what each started from; by seed {each}.",
-        f"The reward changed by {gained['mean']:+.3f} ({gained['low']:+.3f} to {gained['high']:+.3f}), at "
-        f"{kl['mean']:.2f} nats ({kl['low']:.2f} to {kl['high']:.2f}).",
+        f"Over {found.runs} seeds and {asked} ({SAID} intervals of other seeds and prompts): wins "
+        f"{wins.mean:.1%} ({wins.low:.1%} to {wins.high:.1%}) against what each started from; by seed {each}.",
+        f"The reward changed by {gained.mean:+.3f} ({gained.low:+.3f} to {gained.high:+.3f}), at "
+        f"{kl.mean:.2f} nats ({kl.low:.2f} to {kl.high:.2f}).",
     ]

@@ -291,7 +291,7 @@ def proxy_said(figures: dict[str, Any]) -> list[str]:
 
 
 def sentences(figures: dict[str, Any]) -> list[str]:
-    """What the figures say."""
+    """The verdict on a tuning, from its figures."""
     base, tuned, far, wins = (figures[key] for key in ("base", "tuned", "distance", "win_rate"))
     kl = tuned["kl"]["mean"]
     said = [

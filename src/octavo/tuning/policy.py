@@ -246,5 +246,4 @@ class PolicyGradientConfig(ObjectiveConfig):
         return found
 
     def build(self) -> Objective:
-        """The objective."""
         return PolicyGradient(self)

@@ -183,5 +183,4 @@ class DirectPreferenceConfig(ObjectiveConfig):
     so much smaller, and asks for a larger beta."""
 
     def build(self) -> Objective:
-        """The objective."""
         return DirectPreference(self)

@@ -95,5 +95,4 @@ class BradleyTerryConfig(ObjectiveConfig):
     reads: ClassVar[str] = "preferences"
 
     def build(self) -> Objective:
-        """The objective."""
         return BradleyTerry()

@@ -149,20 +149,20 @@ class Rollouts(OwnBatches):
             self._kept[key] = self.written(*key)
         return self._kept[key].batch
 
-    def told(self, step: int) -> Mapping[str, float]:
+    def figures(self, step: int) -> Mapping[str, float]:
         """Means over the texts of a step."""
         found = [kept.told for (number, _), kept in self._kept.items() if number == step // self.way.updates]
         return {name: float(np.mean([one[name] for one in found])) for name in found[0]} if found else {}
 
     def over(self, step: int) -> str | None:
-        kl, budget = self.told(step).get("kl", 0.0), self.way.budget
+        kl, budget = self.figures(step).get("kl", 0.0), self.way.budget
         if budget is None or kl <= budget:
             return None
         return f"the model is {kl:.2f} nats from its base, beyond the budget of {budget:g}: it stops here"
 
     def remark(self, step: int) -> str | None:
         """Once, where no group has anything to teach."""
-        if self._said_flat or self.told(step).get("flat_groups", 0.0) < 1:
+        if self._said_flat or self.figures(step).get("flat_groups", 0.0) < 1:
             return None
         self._said_flat = True
         return "all texts of each group are worth the same, so the reward taught nothing"

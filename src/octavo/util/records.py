@@ -1,5 +1,5 @@
-"""JSON as it is written and read: no NaN goes in, and what a program wrote down earlier is held against a shape before
-anybody looks into it.
+"""JSON as it is written and read: results are dataclasses, whose fields are the keys; no NaN goes in, and what a
+program wrote down earlier is held against a shape before anybody looks into it.
 
 A shape is mostly a `Record`: the keys that readers rely on, each with its type and bounds. Further keys are let
 through. What is read stays plain data, in the file's own order.
@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -62,9 +65,34 @@ Shape = Any
 AnyRecord: Shape = dict[str, Any]
 
 
+OPTIONAL = MappingProxyType({"optional": True})
+"""Metadata of a dataclass's field: JSON has it only where it is not None."""
+
+
+def plain(data: Any) -> Any:
+    """A result as JSON values: of a dataclass its fields, of a config its settings, of a path its text."""
+    if data is None or isinstance(data, (str, int, float)):
+        return data
+    if is_dataclass(data) and not isinstance(data, type):
+        pairs = ((one, getattr(data, one.name)) for one in fields(data))
+        return {
+            one.name: plain(value)
+            for one, value in pairs
+            if value is not None or not one.metadata.get("optional")
+        }
+    if isinstance(data, BaseModel):
+        return data.model_dump(mode="json", exclude_unset=isinstance(data, Record))
+    if isinstance(data, Mapping):
+        return {str(key): plain(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [plain(one) for one in data] if isinstance(data, list) else tuple(map(plain, data))
+    return str(data) if isinstance(data, Path) else data
+
+
 def json_text(data: Any, **options: Any) -> str:
-    """Plain data as JSON (RFC 8259), which has no NaN and no infinity: such a figure becomes null. Options are those of
+    """A result as JSON (RFC 8259), which has no NaN and no infinity: such a figure becomes null. Options are those of
     `json.dumps`."""
+    data = plain(data)
     try:
         return json.dumps(data, allow_nan=False, **options)
     except ValueError:

@@ -93,17 +93,14 @@ class Heedless:
         self._stream, self._terminal, self.unread = stream, stream.isatty(), False
 
     def write(self, text: str) -> int:
-        """Write, or do nothing."""
         with self._noticing():
             self._stream.write(text)
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:
-        """The same of several."""
         self.write("".join(lines))
 
     def flush(self) -> None:
-        """Flush, or do nothing."""
         with self._noticing():
             self._stream.flush()
 
@@ -189,7 +186,7 @@ codecs.register_error(ERRORS, _bytes_or_escape)
 
 
 def listed(names: Sequence[str]) -> str:
-    """a, b and c."""
+    """`a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 

@@ -45,7 +45,7 @@ def test_tinyshakespeare(test_data: Path) -> None:
     found = inspect(source, near=0)
     assert (found.documents, found.characters, found.distinct_characters) == (1, 1_115_394, 65)
     assert (found.words, found.distinct_words) == (202_859, 12_893)
-    assert found.readability is not None and 70 < found.readability["flesch_reading_ease"] < 85
+    assert found.readability is not None and 70 < found.readability.flesch_reading_ease < 85
     assert found.heaps is not None and 0.5 < found.heaps[1] < 0.7
 
 
@@ -140,7 +140,7 @@ def test_flesch_by_hand() -> None:
     ranked = [("the", 2), ("cat", 1), ("sat", 1), ("on", 1), ("table", 1)]
     found = flesch(ranked, 6, 1)
     assert found is not None
-    assert found["flesch_reading_ease"] == pytest.approx(206.835 - 1.015 * 6 - 84.6 * 7 / 6)
+    assert found.flesch_reading_ease == pytest.approx(206.835 - 1.015 * 6 - 84.6 * 7 / 6)
     assert flesch([("der", 5), ("hund", 5)], 10, 1) is None
 
 

@@ -10,10 +10,11 @@ import torch
 
 from octavo.data.batch import Batch
 from octavo.data.batches import with_earlier
-from octavo.evaluation.attribution import Credit, credit, said
+from octavo.evaluation.attribution import Credit, credit, sentence
 from octavo.report.sections import of_counted, piece
 from octavo.tokenizers.char import CharTokenizer
 from octavo.training.objective import NEXT_TOKEN
+from octavo.util.records import plain
 from unit.ngram.test_mixture import K, held, model, text
 
 T = 16
@@ -71,9 +72,8 @@ def test_both_sides_make_the_models_own_prediction_in_the_order_of_the_text(foun
 def test_the_figures_follow_from_the_tokens() -> None:
     weights = np.array([[0.5, 0.25, 0.25], [0.2, 0.8, 0.0]])
     probabilities = np.array([[0.4, 0.1, 0.3], [0.1, 0.9, 0.5]])
-    tree = Credit(weights, probabilities, np.array([0, 1]), np.array([1, 2])).as_dict(
-        CharTokenizer("ab", documents=False, unknown=False)
-    )
+    credit = Credit(weights, probabilities, np.array([0, 1]), np.array([1, 2]))
+    tree = plain(credit.attribution(CharTokenizer("ab", documents=False, unknown=False)))
     assert tree["counting_better"] == 0.5  # 0.2 against 0.4, 0.9 against 0.1
     assert tree["trust_in_counting"] == pytest.approx(0.65)
     assert tree["network_loss"] == pytest.approx(-(math.log(0.4) + math.log(0.1)) / 2)
@@ -82,8 +82,8 @@ def test_the_figures_follow_from_the_tokens() -> None:
     assert [side["best"] for side in tree["sides"]] == [0.5, 0.5, 0.0]
     assert [side["trust"] for side in tree["sides"]] == pytest.approx([0.35, 0.525, 0.125])
     assert tree["sample"] == [["a", pytest.approx(math.log(0.5))], ["b", pytest.approx(math.log(9))]]
-    assert "Counting has 65% of the weight, and gave 50% of the tokens" in said(tree)
-    assert said({**tree, "trust_in_counting": 1.0}).startswith("Counting made every prediction, and gave")
+    assert "Counting has 65% of the weight, and gave 50% of the tokens" in sentence(tree)
+    assert sentence({**tree, "trust_in_counting": 1.0}).startswith("Counting made every prediction, and gave")
     page = of_counted({"counted": tree})
     assert [row.name for row in page["sides"]] == ["the network", "1-grams", "2-grams"]
     assert [one.side for one in page["pieces"]] == ["network", "counting"]
@@ -92,8 +92,8 @@ def test_the_figures_follow_from_the_tokens() -> None:
 def test_only_what_stands_side_by_side_is_shown_as_a_text() -> None:
     weights, probabilities = np.full((5, 2), 0.5), np.full((5, 2), 0.1)
     apart = Credit(weights, probabilities, np.array([0, 1, 0, 1, 1]), np.array([4, 5, 7, 40, 41]))
-    tree = apart.as_dict(CharTokenizer("ab", documents=False, unknown=False))
-    assert tree["tokens"] == 5 and [piece for piece, _ in tree["sample"]] == ["a", "b", "a"]
+    found = apart.attribution(CharTokenizer("ab", documents=False, unknown=False))
+    assert found.tokens == 5 and [piece for piece, _ in found.sample] == ["a", "b", "a"]
 
 
 def test_a_model_that_does_not_count_has_no_such_figures(batches: list[Batch[np.ndarray]]) -> None:

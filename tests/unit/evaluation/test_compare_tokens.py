@@ -12,6 +12,7 @@ from octavo.errors import InputError
 from octavo.evaluation.compare_tokens import Part, Where, cells, difference_text, error_of, parts, words_of
 from octavo.evaluation.score import TokenLosses
 from octavo.tokenizers.char import Char, CharTokenizer
+from octavo.util.records import plain
 
 TEXT = ("the cat saw the dog. " * 60)[:1200]
 
@@ -110,4 +111,4 @@ def test_a_single_stretch_has_no_error_and_no_nan_in_its_json() -> None:
     found = parts(sides, np.ones(1000), ["a"] * 1000, 2)
     (late,) = [part for part in found.by_context if part.name == "1,024 or more"]
     assert late.error is None and difference_text(late, 4) == cells(late)[5] == "+1.0000"
-    json.dumps(found.as_dict(), allow_nan=False)
+    json.dumps(plain(found), allow_nan=False)

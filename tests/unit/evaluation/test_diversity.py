@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.evaluation.diversity import distinct, diversity, grams, measured, unit_of, units
+from octavo.evaluation.diversity import Mean, distinct, diversity, grams, unit_of, units
 
 TOPICS = [[f"{name}{number}" for number in range(12)] for name in ("ship", "cook", "star", "farm", "coin")]
 
@@ -40,11 +40,10 @@ def test_texts_that_are_the_same_are_alike() -> None:
 def test_drift_is_seen_in_what_the_halves_share() -> None:
     steady = [story(topic, topic, seed) for seed, topic in enumerate(TOPICS)]
     drifting = [story(topic, TOPICS[(seed + 1) % 5], seed) for seed, topic in enumerate(TOPICS)]
-    held = measured(diversity(steady, unit="word").thread)
-    lost = measured(diversity(drifting, unit="word").thread)
-    assert held["mean"] is not None and lost["mean"] is not None and lost["error"] is not None
-    assert held["mean"] > 0.3
-    assert lost["mean"] < 3 * lost["error"]
+    held, lost = (diversity(texts, unit="word").means.thread for texts in (steady, drifting))
+    assert held.mean is not None and lost.mean is not None and lost.error is not None
+    assert held.mean > 0.3
+    assert lost.mean < 3 * lost.error
 
 
 def test_words_where_there_are_words() -> None:
@@ -60,7 +59,7 @@ def test_shares_are_shares(texts: list[str]) -> None:
         found = diversity(texts, unit=unit)
         for share in [*found.distinct.values(), *found.repeated, *found.alike]:
             assert 0 <= share <= 1
-        assert found.as_dict()["texts"] == len(texts)
+        assert found.means.texts == len(texts)
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.integers(1, 4))
@@ -78,8 +77,8 @@ def test_what_a_text_repeats_is_not_what_another_has_too() -> None:
 
 
 def test_the_error_of_a_mean_is_that_of_a_sample() -> None:
-    assert measured([1.0, 2.0, 3.0])["error"] == pytest.approx(1 / 3**0.5)
-    assert measured([1.0]) == {"mean": 1.0, "error": None}
+    assert Mean.of([1.0, 2.0, 3.0]).error == pytest.approx(1 / 3**0.5)
+    assert Mean.of([1.0]) == Mean(1.0, None)
 
 
 def test_a_text_is_held_against_other_texts_not_against_itself() -> None:

@@ -24,7 +24,8 @@ from octavo.tasks.forecast.baselines import (
     usual_step,
 )
 from octavo.tasks.forecast.scores import covered, crps, energy_score, mean_density, ranks, scores
-from octavo.tasks.forecast.stored import OWN, said
+from octavo.tasks.forecast.stored import OWN, forecast_sentences
+from octavo.util.records import plain
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -86,28 +87,26 @@ def test_what_is_missing_is_not_judged_and_what_stands_beside_it_is() -> None:
     random = np.random.default_rng(0)
     drawn, truth = random.normal(size=(50, 4, 2)), random.normal(size=(4, 2))
     truth[1, 0], truth[2] = np.nan, np.nan
-    found = scores(drawn, truth, np.array([1.0, 2.0, 0.0, 3.0]), np.ones(2), random)
-    assert found["rows"] == 3 and sum(found["pit"]) == pytest.approx(1) and found["nll"] == pytest.approx(-2)
+    found = scores(1, drawn, truth, np.array([1.0, 2.0, 0.0, 3.0]), np.ones(2), random)
+    assert found.rows == 3 and sum(found.pit) == pytest.approx(1) and found.nll == pytest.approx(-2)
     squares = np.nanmean((drawn.mean(axis=0) - truth) ** 2, axis=0)
-    assert found["rmse_by_channel"] == pytest.approx(np.sqrt(squares))
-    assert found["mase"] == pytest.approx(np.nanmean(np.abs(np.median(drawn, axis=0) - truth)))
-    assert found["scaled_energy"] == pytest.approx(energy_score(drawn[:, [0, 3]], truth[[0, 3]]).mean())
-    one, other = found["crps_by_channel"]
+    assert found.rmse_by_channel == pytest.approx(np.sqrt(squares))
+    assert found.mase == pytest.approx(np.nanmean(np.abs(np.median(drawn, axis=0) - truth)))
+    assert found.scaled_energy == pytest.approx(energy_score(drawn[:, [0, 3]], truth[[0, 3]]).mean())
+    one, other = found.crps_by_channel
     assert one == pytest.approx(crps(drawn[:, [0, 3], 0], truth[[0, 3], 0]).mean())
-    assert found["scaled_crps"] == pytest.approx((2 * one + 3 * other) / 5)
+    assert found.scaled_crps == pytest.approx((2 * one + 3 * other) / 5)
 
 
 def test_rows_that_always_lack_a_channel_are_judged_by_the_others() -> None:
     random = np.random.default_rng(0)
     drawn, truth = random.normal(size=(50, 4, 2)), random.normal(size=(4, 2))
     truth[:, 1] = np.nan
-    found = scores(drawn, truth, np.zeros(4), np.ones(2), random)
-    alone = scores(drawn[:, :, :1], truth[:, :1], np.zeros(4), np.ones(1), random)
-    assert (
-        found["scaled_crps"] == pytest.approx(alone["scaled_crps"]) and found["coverage"] == alone["coverage"]
-    )
-    assert found["scaled_energy"] is None and found["crps_by_channel"] == [
-        pytest.approx(alone["crps_by_channel"][0]),
+    found = scores(1, drawn, truth, np.zeros(4), np.ones(2), random)
+    alone = scores(1, drawn[:, :, :1], truth[:, :1], np.zeros(4), np.ones(1), random)
+    assert found.scaled_crps == pytest.approx(alone.scaled_crps) and found.coverage == alone.coverage
+    assert found.scaled_energy is None and found.crps_by_channel == [
+        pytest.approx(alone.crps_by_channel[0]),
         None,
     ]
 
@@ -325,10 +324,10 @@ def test_a_density_that_no_path_has_is_none_and_nothing_else_is_void() -> None:
     random = np.random.default_rng(0)
     drawn, truth = random.normal(size=(50, 4, 2)), random.normal(size=(4, 2))
     drawn[0, 0, 0] = np.inf
-    found = scores(drawn, truth, np.array([1.0, 2.0, -np.inf, 3.0]), np.ones(2), random)
-    assert json.dumps(found, allow_nan=False)
-    assert found["nll"] is None and found["scaled_crps"] is None and found["scaled_energy"] is None
-    one, other = found["crps_by_channel"]
+    found = scores(1, drawn, truth, np.array([1.0, 2.0, -np.inf, 3.0]), np.ones(2), random)
+    assert json.dumps(plain(found), allow_nan=False)
+    assert found.nll is None and found.scaled_crps is None and found.scaled_energy is None
+    one, other = found.crps_by_channel
     assert one is None and other == pytest.approx(crps(drawn[:, :, 1], truth[:, 1]).mean())
 
 
@@ -360,13 +359,16 @@ def judged_in(units: np.ndarray, shifts: np.ndarray, *, holes: bool) -> dict[str
     found[OWN] = {h: (own, np.full(4, -np.log(units).sum())) for h in (1, 4)}
     table = {
         name: [
-            {"horizon": h, **scores(*each[h][:1], truth[:, h - 1], each[h][1], simple.step, random)}
-            for h in (1, 4)
+            plain(scores(h, *each[h][:1], truth[:, h - 1], each[h][1], simple.step, random)) for h in (1, 4)
         ]
         for name, each in found.items()
     }
     forecast = {"channels": ["x", "y"], "horizons": [1, 4], "main_horizon": 4, "predictors": table}
-    return {"losses": simple.losses(judged), "table": table, "said": said({"forecast": forecast})}
+    return {
+        "losses": simple.losses(judged),
+        "table": table,
+        "said": forecast_sentences({"forecast": forecast}),
+    }
 
 
 @pytest.mark.parametrize("holes", [False, True])

@@ -129,14 +129,14 @@ def test_places_sum_what_the_batches_hold() -> None:
     assert total.tokens == 21
     positions, document_ends = places.positions(), places.document_ends()
     assert positions is not None and document_ends is not None
-    assert positions["rows"] == 2
-    assert positions["middle"] == pytest.approx(-math.log(0.4), rel=1e-5)
-    assert positions["end"] == pytest.approx(-math.log(0.8), rel=1e-5)
-    assert positions["gain"] == pytest.approx(math.log(2), rel=1e-5)
-    assert positions["error"] == pytest.approx(0, abs=1e-4)
-    assert document_ends["documents"] == 1
-    assert document_ends["probability"] == pytest.approx(0.8, rel=1e-5)
-    assert document_ends["rate"] == pytest.approx(1 / 21)
+    assert positions.rows == 2
+    assert positions.middle == pytest.approx(-math.log(0.4), rel=1e-5)
+    assert positions.end == pytest.approx(-math.log(0.8), rel=1e-5)
+    assert positions.gain == pytest.approx(math.log(2), rel=1e-5)
+    assert positions.error == pytest.approx(0, abs=1e-4)
+    assert document_ends.documents == 1
+    assert document_ends.probability == pytest.approx(0.8, rel=1e-5)
+    assert document_ends.rate == pytest.approx(1 / 21)
 
 
 def test_what_is_given_to_the_end_elsewhere_is_a_mean_of_other_places() -> None:
@@ -144,8 +144,8 @@ def test_what_is_given_to_the_end_elsewhere_is_a_mean_of_other_places() -> None:
     logits = torch.tensor([[[0.2, 0.8], [0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [1.0, 0.0]]]).log()
     places.add(PerToken(torch.zeros(1, 5), {}, logits), Batch(targets, targets))
     found = places.document_ends()
-    assert found is not None and found["elsewhere"] == pytest.approx(0.3)
-    assert (found["documents"], found["probability"], found["rate"]) == (2, pytest.approx(0.8), 0.5)
+    assert found is not None and found.elsewhere == pytest.approx(0.3)
+    assert (found.documents, found.probability, found.rate) == (2, pytest.approx(0.8), 0.5)
 
 
 def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
@@ -157,9 +157,9 @@ def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
         places.add(PerToken(torch.from_numpy(nats[part]), {}), Batch(zeros[part], zeros[part]))
     gains = nats[:, 6:9].mean(axis=1) - nats[:, 9:].mean(axis=1)
     found = places.positions()
-    assert found is not None and found["rows"] == 9
-    assert found["gain"] == pytest.approx(gains.mean(), rel=1e-9)
-    assert found["error"] == pytest.approx(gains.std(ddof=1) / 3, rel=1e-9)
+    assert found is not None and found.rows == 9
+    assert found.gain == pytest.approx(gains.mean(), rel=1e-9)
+    assert found.error == pytest.approx(gains.std(ddof=1) / 3, rel=1e-9)
 
 
 def test_places_without_documents_or_whole_windows_are_none() -> None:

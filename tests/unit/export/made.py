@@ -6,14 +6,13 @@ import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from octavo.config import load_recipe
-from octavo.export.prove import measure, misses
-from octavo.export.reference import Reference, reference
+from octavo.export.prove import Measurement, measure, misses
+from octavo.export.reference_outputs import Reference, reference
 from octavo.export.targets import targets
 from octavo.export.targets.base import Parcel
 from octavo.export.weights import weights_of
@@ -33,10 +32,9 @@ TEXT = "\n".join(
 )
 
 
-def measured_here(name: str, folder: Path) -> dict[str, Any]:
+def measured_here(name: str, folder: Path) -> Measurement:
     """What `measured` gives, without a process whose first seconds go into importing the library."""
-    found: dict[str, Any] = json.loads(json_text(measure(name, folder)))
-    return found
+    return Measurement.of(json.loads(json_text(measure(name, folder))))
 
 
 def parcel_of(
@@ -63,7 +61,7 @@ def _parcel_of(name: str, overrides: tuple[str, ...], text: str) -> tuple[Parcel
     return Parcel(weights, tokenizer, "float32", name), kept
 
 
-def proven(target: str, parcel: Parcel, kept: Reference, folder: Path) -> dict[str, Any]:
+def proven(target: str, parcel: Parcel, kept: Reference, folder: Path) -> Measurement:
     """Write, open again, measure; everything promised holds."""
     found = targets()[target]
     found.needs()

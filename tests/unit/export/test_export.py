@@ -21,7 +21,7 @@ from octavo.export import export as export_module
 from octavo.export.card import card
 from octavo.export.export import CERTIFICATE, NOT_PROVEN, export, verify
 from octavo.export.export import _same as same
-from octavo.export.reference import Reference, stepwise
+from octavo.export.reference_outputs import Reference, stepwise
 from octavo.export.targets.base import Parcel
 from octavo.export.targets.hf import HuggingFace
 from octavo.export.weights import Weights, weights_of

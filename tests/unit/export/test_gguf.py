@@ -27,7 +27,7 @@ ASCII = TEXT.encode("ascii", "ignore").decode()
 def test_the_main_case(tmp_path: Path, dtype: str) -> None:
     parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=2", dtype=dtype, text=ASCII)
     seen = proven("gguf", parcel, kept, tmp_path / "out")
-    assert seen["strings"]["taken_still"] == 0
+    assert seen.strings.taken_still == 0
     assert (tmp_path / "out" / "Modelfile").read_text().startswith("FROM ./model.gguf\n")
 
 
@@ -45,10 +45,7 @@ def test_tokenizers(tmp_path: Path, case: str) -> None:
     text, words = TOKENIZERS[case]
     parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=1", f"tokenizer={words}", text=text)
     seen = proven("gguf", parcel, kept, tmp_path / "out")
-    assert (
-        seen["strings"]["compared"] > 500
-        and seen["strings"]["other_ids"] == seen["strings"]["other_text"] == 0
-    )
+    assert seen.strings.compared > 500 and seen.strings.other_ids == seen.strings.other_text == 0
 
 
 @pytest.mark.parametrize("kind", ["char", "byte", "bpe"])
@@ -87,8 +84,8 @@ def test_tokenizers_of_others(tmp_path: Path, cut: str, status: str) -> None:
     text = TEXT + "\n<tool> 1234567 it's  \r\n\n we'LL see\t…" * 20
     parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=1", words, text=text)
     assert targets()["gguf"].tokenizer("huggingface", parcel.tokenizer).status == status
-    seen = proven("gguf", parcel, kept, tmp_path / "out")["strings"]
-    assert seen["compared"] > 900 and seen["other_ids"] <= (0 if status == "exact" else 20)
+    seen = proven("gguf", parcel, kept, tmp_path / "out").strings
+    assert seen.compared > 900 and seen.other_ids <= (0 if status == "exact" else 20)
 
 
 def test_other_tokenizers_of_others_are_refused(tmp_path: Path) -> None:

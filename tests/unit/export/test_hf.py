@@ -28,11 +28,8 @@ pytest.importorskip("transformers")
 def test_the_main_case(tmp_path: Path, dtype: str) -> None:
     parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=2", dtype=dtype)
     seen = proven("hf", parcel, kept, tmp_path / "out")
-    assert (
-        seen["positions"] >= 1024
-        and seen["strings"]["compared"] + seen["strings"]["refused_by_the_run"] == 1000
-    )
-    assert seen["strings"]["taken_still"] == 0
+    assert seen.positions >= 1024 and seen.strings.compared + seen.strings.refused_by_the_run == 1000
+    assert seen.strings.taken_still == 0
     (tensor, *_) = load_file(tmp_path / "out" / "model.safetensors").values()
     assert tensor.dtype == getattr(torch, dtype)
 
@@ -114,10 +111,11 @@ def test_a_process_that_opens_an_export_is_asked_nothing(
 
     def run(*_: Any, **options: Any) -> SimpleNamespace:
         told.update(options)
-        return SimpleNamespace(stdout='{"fine": true}', stderr="")
+        return SimpleNamespace(stdout='{"error": "asked"}', stderr="")
 
     monkeypatch.setattr(prove.subprocess, "run", run)
-    assert prove.measured("hf", tmp_path) == {"fine": True}
+    with pytest.raises(InputError, match="asked"):
+        prove.measured("hf", tmp_path)
     assert told["stdin"] is subprocess.DEVNULL
 
 

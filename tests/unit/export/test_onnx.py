@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octavo.export.onnx import CACHED, DATA, UNCACHED, sayable, write_onnx
+from octavo.export.onnx_graph import CACHED, DATA, UNCACHED, sayable, write_onnx
 from octavo.export.weights import weights_of
 from octavo.model.gpt import GPT
 from unit.export.shapes import OPTIONS, T, V, model_of

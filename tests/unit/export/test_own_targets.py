@@ -36,7 +36,7 @@ def test_what_nobody_else_can_say_is_proven_too(tmp_path: Path, target: str, nam
     said = targets()[target].model(parcel.weights.shape)
     assert said.status == "exact" and bool(said.steps) == (parcel.weights.shape.positions == "sinusoidal")
     seen = proven(target, parcel, kept, tmp_path / "out")
-    assert seen["positions"] >= 1024 and seen["strings"]["other_ids"] == 0
+    assert seen.positions >= 1024 and seen.strings.other_ids == 0
 
 
 @pytest.mark.slow
@@ -45,7 +45,7 @@ def test_what_nobody_else_can_say_is_proven_too(tmp_path: Path, target: str, nam
 def test_in_short_numbers(tmp_path: Path, target: str, dtype: str) -> None:
     parcel, kept = parcel_of("shakespeare-char-modern", "model.layers=2", dtype=dtype)
     seen = proven(target, parcel, kept, tmp_path / "out")
-    assert seen["largest_logit_difference"] > 1e-5
+    assert seen.largest_logit_difference > 1e-5
 
 
 def test_code_that_was_changed_is_not_run(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,19 @@ import numpy as np
 import pytest
 
 from octavo.export import prove
-from octavo.export.prove import BOUNDS, LARGE, NEAR, bound_of, compared, measure, misses, near
-from octavo.export.reference import Reference, filled, nats, written
+from octavo.export.prove import (
+    BOUNDS,
+    LARGE,
+    NEAR,
+    Measurement,
+    Strings,
+    bound_of,
+    compared,
+    measure,
+    misses,
+    near,
+)
+from octavo.export.reference_outputs import Reference, filled, nats, written
 
 V, T = 7, 8
 TABLE = np.random.default_rng(0).normal(0, 2, (V, V)).astype(np.float32)
@@ -56,22 +68,22 @@ def reference() -> Reference:
     return Reference(windows, logits, columns, prompts, greedy, total / (3 * T + 4), 99, [*strings, refused])
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, opened: Any, kept: Reference | None = None) -> dict[str, Any]:
+def measured(monkeypatch: pytest.MonkeyPatch, opened: Any, kept: Reference | None = None) -> Measurement:
     monkeypatch.setattr(prove.Reference, "load", lambda folder: kept or reference())
     monkeypatch.setattr(prove, "targets", lambda: {"made-up": SimpleNamespace(reopen=lambda folder: opened)})
     return measure("made-up", Path("nowhere"))
 
 
-def missed(found: dict[str, Any], *, dtype: str = "float32", model: str = "exact") -> list[str]:
+def missed(found: Measurement, *, dtype: str = "float32", model: str = "exact") -> list[str]:
     return misses(found, dtype=dtype, model=model, tokenizer="exact")
 
 
 def test_the_same_model_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = measured(monkeypatch, Bigrams())
-    assert missed(found) == [] and found["largest_logit_difference"] == 0
-    assert found["loss"] == pytest.approx(found["loss_of_the_run"]) and found["loss_tokens"] == 3 * T + 4
-    assert (found["positions"], found["columns"]) == (2 * T, 3)
-    assert found["strings"] == {
+    assert missed(found) == [] and found.largest_logit_difference == 0
+    assert found.loss == pytest.approx(found.loss_of_the_run) and found.loss_tokens == 3 * T + 4
+    assert (found.positions, found.columns) == (2 * T, 3)
+    assert found.strings == {
         "compared": 3,
         "other_ids": 0,
         "other_text": 0,
@@ -88,10 +100,10 @@ def test_one_logit_that_differs_is_measured(monkeypatch: pytest.MonkeyPatch, col
     table = TABLE.copy()
     table[last, column] += off
     found = measured(monkeypatch, Bigrams(table))
-    assert found["largest_logit_difference"] == pytest.approx(0.5)
+    assert found.largest_logit_difference == pytest.approx(0.5)
     rows = [filled(window) for window in reference().windows]
     total = sum(nats(table[row[:-1]], row[1:]) for row in rows)
-    assert found["loss"] == pytest.approx(total / (3 * T + 4))
+    assert found.loss == pytest.approx(total / (3 * T + 4))
     said = missed(found)
     assert said[0].startswith("logits differ by 0.5") and any("the loss is" in one for one in said)
 
@@ -101,16 +113,28 @@ def test_what_is_no_number_is_never_proven(monkeypatch: pytest.MonkeyPatch, wher
     table = TABLE.copy()
     table[where[0]] = np.nan
     found = measured(monkeypatch, Bigrams(table))
-    assert np.isnan(found["largest_logit_difference"]) and np.isnan(found["loss"])
+    assert np.isnan(found.largest_logit_difference) and np.isnan(found.loss)
     assert len(missed(found)) >= 2
     assert missed(figures(largest_logit_difference=np.nan)) == ["logits differ by nan; the bound is 0.0001"]
     assert missed(figures(loss=np.nan)) == ["the loss is nan, in the run 2.000000"]
 
 
-def figures(**changed: Any) -> dict[str, Any]:
-    strings = {"compared": 100, "other_ids": 0, "other_text": 0}
-    usual = {"largest_logit_difference": 0.0, "largest_logit": 3.0, "first_greedy_difference": [None, None]}
-    return {**usual, "loss": 2.0, "loss_of_the_run": 2.0, "strings": strings, **changed}
+def figures(**changed: Any) -> Measurement:
+    usual = Measurement(
+        largest_logit_difference=0.0,
+        positions=9,
+        columns=3,
+        largest_logit=3.0,
+        loss=2.0,
+        loss_of_the_run=2.0,
+        loss_tokens=9,
+        of_tokens=9,
+        first_greedy_difference=[None, None],
+        greedy_tokens=200,
+        strings=Strings(100, 0, 0, 0, 0),
+        versions={},
+    )
+    return replace(usual, **changed)
 
 
 @pytest.mark.parametrize("dtype", BOUNDS)
@@ -143,8 +167,8 @@ def test_texts_count_by_their_ids_and_by_what_ids_say() -> None:
             return "x"
 
     found = compared(Otherwise(), reference().strings)
-    assert (found["other_ids"], found["other_text"], found["taken_still"]) == (3, 3, 1)
-    strings = {"compared": 200, "other_ids": 10, "other_text": 30}
+    assert (found.other_ids, found.other_text, found.taken_still) == (3, 3, 1)
+    strings = Strings(200, 10, 30, 0, 0)
     assert missed(figures(strings=strings)) == [
         "10 of 200 texts have other ids",
         "30 of 200 texts are decoded otherwise",

@@ -13,7 +13,7 @@ from octavo.config import load_recipe, recipe_names
 from octavo.errors import InputError
 from octavo.export import export as export_module
 from octavo.export.export import export
-from octavo.export.table import said
+from octavo.export.table import support
 from unit.export.made import TEXT, measured_here
 
 for package in ("transformers", "gguf", "llama_cpp", "onnxruntime"):
@@ -63,7 +63,7 @@ NAMES = [name for name in recipe_names() if not load_recipe(name).objective.tune
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plan_says_what_no_target_can_say(name: str) -> None:
-    impossible = {each for each, one in said(load_recipe(name)).items() if one.status == "impossible"}
+    impossible = {each for each, one in support(load_recipe(name)).items() if one.status == "impossible"}
     assert impossible == (
         {"hf", "gguf", "onnx", "torch"}
         if name in NO_TEXT
@@ -95,7 +95,7 @@ def test_what_the_plan_calls_exact_is_exact(
         (tmp_path / "text.txt").write_text(text, encoding="ascii")
         source["text"] = tmp_path / "text.txt"
     octavo.train(name, out=tmp_path / "run", overrides=[*words, "validation=0.4"], quiet=True, **source)
-    plan = said(load_recipe(name))
+    plan = support(load_recipe(name))
     able = [target for target, one in plan.items() if one.status != "impossible"]
     for target in plan.keys() - set(able):
         with pytest.raises(InputError, match="cannot say this model"):

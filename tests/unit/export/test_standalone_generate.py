@@ -16,7 +16,7 @@ from octavo.errors import InputError
 from octavo.export import standalone_generate
 from octavo.export.folder import code, read_folder, write_folder
 from octavo.export.imported import import_model
-from octavo.export.onnx import sayable
+from octavo.export.onnx_graph import sayable
 from octavo.export.standalone_generate import Vocabulary
 from octavo.export.targets import targets
 from octavo.export.targets.base import Parcel

@@ -11,9 +11,9 @@ from octavo.generation import Engine, Sampling
 from octavo.generation.constrain import Referee
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
+from octavo.tasks.records.symbols import SymbolTokenizer
 from octavo.tokenizers.byte import ByteTokenizer
 from octavo.tokenizers.char import CharTokenizer
-from octavo.tokenizers.symbols import SymbolTokenizer
 
 
 class Balanced(Validator):

@@ -73,7 +73,7 @@ def test_it_is_what_counting_by_hand_gives(
         texts.mix(np.full(len(lengths), 0.5, np.float32), half)
         np.testing.assert_allclose(half, (beneath + expected) / 2, atol=1e-6)
         asked = np.arange(len(lengths)) % V
-        said, rest = texts.said(asked)
+        said, rest = texts.shares_of(asked)
         own = beneath[np.arange(len(asked)), asked]
         np.testing.assert_allclose(said + rest * own, expected[np.arange(len(asked)), asked], atol=1e-6)
 

@@ -134,8 +134,8 @@ def test_of_a_long_step_a_part_is_timed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(module, "LONG_STEP", 1)
     long = timed(recipe, vocab_size=10, console=Console(quiet=True))
     assert timed_rows == [(4, 2), (1, 1)]
-    assert (short["step_seconds"], long["step_seconds"]) == (1, 8)
-    assert long["tokens_per_second"] == 4 * 2 * 16 / 8
+    assert (short.step_seconds, long.step_seconds) == (1, 8)
+    assert long.tokens_per_second == 4 * 2 * 16 / 8
 
 
 @pytest.mark.parametrize(("rows", "batches"), [(2, "windows"), (30, "sliding"), (30, "documents")])

@@ -133,36 +133,36 @@ def found(machine: Machine, parallel: str = "none", *overrides: str, price: floa
 
 def test_hours_and_money() -> None:
     one = found(GPU)
-    assert one["hours"] == pytest.approx(one["seconds"]["step"])  # 3,600 of them
-    assert one["price"] == pytest.approx(2.0 * one["hours"])
-    assert one["tokens_per_second"] == pytest.approx(32 * 256 / one["seconds"]["step"])
-    assert 0 < one["utilization"] < GPU.share
+    assert one.hours == pytest.approx(one.seconds.step)  # 3,600 of them
+    assert one.price == pytest.approx(2.0 * one.hours)
+    assert one.tokens_per_second == pytest.approx(32 * 256 / one.seconds.step)
+    assert 0 < one.utilization < GPU.share
     eight = found(replace(GPU, count=8), "ddp", price=3.0)
-    assert eight["price"] == pytest.approx(8 * 3.0 * eight["hours"])
-    assert one["hours"] / 8 < eight["hours"] < one["hours"]
+    assert eight.price == pytest.approx(8 * 3.0 * eight.hours)
+    assert one.hours / 8 < eight.hours < one.hours
 
 
 def test_short_memory_is_met_as_in_a_run() -> None:
-    assert (found(GPU)["micro_batch"], found(GPU)["fits"]) == (8, True)
-    total = found(GPU)["memory"]["total"]
+    assert (found(GPU).micro_batch, found(GPU).fits) == (8, True)
+    total = found(GPU).memory.total
     less = found(replace(GPU, memory=total))  # not all of which is usable
-    assert less["micro_batch"] == 4 and less["fits"] and not less["recompute"]
+    assert less.micro_batch == 4 and less.fits and not less.recompute
     none = found(replace(GPU, memory=1e9))
-    assert (none["micro_batch"], none["recompute"], none["fits"]) == (1, True, False)
+    assert (none.micro_batch, none.recompute, none.fits) == (1, True, False)
     shared = found(replace(GPU, memory=1e9, count=8, nodes=4), "fsdp")
-    assert shared["fits"]
-    assert found(GPU, "none", "training.micro_batch=2")["micro_batch"] == 2
+    assert shared.fits
+    assert found(GPU, "none", "training.micro_batch=2").micro_batch == 2
 
 
 def test_more_devices_than_sequences_stay_idle() -> None:
     many = found(replace(GPU, count=8, nodes=8), "ddp")
-    assert many["idle_devices"] == 64 - 32 and many["micro_batch"] == 1
+    assert many.idle_devices == 64 - 32 and many.micro_batch == 1
 
 
 def test_every_way_to_share_is_predicted() -> None:
     recipe = load_recipe("shakespeare-char-cpu")
     rows = predictions(recipe, [GPU, replace(GPU, count=2)], vocab_size=65, steps=1)
-    assert [row["parallel"] for row in rows] == ["none", "ddp", "fsdp"]
+    assert [row.parallel for row in rows] == ["none", "ddp", "fsdp"]
 
 
 def test_a_teacher_costs_a_forward_pass() -> None:

@@ -84,5 +84,5 @@ def test_an_error_in_the_thread_is_raised_where_they_are_asked_for(
         count_ahead(dataset, recipe)
         with pytest.raises(CorpusError, match="went away"):
             cached_baselines(dataset, recipe, QUIET)
-    assert cached_baselines(dataset, recipe, QUIET)["ngram"]["loss"] > 0, "the next one counts anew"
+    assert cached_baselines(dataset, recipe, QUIET)["ngram"].loss > 0, "the next one counts anew"
     assert counted == ["validation.txt"]

@@ -12,29 +12,29 @@ from octavo.config import check, load_recipe, plugins
 from octavo.config.plugins import OwnParts
 from octavo.evaluation.diagnostics import Facts
 from octavo.run.folder import RunFolder
-from octavo.run.progress import going_on, next_step
+from octavo.run.progress import NextStep, going_on, next_step
 
 
-def advised(out: Path, settings: tuple[str, ...], **training: Any) -> dict[str, Any]:
+def advised(out: Path, settings: tuple[str, ...], **training: Any) -> NextStep:
     tree = load_recipe("quick").model_dump(mode="json")
     tree["training"] |= training
     found = next_step(RunFolder(out), check(tree), [{"remedy": "do this", "settings": settings}])
-    assert found is not None and found["remedy"] == "do this"
+    assert found is not None and found.remedy == "do this"
     return found
 
 
 def test_other_settings_start_a_new_run_beside_this_one(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     found = advised(tmp_path / "run", ("training.steps=80",))
-    assert not found["resume"]
+    assert not found.resume
     expected = f"octavo train {tmp_path}/run/config.yaml --out {tmp_path}/run-2 training.steps=80"
-    assert found["command"] == expected
+    assert found.command == expected
 
 
 def test_where_the_learning_rate_is_constant_more_steps_resume_it(tmp_path: Path) -> None:
     found = advised(tmp_path / "run", ("training.steps=80",), schedule="constant")
-    assert found["resume"]
-    assert found["command"].endswith(f"--out {tmp_path}/run --resume training.steps=80")
+    assert found.resume
+    assert found.command.endswith(f"--out {tmp_path}/run --resume training.steps=80")
 
 
 @pytest.mark.parametrize("passes", [None, 4.0])
@@ -48,14 +48,14 @@ def test_a_run_by_the_clock_gets_as_many_minutes_again(
     longer = Facts(recipe=check(tree), steps=40, vocab_size=10, train_tokens=10).longer
     assert "training.minutes=3" in longer and not any("steps" in setting for setting in longer)
     found = advised(tmp_path / "run", longer + closer, minutes=1.5, passes=passes)
-    assert found["resume"]
+    assert found.resume
     words = " ".join(("--resume --minutes 1.5", *closer))
-    assert found["command"] == f"octavo train --out {tmp_path}/run {words}"
+    assert found.command == f"octavo train --out {tmp_path}/run {words}"
 
 
 def test_what_a_run_cannot_take_on_starts_a_new_one_with_the_same_minutes(tmp_path: Path) -> None:
     found = advised(tmp_path / "run", ("model.dropout=0.2",), minutes=1.5)
-    assert not found["resume"] and found["command"].endswith("model.dropout=0.2")
+    assert not found.resume and found.command.endswith("model.dropout=0.2")
 
 
 @pytest.mark.parametrize(("paths", "piped"), [(["book.txt"], ""), (["-"], "cat TEXT | ")])
@@ -73,7 +73,7 @@ def test_files_of_own_parts_are_named_and_quoted(tmp_path: Path, monkeypatch: py
     path = "/my parts/it's.py"
     monkeypatch.setattr(plugins, "_loaded", {path: OwnParts(path, "0", ("norm.own",))})
     found = advised(tmp_path / "my run", ("training.steps=80",))
-    words = shlex.split(found["command"])
+    words = shlex.split(found.command)
     assert words[:2] == ["octavo", "train"] and words[-3:] == ["training.steps=80", "--parts", path]
     assert str(tmp_path / "my run" / "config.yaml") in words
     tree = load_recipe("quick").model_dump(mode="json")

@@ -12,7 +12,9 @@ import pytest
 from octavo.config import check
 from octavo.data import Dataset, prepare
 from octavo.evaluation import samples as module
-from octavo.evaluation.samples import GeneratedTexts, ended, held_out_like, text_metrics
+from octavo.evaluation.by_position import DocumentEnds
+from octavo.evaluation.result import merged
+from octavo.evaluation.samples import GeneratedTexts, held_out_like, text_metrics, with_samples
 from octavo.generation import Sample
 from octavo.model.base import build_model
 from octavo.task import task_of
@@ -100,7 +102,7 @@ def test_training_text_that_is_recited_is_seen(novel: Dataset) -> None:
     text = GeneratedTexts(
         recited, module.sampling_of(settings().sampling), 300, held_out_like(recited, novel)
     )
-    found = text_metrics(text, novel)
+    found = merged(text_metrics(text, novel))
     assert found["memorization"]["generated"]["shares"]["200"] == 1.0
     assert found["memorization"]["held_out"]["shares"]["200"] == 0.0
     assert found["memorization"]["generated"]["longest"]["length"] == 300
@@ -112,16 +114,17 @@ def test_all_samples_are_looked_up_however_short_the_held_out_text(novel: Datase
     passage = novel.train.text_path.read_text("utf-8")[:300]
     recited = [Sample(number, ids=[0] * 300, text=passage) for number in range(4)]
     text = GeneratedTexts(recited, module.sampling_of(settings().sampling), 300, ["Nothing of it is known."])
-    found = text_metrics(text, novel)
+    found = merged(text_metrics(text, novel))
     assert found["memorization"]["generated"]["characters"] == 1200
     assert found["memorization"]["difference_error"] == 0.0  # of the samples; one held-out text has none
 
 
 def test_ends_are_counted_beside_those_of_documents(stories: Dataset) -> None:
     drawn = [Sample(0, finish="end"), Sample(1, finish="length")]
-    found = ended(GeneratedTexts(drawn, module.sampling_of(settings().sampling), 40, []), stories)
-    assert found["samples_ended"] == 0.5
-    assert 0 < found["held_out_ended"] < 1
+    written = GeneratedTexts(drawn, module.sampling_of(settings().sampling), 40, [])
+    found = with_samples(DocumentEnds(1, 0.5, None, 0.1), written, stories)
+    assert (found.documents, found.samples, found.samples_ended) == (1, 2, 0.5)
+    assert found.held_out_ended is not None and 0 < found.held_out_ended < 1
 
 
 def test_samples_are_kept_for_everyone_to_check(novel: Dataset, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import tarfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -75,8 +76,8 @@ def test_a_task_reads_its_own_copy_of_the_text(text: Path, tmp_path: Path) -> No
     (tmp_path / "mine.txt").unlink()
     from octavo import __version__
 
-    outcome, archive = performed_there(job.as_dict(), __version__, None, paths, *files)
-    assert outcome["status"] == "done", outcome
+    outcome, archive = performed_there(asdict(job), __version__, None, paths, *files)
+    assert outcome.status == "done", outcome
     unpack(archive, Path(job.folder))
     assert str(tmp_path / "mine.txt") in (Path(job.folder) / "config.yaml").read_text()
     assert outcome_of(Path(job.folder)) == outcome
@@ -84,8 +85,8 @@ def test_a_task_reads_its_own_copy_of_the_text(text: Path, tmp_path: Path) -> No
 
 def test_another_version_there_is_a_row_that_says_so(text: Path, tmp_path: Path) -> None:
     job = first_job(text, tmp_path)
-    outcome, _ = performed_there(job.as_dict(), "99", None, [])
-    assert outcome["status"] == "failed" and "where this is 99" in outcome["reason"]
+    outcome, _ = performed_there(asdict(job), "99", None, [])
+    assert outcome.status == "failed" and "where this is 99" in outcome.reason
 
 
 def test_no_cluster_at_the_address(text: Path, tmp_path: Path) -> None:

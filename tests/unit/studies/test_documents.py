@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from octavo.studies.documents import of_documents
+from octavo.studies.statistics import of_documents
 
 
 def drawn(seed: int, spread: float) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,12 +39,12 @@ def template(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 def at(job: Job, folder: Path, **changed: Any) -> Job:
     """The same run in another place."""
-    return Job(**{**job.as_dict(), "folder": str(folder), **changed})
+    return Job(**{**asdict(job), "folder": str(folder), **changed})
 
 
 def test_the_outcome_is_the_judgement_of_the_last_weights(template: Job) -> None:
     outcome = settled(template)
-    assert outcome is not None and outcome["status"] == "done" and outcome["step"] == template.steps
+    assert outcome is not None and outcome.status == "done" and outcome.step == template.steps
     run = Run.open(template.folder, checkpoint="last")
     dataset = build_dataset(run.config, Console(quiet=True))
     split, marks = dataset.validation, dataset.tokenizer
@@ -51,9 +52,9 @@ def test_the_outcome_is_the_judgement_of_the_last_weights(template: Job) -> None
         split.tokens, split.starts, context=16, batch=64, start_id=marks.start, end_id=marks.end
     )
     whole = score(run.model, scored)
-    assert outcome["val_loss"] == pytest.approx(whole.loss, rel=1e-5)
-    assert outcome["bits_per_byte"] == pytest.approx(whole.bits_per_byte(split.bytes), rel=1e-5)
-    assert outcome["initial_loss"] > outcome["val_loss"]
+    assert outcome.val_loss == pytest.approx(whole.loss, rel=1e-5)
+    assert outcome.bits_per_byte == pytest.approx(whole.bits_per_byte(split.bytes), rel=1e-5)
+    assert outcome.initial_loss > outcome.val_loss
     units = json.loads((Path(template.folder) / "units.json").read_text())
     assert sum(units["nats"]) == pytest.approx(whole.total, rel=1e-5)
     assert sum(units["bytes"]) == split.bytes and sum(units["tokens"]) == whole.tokens
@@ -75,7 +76,7 @@ def test_what_is_done_is_not_done_again(
 def test_other_weights_are_judged_anew(template: Job, tmp_path: Path) -> None:
     shutil.copytree(template.folder, tmp_path / "run", symlinks=True)
     outcome = perform(at(template, tmp_path / "run", judge="best"), lambda step: None)
-    assert outcome["judge"] == "best" and outcome["status"] == "done"
+    assert outcome.judge == "best" and outcome.status == "done"
 
 
 def test_weights_of_an_earlier_step_cost_what_the_whole_run_did(
@@ -90,8 +91,8 @@ def test_weights_of_an_earlier_step_cost_what_the_whole_run_did(
         return run if checkpoint == "last" else SimpleNamespace(**parts, step=7)
 
     monkeypatch.setattr(module.Run, "open", earlier)
-    outcome = module.evaluated(tmp_path / "run", "best")
-    assert last is not None and (outcome["step"], outcome["flops"]) == (7, last["flops"])
+    outcome = module.evaluated(at(template, tmp_path / "run", judge="best"), tmp_path / "run")
+    assert last is not None and (outcome.step, outcome.flops) == (7, last.flops)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_whatever_goes_wrong_is_an_outcome_that_can_be_tried_again(
     monkeypatch.setattr(module, "train", fail)
     job = at(template, tmp_path / "run")
     outcome = perform(job, lambda step: None)
-    assert outcome["status"] == "failed" and reason in outcome["reason"] and settled(job) is None
+    assert outcome.status == "failed" and reason in outcome.reason and settled(job) is None
     monkeypatch.undo()
 
 
@@ -142,9 +143,9 @@ def test_a_run_far_behind_its_rival_is_stopped(template: Job, tmp_path: Path) ->
     rule = {"after": 0.01, "worse_by": 0.1}
     job = at(template, tmp_path / "run", rival=str(tmp_path / "rival"), hopeless=rule)
     outcome = perform(job, lambda step: None)
-    assert outcome["status"] == "stopped" and settled(job) == outcome
-    assert outcome["reason"].startswith("Stopped as hopeless at step ")
-    assert outcome["reason"].endswith(" where the baseline with the same seed had 0.010.")
+    assert outcome.status == "stopped" and settled(job) == outcome
+    assert outcome.reason.startswith("Stopped as hopeless at step ")
+    assert outcome.reason.endswith(" where the baseline with the same seed had 0.010.")
     for other in (None, {"after": 0.01, "worse_by": 1e6}):
         assert settled(dataclasses.replace(job, hopeless=other)) is None, "by that rule it goes on"
     goes_on = dataclasses.replace(job, hopeless=None, rival=None)
@@ -156,9 +157,9 @@ def test_a_run_that_diverges_says_where(template: Job, tmp_path: Path) -> None:
     recipe["training"]["optimizer"] = {"kind": "sgd", "learning_rate": 1e30}
     job = at(template, tmp_path / "run", recipe=recipe)
     outcome = perform(job, lambda step: None)
-    assert outcome["status"] == "failed" and settled(job) == outcome
-    assert outcome["reason"].startswith("Step ") and " diverged: " in outcome["reason"]
-    assert "kept" not in outcome["reason"]  # that nothing was lost is no news in a table
+    assert outcome.status == "failed" and settled(job) == outcome
+    assert outcome.reason.startswith("Step ") and " diverged: " in outcome.reason
+    assert "kept" not in outcome.reason  # that nothing was lost is no news in a table
 
 
 def test_a_run_without_a_whole_checkpoint_begins_anew(template: Job, tmp_path: Path) -> None:
@@ -168,7 +169,9 @@ def test_a_run_without_a_whole_checkpoint_begins_anew(template: Job, tmp_path: P
         weights.write_bytes(b"damaged")
     steps: list[int] = []
     outcome = perform(at(template, tmp_path / "run"), steps.append)
-    assert steps[0] == 1 and outcome == outcome_of(Path(template.folder)) | {"seconds": outcome["seconds"]}
+    first = outcome_of(Path(template.folder))
+    assert first is not None
+    assert steps[0] == 1 and outcome == first.model_copy(update={"seconds": outcome.seconds})
 
 
 def test_being_stopped_is_no_outcome(template: Job, tmp_path: Path) -> None:
@@ -187,5 +190,5 @@ def test_a_folder_that_stays_occupied(template: Job, tmp_path: Path, monkeypatch
     (tmp_path / "run").mkdir()
     with module.RunFolder(tmp_path / "run").lock():
         outcome = perform(job, lambda step: None)
-    assert outcome["status"] == "failed" and "being written by another process" in outcome["reason"]
+    assert outcome.status == "failed" and "being written by another process" in outcome.reason
     assert settled(job) is None

@@ -27,6 +27,7 @@ from octavo.studies.resolve import load_study, variant_recipe
 from octavo.studies.results import StudyResults
 from octavo.studies.spec import study_names
 from octavo.studies.statistics import Arm
+from octavo.util.records import plain
 from unit.studies.synthetic import Truth, make
 
 pytestmark = pytest.mark.usefixtures("plain_reports")
@@ -129,7 +130,7 @@ def test_where_the_change_is_worse_stands_on_the_page(tmp_path: Path) -> None:
     where = parts([[nats[0]], [nats[1]]], ngram, ["half" if value > 1.5 else "known" for value in ngram], 5)
     for steps in STEPS:
         rung = tmp_path / "l" / "rungs" / f"large-{steps}-steps"
-        kept = {"of": {}, "changes": {"change": {"where": where.as_dict()}}}
+        kept = {"of": {}, "changes": {"change": {"where": plain(where)}}}
         (rung / "where.json").write_text(json.dumps(kept), "utf-8")
     small = tmp_path / "l" / "rungs" / "small-300-steps" / "where.json"
     small.write_text(
@@ -356,12 +357,12 @@ def test_the_price_of_a_ladder_is_that_of_its_rungs_and_of_what_is_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ten hours of a run; of each rung six runs are kept, and six try the rates, two side by side."""
-    variants = [{"seconds": 36_000.0, "parameters": 9}] * 2
-    price = {"variants": variants, "runs": 6, "hours": 30.0, "disk_bytes": 60, "side_by_side": 2}
+    variants = [SimpleNamespace(seconds=36_000.0, parameters=9)] * 2
+    price = SimpleNamespace(variants=variants, runs=6, hours=30.0, disk_bytes=60, side_by_side=2)
     monkeypatch.setattr(ladders, "price_resolved", lambda *_, **__: price)
     found = ladders.price_ladder(tree())
-    assert [row["runs"] for row in found["rungs"]] == [12] * 4 and found["runs"] == 48
-    assert found["hours"] == pytest.approx(4 * 60.0) and found["disk_bytes"] == 4 * 120
+    assert [row.runs for row in found.rungs] == [12] * 4 and found.runs == 48
+    assert found.hours == pytest.approx(4 * 60.0) and found.disk_bytes == 4 * 120
 
 
 def test_a_change_of_text_or_length_keeps_it_where_rates_are_tried() -> None:

@@ -150,8 +150,8 @@ def test_the_price(text: Path) -> None:
     diverging = change("hot", training__optimizer={"kind": "sgd", "learning_rate": 1e30})
     study, facts = planned(text, changes=[diverging])  # one that diverges can be priced
     found = price(study, facts, 2, Console(quiet=True))
-    base, hot = found["variants"]
-    assert found["runs"] == 5 and (base["runs"], hot["runs"]) == (3, 2)
-    assert found["hours"] == pytest.approx((3 * base["seconds"] + 2 * hot["seconds"]) / 2 / 3600)
-    assert base["tokens"] == 20 * 64 and base["flops"] == base["tokens"] * facts["baseline"].token_flops
-    assert found["disk_bytes"] == 3 * base["disk_bytes"] + 2 * hot["disk_bytes"]
+    base, hot = found.variants
+    assert found.runs == 5 and (base.runs, hot.runs) == (3, 2)
+    assert found.hours == pytest.approx((3 * base.seconds + 2 * hot.seconds) / 2 / 3600)
+    assert base.tokens == 20 * 64 and base.flops == base.tokens * facts["baseline"].token_flops
+    assert found.disk_bytes == 3 * base.disk_bytes + 2 * hot.disk_bytes

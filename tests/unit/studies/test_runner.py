@@ -57,8 +57,8 @@ def test_a_lost_run_is_tried_once_more_and_then_a_row(tmp_path: Path) -> None:
     jobs.lost(one, -9)
     assert jobs.finished
     outcome = outcome_of(Path(one.folder))
-    assert outcome is not None and outcome["status"] == "failed" and not outcome["settled"]
-    assert "SIGKILL, twice" in outcome["reason"] and "memory" in outcome["reason"]
+    assert outcome is not None and outcome.status == "failed" and not outcome.settled
+    assert "SIGKILL, twice" in outcome.reason and "memory" in outcome.reason
 
 
 def test_cores_are_shared_only_where_they_are_all_taken() -> None:
@@ -109,7 +109,7 @@ def test_a_killed_process_is_replaced_and_its_run_goes_on(text: Path, tmp_path: 
 
     perform_while(jobs, tmp_path / "logs", kill, Console(stream=said))
     outcome = outcome_of(Path(jobs[0].folder))
-    assert outcome is not None and outcome["status"] == "done" and outcome["step"] == 1500
+    assert outcome is not None and outcome.status == "done" and outcome.step == 1500
     assert "was killed by SIGKILL; it continues in a new one" in said.getvalue()
 
 

@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from octavo.studies.chance import DRAWS, Shape, chance, pooled_floor, worlds
-from octavo.studies.documents import resample
-from octavo.studies.statistics import Arm, compare, default_noise, noise_floor, smallest_visible
+from octavo.studies.statistics import Arm, compare, default_noise, noise_floor, resample, smallest_visible
 
 
 def arm(*values: float, steady: bool = True) -> Arm:

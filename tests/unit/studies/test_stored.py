@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from octavo.studies.job import OUTCOME, outcome_of
+from octavo.util.records import plain
 
 DONE = {
     "status": "done",
@@ -22,7 +23,7 @@ DONE = {
 
 def read(folder: Path, outcome: object) -> object:
     (folder / OUTCOME).write_text(json.dumps(outcome))
-    return outcome_of(folder)
+    return plain(outcome_of(folder))
 
 
 def test_whole_outcomes_are_read(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_without_words_and_in_evaluation_it_is_the_usual_loss() -> None:
 
 def test_a_teacher_passes_on_what_the_words_are() -> None:
     own = Penalized(weight=1.0, rule="pidgin")
-    Distillation(own, [nn.Identity()], weight=0.5).told(ByteTokenizer(documents=False))
+    Distillation(own, [nn.Identity()], weight=0.5).set_tokenizer(ByteTokenizer(documents=False))
     assert own.wrong is not None and own.wrong.shape == (256, 256)
 
 

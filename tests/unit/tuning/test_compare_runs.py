@@ -32,23 +32,23 @@ def test_the_interval_holds_for_other_seeds_and_other_prompts(seeds: float, prom
     for _ in range(200):
         table = random.normal(0, seeds, (3, 1)) + random.normal(0, prompts, (1, 16))
         found = crossed(table + random.normal(0, 0.3, (3, 16)))
-        held += found["low"] <= 0 <= found["high"]
+        held += found.low <= 0 <= found.high
     assert held >= 184  # 95 % of 200, less two and a half deviations
 
 
 def test_prompts_that_a_run_knows_nothing_of_are_left_out() -> None:
     table = np.array([[0.5, np.nan, 1.0], [0.5, 0.9, 0.5]])
     found = crossed(table)
-    assert found["mean"] == 0.625 and found["each"] == [0.75, 0.5]
+    assert found.mean == 0.625 and found.each == [0.75, 0.5]
     alike = crossed(np.full((3, 5), 0.5))
-    assert (alike["low"], alike["high"]) == (0.5, 0.5)
+    assert (alike.low, alike.high) == (0.5, 0.5)
 
 
 def test_only_seeds_of_one_tuning_have_a_mean() -> None:
     verdicts = [verdict_of(0.6), verdict_of(0.8), verdict_of(0.7)]
     found = over_seeds([run_of(0, "a"), run_of(1, "a"), run_of(1, "b")], verdicts)
-    assert found is not None and found["wins"]["each"] == pytest.approx([0.6, 0.8, 0.7])
-    assert found["wins"]["mean"] == pytest.approx(0.7) and found["wins"]["high"] <= 1
+    assert found is not None and found.wins.each == pytest.approx([0.6, 0.8, 0.7])
+    assert found.wins.mean == pytest.approx(0.7) and found.wins.high <= 1
     assert "wins 70.0%" in seeds_said(found)[0] and "60.0%, 80.0%, 70.0%" in seeds_said(found)[0]
     assert over_seeds([run_of(0, "a")], verdicts[:1]) is None
     assert over_seeds([run_of(0, "a"), run_of(0, "a")], verdicts[:2]) is None

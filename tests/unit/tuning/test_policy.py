@@ -202,7 +202,7 @@ def test_what_is_told_of_a_step_is_of_its_texts(
     """Nats of KL for a whole text, of entropy for a token, and all else by the texts themselves."""
     policy, base, _ = models
     made = toy.rollouts(policy, base, rows=64, seed=6)
-    (asked, samples), batch, told = made.drawn(0, 0), made.batch(0), made.told(0)
+    (asked, samples), batch, told = made.drawn(0, 0), made.batch(0), made.figures(0)
     known, sizes = compared(policy, base, batch), [len(one.ids) for one in samples]
     assert told["kl"] == pytest.approx(known["kl"].sum(1).mean()) and max(sizes) > min(sizes)
     assert told["entropy"] == pytest.approx(known["entropy"].sum() / sum(sizes))
@@ -284,7 +284,7 @@ def test_a_batch_is_a_function_of_seed_and_step(
         one.batch(8, 1).inputs.tobytes(),
     }
     assert len(different) == 3
-    assert one.told(8) and not one.told(7)
+    assert one.figures(8) and not one.figures(7)
 
 
 def test_texts_that_are_learned_from_again_are_kept(
@@ -298,7 +298,7 @@ def test_texts_that_are_learned_from_again_are_kept(
     again.restore(made.tensors(4))
     for name, array in first.items():
         assert (dict(again.batch(4).items())[name] == array).all(), name
-    assert again.told(4) == made.told(4)
+    assert again.figures(4) == made.figures(4)
     assert (again.batch(6).inputs != first.inputs).any()
 
 

@@ -100,4 +100,4 @@ def test_calibration_of_a_model_that_is_right_as_often_as_it_claims() -> None:
     for one in honest["bins"]:
         assert one["low"] <= one["right"] <= one["high"]
     assert sum(one["pairs"] for one in honest["bins"]) == 4000
-    assert calibration(np.zeros(3))["bins"][0]["right"] == 0.5
+    assert calibration(np.zeros(3)).bins[0].right == 0.5

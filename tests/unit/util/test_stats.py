@@ -69,10 +69,9 @@ def test_means_over_prompts_hold_what_they_are_of() -> None:
     answers, seeds = [], []
     for seed in range(REPEATS):
         random = np.random.default_rng(seed)
-        one = of_answers(random.normal(0.5, 0.2, 80))
-        answers.append((one["low"], one["high"]))
+        answers.append(of_answers(random.normal(0.5, 0.2, 80)))
         both = crossed(random.normal(0, 1, (4, 1)) + random.normal(0, 1, (1, 6)) + np.full((4, 6), 0.5))
-        seeds.append((both["low"], both["high"]))
+        seeds.append((both.low, both.high))
     assert 0.91 <= held(answers, 0.5) <= 0.985
     assert held(seeds, 0.5) >= 0.93  # rather too wide, as it says
 

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from octavo.cli.common import Json, Overrides, Text, Whole, print_json, show, split_overrides
 from octavo.cli.corpus.common import RecipeOption, Steps
 from octavo.errors import InputError
+from octavo.util.records import plain
 
 SHOWN = 20
 
@@ -52,22 +53,22 @@ def leaks_command(
         )
     training = corpus_recipe(text, recipe, steps, settings)
     judged = corpus_recipe(against, None, steps, settings) if against else None
-    found = leaks_between(training, judged, Console(quiet=json), words=words, least=least)
+    check = leaks_between(training, judged, Console(quiet=json), words=words, least=least)
     if json:
-        print_json(found.describe())
+        print_json(plain(check))
         return 0
-    sample = f", one in {found.sampled} looked at" if found.sampled > 1 else ""
-    show(f"{found.documents:,} evaluation documents against {found.training_documents:,} training documents")
-    show(f"runs of {found.words} words that both have: {found.share:.2%}{sample}")
-    if found.too_short:
-        show(f"{found.too_short:,} evaluation documents are shorter than a run; only whole ones are found")
-    for leak in found.leaks[:SHOWN]:
+    sample = f", one in {check.sampled} looked at" if check.sampled > 1 else ""
+    show(f"{check.documents:,} evaluation documents against {check.training_documents:,} training documents")
+    show(f"runs of {check.words} words that both have: {check.share:.2%}{sample}")
+    if check.too_short:
+        show(f"{check.too_short:,} evaluation documents are shorter than a run; only whole ones are found")
+    for leak in check.leaks[:SHOWN]:
         how = "repeated whole" if leak.exact else f"{leak.share:.0%} of its runs"
         show(f"\n{leak.document}: {how}\n    most like {leak.like}")
         if leak.example:
             show(f"    both say: {leak.example}")
-    if len(found.leaks) > SHOWN:
-        show(f"\n… and {len(found.leaks) - SHOWN:,} more (--json lists all)")
-    if not found.leaks:
+    if len(check.leaks) > SHOWN:
+        show(f"\n… and {len(check.leaks) - SHOWN:,} more (--json lists all)")
+    if not check.leaks:
         show("no evaluation document stands in the training text")
     return 0

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from octavo.cli.common import Force, Json, Whole, WholeSeed, print_json, show, show_text
+from octavo.util.records import plain
 
 
 def plant_command(
@@ -46,13 +47,15 @@ def plant_command(
     from octavo.util.console import Console
 
     how = Planting(counts, each, controls, beginning, rest, seed=seed)
-    found = plant(text, out, how, Console(quiet=json), force=force)
+    planted = plant(text, out, how, Console(quiet=json), force=force)
     if json:
-        print_json(found.as_dict())
+        print_json(plain(planted))
         return 0
     times = ", ".join(map(str, counts))
-    show(f"{found.passages} passages planted, each {times} times; {found.controls} taken out for comparison")
-    show(f"{found.share:.1%} of the text is planted")
-    show_text(f"text: {found.text}")
-    show_text(f"plan: {found.plan}")
+    show(
+        f"{planted.passages} passages planted, each {times} times; {planted.controls} taken out for comparison"
+    )
+    show(f"{planted.share:.1%} of the text is planted")
+    show_text(f"text: {planted.text}")
+    show_text(f"plan: {planted.plan}")
     return 0

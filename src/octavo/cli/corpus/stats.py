@@ -67,31 +67,33 @@ def stats_command(
     console = Console(quiet=json)
     source = build_source(wanted, console)
     with console.working("counting", None):
-        found = inspect(source, near=NEAR if near is None else near, progress=console.read)
+        statistics = inspect(source, near=NEAR if near is None else near, progress=console.read)
     title = ", ".join(Path(each).name for each in text or []) or str(recipe)
     if page:
-        write_page(page, found, title, source.cleaning())
+        write_page(page, statistics, title, source.cleaning())
     if json:
         more = {"cleaning": source.cleaning(), "page": str(page.path) if page else None}
-        print_json({**found.describe(), **more})
+        print_json({**statistics.describe(), **more})
         return 0
-    _show(found)
+    _show(statistics)
     if page:
         show_text(f"\npage: {page.path}")
     return 0
 
 
-def _show(found: Statistics) -> None:
+def _show(statistics: Statistics) -> None:
     from octavo.run.corpus import file_rows, rows
 
-    width = max(len(name) for name, _ in rows(found))
-    for name, value in rows(found):
+    width = max(len(name) for name, _ in rows(statistics))
+    for name, value in rows(statistics):
         show(f"{name.ljust(width)}  {value}")
     show()
-    top = [[word, f"{count:,}", f"{count / found.words:.2%}"] for word, count in found.frequent[:10]]
+    top = [
+        [word, f"{count:,}", f"{count / statistics.words:.2%}"] for word, count in statistics.frequent[:10]
+    ]
     print_table(top, head=["most frequent", "times", "share"]) if top else None
-    if files := file_rows(found, 20):
+    if files := file_rows(statistics, 20):
         show()
         print_table(files, head=["file", "size", "documents", "language"])
-    for note in found.notes:
+    for note in statistics.notes:
         show(f"\nnote: {note}")

@@ -62,23 +62,28 @@ def vocab_command(
     words_to, picture_to = (Output(path, **how) if path else None for path in (out, picture))
     console = Console(quiet=json)
     with console.working("counting", None):
-        found = count_vocabulary(build_source(wanted, console), lowercase=not case, progress=console.read)
-    chosen = chosen_size(found, size, coverage)
-    curve = found.curve(chosen)
+        counted = count_vocabulary(build_source(wanted, console), lowercase=not case, progress=console.read)
+    chosen = chosen_size(counted, size, coverage)
+    curve = counted.curve(chosen)
     with all_or_none(words_to, picture_to):
         if words_to:
             with words_to.writing() as file:
-                file.writelines(f"{word}\n" for word in found.words[:chosen])
+                file.writelines(f"{word}\n" for word in counted.words[:chosen])
         if picture_to:
             from octavo.report.plots import kept_plot
 
             with picture_to.writing() as file:
                 file.write(kept_plot(curve, chosen))
     if json:
-        shown = {"size": chosen, "knee": found.knee, "documents": len(found.needed), "exact": found.exact}
-        print_json({**shown, "distinct": len(found.words), "curve": curve, "words": found.words[:chosen]})
+        shown = {
+            "size": chosen,
+            "knee": counted.knee,
+            "documents": len(counted.needed),
+            "exact": counted.exact,
+        }
+        print_json({**shown, "distinct": len(counted.words), "curve": curve, "words": counted.words[:chosen]})
         return 0
-    _print_curve(curve, chosen, found.knee)
+    _print_curve(curve, chosen, counted.knee)
     if out or not picture:
         hint = "--out FILE writes the words, --picture FILE.svg the curve"
         show(f"\n{out}: {chosen:,} words and marks, the most frequent first" if out else f"\n{hint}")

@@ -91,14 +91,14 @@ def write_command(
 
 
 def _dry_run(job: WritingJob, json: bool) -> int:
-    found = job.estimate()
+    estimate = job.estimate()
     prompt = job.prompt.first(0)
     if json:
-        print_json({"estimate": found.facts(), "prompt": prompt})
+        print_json({"estimate": estimate, "prompt": prompt})
         return 0
     for message in prompt:
         show_text(f"[{message['role']}]\n{message['content']}\n")
-    show(found.sentence(job.cap))
+    show(estimate.sentence(job.cap))
     return 0
 
 

@@ -49,15 +49,15 @@ def best_command(
     from octavo.util.output import Output
     from octavo.util.records import json_text
 
-    config, said = named_reward(reward)
-    for sentence in said:
+    config, sentences = named_reward(reward)
+    for sentence in sentences:
         complain(sentence)
     run = the_run(run)
     output = Output(out, inputs=[run, *([prompts] if prompts else [])], force=force)
     if out.suffix.lower() != ".jsonl":
         raise InputError(f"{out} would be no .jsonl file.", remedy=f"--out {out.with_suffix('.jsonl')}")
     opened, nats = Run.open(run), math.log(samples) - (samples - 1) / samples
-    found = best_answers(
+    chosen = best_answers(
         opened,
         config,
         prompts_for(opened, prompts)[:most],
@@ -67,11 +67,11 @@ def best_command(
         console=Console(),
     )
     with output.writing() as file:
-        file.writelines(json_text(record, ensure_ascii=False) + "\n" for record in found.records)
-    for why, count in found.failed.items():
+        file.writelines(json_text(record, ensure_ascii=False) + "\n" for record in chosen.records)
+    for why, count in chosen.failed.items():
         complain(f"warning: the reward {why}: {count:,} answers have none")
-    show(f"{out}: {len(found.records):,} records of {found.prompts:,} prompts, {samples} answers to each")
+    show(f"{out}: {len(chosen.records):,} records of {chosen.prompts:,} prompts, {samples} answers to each")
     show(
-        f"mean reward {found.best:.3f}, of all answers {found.usual:.3f}; {nats:.2f} nats from the run at most"
+        f"mean reward {chosen.best:.3f}, of all answers {chosen.usual:.3f}; {nats:.2f} nats from the run at most"
     )
     return 0

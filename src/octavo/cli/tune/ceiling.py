@@ -82,13 +82,13 @@ def ceiling_command(
     from octavo.tuning.rewards.named import named_reward
     from octavo.util.console import Console
 
-    config, said = named_reward(reward)
-    for sentence in said:
+    config, sentences = named_reward(reward)
+    for sentence in sentences:
         complain(sentence)
     output = None if plot is None else _picture(plot, base, force=force)
     if base == STORYTELLER:
         _refuse_sampling(prompts=prompts, samples=samples, tokens=tokens, seed=seed, checkpoint=checkpoint)
-        found = storyteller_ceiling(config)
+        ceiling = storyteller_ceiling(config)
     else:
         from octavo.run.run import Run
         from octavo.tokenizers.chat import has_chat
@@ -98,7 +98,7 @@ def ceiling_command(
         run.refuse_no_text()
         answers = has_chat(run.tokenizer)
         asked = (START,) if prompts is None else questions_in_file(prompts, run.tokenizer, answers=answers)
-        found = sampled_ceiling(
+        ceiling = sampled_ceiling(
             run.model,
             run.tokenizer,
             config,
@@ -110,8 +110,8 @@ def ceiling_command(
         )
     if output is not None:
         with output.writing() as file:
-            file.write(frontier_plot(found.curve, found.best_of_n, name=config.kind).svg())
-    print_json(found.as_dict()) if json else _show(found, plot)
+            file.write(frontier_plot(ceiling.curve, ceiling.best_of_n, name=config.kind).svg())
+    print_json(ceiling.as_dict()) if json else _show(ceiling, plot)
     return 0
 
 
@@ -137,20 +137,20 @@ def _picture(plot: Path, base: str, *, force: bool) -> Output:
     return Output(plot, inputs=(base,), force=force)
 
 
-def _show(found: Ceiling, plot: Path | None) -> None:
+def _show(ceiling: Ceiling, plot: Path | None) -> None:
     from octavo.util.stats import SAID
 
-    between = () if found.exact else (f"{SAID} interval",)
-    how = "exactly" if found.exact else f"from {found.samples:,} texts after {found.prompts:,} prompts"
-    show(f"The ceiling for {found.reward.kind}, {how}. KL in nats for a text.")
-    for why, count in found.failed.items():
-        complain(f"warning: the reward {why}: {count} of {found.samples:,} texts have none")
-    curve, best = found.curve, found.best_of_n
+    between = () if ceiling.exact else (f"{SAID} interval",)
+    how = "exactly" if ceiling.exact else f"from {ceiling.samples:,} texts after {ceiling.prompts:,} prompts"
+    show(f"The ceiling for {ceiling.reward.kind}, {how}. KL in nats for a text.")
+    for why, count in ceiling.failed.items():
+        complain(f"warning: the reward {why}: {count} of {ceiling.samples:,} texts have none")
+    curve, best = ceiling.curve, ceiling.best_of_n
     step = max(1, (len(curve.kl) - 1) // (SHOWN - 1))
     chosen = sorted({*range(0, len(curve.kl), step), len(curve.kl) - 1})
     show()
     print_table(
-        [(_beta(curve.labels[i]), f"{curve.kl[i]:.3f}", *_reward(curve, i, found.exact)) for i in chosen],
+        [(_beta(curve.labels[i]), f"{curve.kl[i]:.3f}", *_reward(curve, i, ceiling.exact)) for i in chosen],
         head=("β", "KL", "reward", *between),
     )
     show(curve.ends)
@@ -160,8 +160,8 @@ def _show(found: Ceiling, plot: Path | None) -> None:
             (
                 f"best of {int(best.labels[i])}",
                 f"{best.kl[i]:.3f}",
-                *_reward(best, i, found.exact),
-                _spare(found, i),
+                *_reward(best, i, ceiling.exact),
+                _spare(ceiling, i),
             )
             for i in range(len(best.kl))
         ],
@@ -184,6 +184,6 @@ def _reward(curve: object, i: int, exact: bool) -> tuple[str, ...]:
     return (value,) if exact else (value, f"{curve.low[i]:.4f} to {curve.high[i]:.4f}")
 
 
-def _spare(found: Ceiling, i: int) -> str:
-    needed = found.curve.kl_at(float(found.best_of_n.reward[i]))
-    return "–" if needed is None else f"{max(0.0, found.best_of_n.kl[i] - needed):.3f}"
+def _spare(ceiling: Ceiling, i: int) -> str:
+    needed = ceiling.curve.kl_at(float(ceiling.best_of_n.reward[i]))
+    return "–" if needed is None else f"{max(0.0, ceiling.best_of_n.kl[i] - needed):.3f}"

@@ -61,8 +61,8 @@ def judged(paths: Sequence[Path], reward: str | None, texts: int, console: objec
     from octavo.util.console import Console
 
     assert isinstance(console, Console)
-    config, said = named_reward(reward) if reward is not None else (None, [])
-    for sentence in said:
+    config, sentences = named_reward(reward) if reward is not None else (None, [])
+    for sentence in sentences:
         complain(sentence)
     runs = [Run.open(the_run(path)) for path in paths]
     verdicts = measure_together(runs, gold=config, texts=texts, console=console)

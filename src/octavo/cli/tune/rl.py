@@ -85,8 +85,8 @@ def _tree(
         raise InputError("Which model is to be tuned?", remedy="octavo tune rl RUN --reward KIND")
     tree = tuning_tree(the_run(Path(base)), recipe)
     if reward is not None:
-        config, said = named_reward(reward)
-        for sentence in said:
+        config, sentences = named_reward(reward)
+        for sentence in sentences:
             complain(sentence)
         apply_value(tree, "objective.reward", config.model_dump(mode="json"))
     if prompts is not None:

@@ -54,7 +54,7 @@ class Tally:
         return {key: value for key, value in told.items() if isinstance(value, int) or value}
 
     def sentence(self) -> str:
-        """For the reader."""
+        """What the step did, for the log."""
         parts = [f"{self.taken:,} in", f"{self.changed:,} changed", f"{self.dropped:,} dropped"]
         if self.found:
             parts.append(", ".join(f"{count:,} × {what}" for what, count in sorted(self.found.items())))

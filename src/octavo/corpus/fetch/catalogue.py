@@ -43,7 +43,7 @@ class Entry(Strict):
 
     @property
     def size(self) -> str:
-        """For the reader."""
+        """Size of the download, such as `1.1 MB`."""
         return f"{self.bytes:,} bytes" if self.bytes else f"about {self.about:g} MB"
 
     def path(self, cache: Path | None = None) -> Path:

@@ -79,7 +79,7 @@ class PageText:
 
 
 def page_text(page: pypdfium2.PdfPage) -> PageText:
-    """Read a page."""
+    """Lines of a page in reading order."""
     found = PageText([], [])
     for characters, size, font in _raw_lines(page):
         bad = sum(c.bad for c in characters)

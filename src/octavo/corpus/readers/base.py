@@ -149,7 +149,6 @@ class DocumentConfig(ReaderConfig):
         """See `Extract`; runs in the child."""
 
     def build(self, options: ReaderOptions, report: Report) -> Reader:
-        """Make the reader."""
         kind = RecordDocuments if self.records else Documents
         return kind(type(self), options, report)
 

@@ -81,5 +81,4 @@ class CsvConfig(ReaderConfig):
     label: ClassVar[str] = "a table (.csv)"
 
     def build(self, options: ReaderOptions, report: Report) -> Csv:
-        """Make the reader."""
         return Csv(encoding=options.encoding, field=options.field, report=report)

@@ -23,7 +23,6 @@ class HtmlConfig(DocumentConfig):
 
     @staticmethod
     def extract(file: BinaryIO, options: dict[str, Any], say: Report) -> Iterator[tuple[str, Iterator[str]]]:
-        """The page's text."""
         text = html_text(decode_html(file.read()))
         if not text:
             raise CorpusError(

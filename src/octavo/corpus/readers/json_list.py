@@ -76,7 +76,6 @@ class JsonListConfig(ReaderConfig):
     label: ClassVar[str] = "a JSON file"
 
     def build(self, options: ReaderOptions, report: Report) -> JsonList:
-        """Make the reader."""
         return JsonList(
             encoding=options.encoding, field=options.field, records=options.records, report=report
         )

@@ -86,7 +86,6 @@ class JsonLinesConfig(ReaderConfig):
     label: ClassVar[str] = "JSON lines"
 
     def build(self, options: ReaderOptions, report: Report) -> JsonLines:
-        """Make the reader."""
         return JsonLines(
             encoding=options.encoding, field=options.field, records=options.records, report=report
         )

@@ -91,7 +91,6 @@ class EmlConfig(DocumentConfig):
 
     @staticmethod
     def extract(file: BinaryIO, options: dict[str, Any], say: Report) -> Iterator[tuple[str, Iterator[str]]]:
-        """What was written."""
         text = "".join(_texts(iter([file.read(MOST)]), say))
         if not text:
             raise CorpusError("holds no written text.")

@@ -239,7 +239,6 @@ class TexConfig(DocumentConfig):
 
     @staticmethod
     def extract(file: BinaryIO, options: dict[str, Any], say: Report) -> Iterator[tuple[str, Iterator[str]]]:
-        """The text without commands."""
         try:
             source = "".join(read_text(file, "", encoding_of(file, "", options["encoding"])))
         except CorpusError as error:

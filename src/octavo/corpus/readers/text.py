@@ -232,5 +232,4 @@ class TextConfig(ReaderConfig):
     label: ClassVar[str] = "plain text"
 
     def build(self, options: ReaderOptions, report: Report) -> PlainText:
-        """Make the reader."""
         return PlainText(encoding=options.encoding, strip_gutenberg=options.strip_gutenberg, report=report)

@@ -53,7 +53,7 @@ class RecordConfig(PartConfig):
             raise self.refused(place, f"it is not a JSON object but {type(record).__name__}")
         return record
 
-    def said(self, record: dict[str, Any], key: str, place: str, *, empty: bool = False) -> str:
+    def text_field(self, record: dict[str, Any], key: str, place: str, *, empty: bool = False) -> str:
         """A text in a record. Raises CorpusError where it is none, or has nothing but white space."""
         value = record.get(key)
         if not isinstance(value, str):
@@ -84,7 +84,7 @@ class RecordConfig(PartConfig):
                 raise self.refused(here, "the conversation begins with the assistant; a user speaks first")
             if role == before:
                 raise self.refused(here, f"two messages of the {role} follow each other")
-            messages.append(Message(role, self.said(one, "content", here)))
+            messages.append(Message(role, self.text_field(one, "content", here)))
         if sum(len(message.content) for message in messages) > LONGEST:
             raise self.refused(place, f"it has more than {LONGEST:,} characters")
         return messages
@@ -101,10 +101,10 @@ class RecordConfig(PartConfig):
                     )
                 return messages
         if "prompt" in record:
-            return [Message("user", self.said(record, "prompt", place))]
+            return [Message("user", self.text_field(record, "prompt", place))]
         if "instruction" in record:
-            asked = self.said(record, "instruction", place)
-            more = self.said(record, "input", place, empty=True) if record.get("input") else ""
+            asked = self.text_field(record, "instruction", place)
+            more = self.text_field(record, "input", place, empty=True) if record.get("input") else ""
             return [Message("user", f"{asked}\n\n{more}" if more.strip() else asked)]
         raise self.refused(place, f"it has no prompt, but {', '.join(map(repr, record)) or 'nothing'}")
 

@@ -38,4 +38,4 @@ class ConversationRecord(RecordConfig):
         if isinstance(found.get(key), list):
             both = [message.as_dict() for message in prompt] + found[key]
             return Turns(tuple(self.messages(both, place, key))).text()
-        return Turns((*prompt, Message("assistant", self.said(found, key, place)))).text()
+        return Turns((*prompt, Message("assistant", self.text_field(found, key, place)))).text()

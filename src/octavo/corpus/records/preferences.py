@@ -42,8 +42,8 @@ class PreferenceRecord(RecordConfig):
         if isinstance(value, list):
             if len(value) != 1 or self.fields(value[0], place).get("role") != "assistant":
                 raise self.refused(place, f"'{key}' is no text and no single message of the assistant")
-            return self.said(value[0], "content", place, empty=True)
-        return self.said(found, key, place, empty=True)
+            return self.text_field(value[0], "content", place, empty=True)
+        return self.text_field(found, key, place, empty=True)
 
     def _implicit(self, found: dict[str, Any], place: str) -> str:
         """Both sides as whole conversations, which differ in the last message alone."""

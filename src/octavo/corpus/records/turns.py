@@ -48,7 +48,6 @@ class Turns:
 
     @classmethod
     def of(cls, text: str) -> Turns:
-        """The inverse of `text`."""
         plain = json.loads(text)
         return cls(messages_of(plain["messages"]), plain.get("chosen"), plain.get("rejected"))
 

@@ -52,7 +52,7 @@ class Validator(ABC):
         """Raise WrongSymbol where a record may not end."""
 
     def check(self, record: Sequence[str]) -> Verdict:
-        """Read a whole record."""
+        """Read a whole record; its end counts too."""
         state, number = self.start(), 0
         try:
             for number, symbol in enumerate(record, 1):  # noqa: B007 — it counts

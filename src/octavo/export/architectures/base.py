@@ -49,7 +49,7 @@ class Setting(ABC):
 
     @abstractmethod
     def write(self, shape: Shape) -> dict[str, Any]:
-        """Their keys and values."""
+        """Keys and values for the other library."""
 
     @abstractmethod
     def read(self, theirs: Mapping[str, Any], fields: dict[str, Any]) -> None:

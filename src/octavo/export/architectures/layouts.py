@@ -14,12 +14,12 @@ class Layout:
     """One of ours, as it is."""
 
     def there(self, parts: Sequence[Tensor], names: Sequence[str], shape: Shape) -> Tensor:
-        """Theirs from ours."""
+        """Their tensor from ours."""
         (part,) = parts
         return part
 
     def back(self, tensor: Tensor, names: Sequence[str], shape: Shape) -> list[Tensor]:
-        """Ours from theirs."""
+        """Our tensors from theirs."""
         return [tensor]
 
 

@@ -35,7 +35,6 @@ class Rewrite:
     error: float = 0.0
 
     def __call__(self, weights: Weights, after: Shape) -> Weights:
-        """The rewritten weights."""
         return Weights(after, self.tensors(weights, after))
 
 

@@ -22,7 +22,7 @@ ORDER: tuple[Status, ...] = ("exact", "approximate", "impossible")
 
 
 @dataclass(frozen=True)
-class Said:
+class Support:
     """How a target says a model, or a tokenizer.
 
     Attributes:
@@ -37,14 +37,14 @@ class Said:
     why: str = ""
 
 
-def in_words(found: Solution) -> Said:
+def in_words(found: Solution) -> Support:
     """What the solver found for an architecture."""
     title, steps = found.architecture.title, tuple(map(str, found.steps))
     if found.conflicts:
-        return Said("impossible", title, steps, because(found))
+        return Support("impossible", title, steps, because(found))
     if found.near:
-        return Said("approximate", title, steps, "; ".join(map(str, found.near)))
-    return Said("exact", title, steps)
+        return Support("approximate", title, steps, "; ".join(map(str, found.near)))
+    return Support("exact", title, steps)
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class Target(ABC):
     types: ClassVar[tuple[str, ...]] = ("float32", "float16", "bfloat16")
 
     @abstractmethod
-    def model(self, shape: Shape) -> Said:
+    def model(self, shape: Shape) -> Support:
         """How it says a model; nothing is loaded for it."""
 
     @abstractmethod
-    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Said:
+    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Support:
         """How it says a tokenizer of a kind, or the one that was made where that matters."""
 
     @abstractmethod

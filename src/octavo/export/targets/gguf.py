@@ -14,9 +14,9 @@ from torch import Tensor
 
 from octavo.export.architectures import architectures
 from octavo.export.solver import solve
-from octavo.export.targets.base import Opened, Parcel, Said, Target, in_words
+from octavo.export.targets.base import Opened, Parcel, Support, Target, in_words
 from octavo.export.targets.hf import answer_of, prompt_of
-from octavo.export.tokenizer_gguf import Vocabulary, said, vocabulary
+from octavo.export.tokenizer_gguf import Vocabulary, supported, vocabulary
 from octavo.export.weights import Shape
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import CHAT_END
@@ -34,11 +34,11 @@ class GGUF(Target):
     packages: ClassVar[dict[str, str]] = {"gguf": "gguf", "llama_cpp": "llama-cpp-python"}
     types: ClassVar[tuple[str, ...]] = ("float32", "float16", "bfloat16", "q8_0", "q4_1", "q4_0")
 
-    def model(self, shape: Shape) -> Said:
+    def model(self, shape: Shape) -> Support:
         return in_words(solve(shape, architectures("gguf").values()))
 
-    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Said:
-        return said(kind, made)
+    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Support:
+        return supported(kind, made)
 
     def write(self, parcel: Parcel, folder: Path) -> None:
         import gguf

@@ -16,7 +16,7 @@ from octavo.config import SamplingConfig
 from octavo.errors import InputError
 from octavo.export.architectures import architectures
 from octavo.export.solver import solve
-from octavo.export.targets.base import Opened, Parcel, Said, Target, in_words
+from octavo.export.targets.base import Opened, Parcel, Support, Target, in_words
 from octavo.export.tokenizer_json import KINDS, named, tokenizer_json, why_near
 from octavo.export.weights import Shape
 from octavo.tokenizers import Tokenizer
@@ -34,14 +34,14 @@ class HuggingFace(Target):
     title = "Hugging Face"
     packages: ClassVar[dict[str, str]] = {"transformers": "transformers", "tokenizers": "tokenizers"}
 
-    def model(self, shape: Shape) -> Said:
+    def model(self, shape: Shape) -> Support:
         return in_words(solve(shape, architectures("hf").values()))
 
-    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Said:
+    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Support:
         if kind in KINDS:
             why = why_near(made)
-            return Said("approximate" if why else "exact", "tokenizer.json", (), why)
-        return Said("impossible", "tokenizer.json", (), f"it has no tokenizers of kind '{kind}'")
+            return Support("approximate" if why else "exact", "tokenizer.json", (), why)
+        return Support("impossible", "tokenizer.json", (), f"it has no tokenizers of kind '{kind}'")
 
     def write(self, parcel: Parcel, folder: Path) -> None:
         found = solve(parcel.weights.shape, architectures("hf").values())

@@ -10,26 +10,26 @@ import numpy as np
 import torch
 
 from octavo.errors import InputError
-from octavo.export.onnx import CACHED, UNCACHED, write_onnx
+from octavo.export.onnx_graph import CACHED, UNCACHED, write_onnx
 from octavo.export.rewrites.positions import TABLE
-from octavo.export.targets.base import Opened, Parcel, Said, Target
+from octavo.export.targets.base import Opened, Parcel, Support, Target
 from octavo.export.targets.hf import HuggingFace, prompt_of, write_tokenizer
 from octavo.export.weights import Shape
 from octavo.tokenizers import Tokenizer
 
 
-def as_it_is(shape: Shape, how: str) -> Said:
+def as_it_is(shape: Shape, how: str) -> Support:
     """How a form says a model that says all of them."""
     after = TABLE.shape(shape, {}) if shape.positions == "sinusoidal" else None
-    return Said("exact", how, () if after is None else (TABLE.says(shape, after),))
+    return Support("exact", how, () if after is None else (TABLE.says(shape, after),))
 
 
-def as_in_hugging_face(kind: str, made: Tokenizer | None) -> Said:
+def as_in_hugging_face(kind: str, made: Tokenizer | None) -> Support:
     """How a `tokenizer.json` says a tokenizer; one that it cannot say is left out."""
     said = HuggingFace().tokenizer(kind, made)
     if said.status != "impossible":
         return said
-    return Said("approximate", "none", (), "the folder has no tokenizer: it takes and gives ids alone")
+    return Support("approximate", "none", (), "the folder has no tokenizer: it takes and gives ids alone")
 
 
 def write_tokenizer_if_any(parcel: Parcel, folder: Path) -> bool:
@@ -52,10 +52,10 @@ class Onnx(Target):
         "tokenizers": "tokenizers",
     }
 
-    def model(self, shape: Shape) -> Said:
+    def model(self, shape: Shape) -> Support:
         return as_it_is(shape, "a graph of its own")
 
-    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Said:
+    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Support:
         return as_in_hugging_face(kind, made)
 
     def write(self, parcel: Parcel, folder: Path) -> None:

@@ -11,9 +11,9 @@ import torch
 
 from octavo.errors import InputError
 from octavo.export.folder import code, read_folder, write_folder
-from octavo.export.onnx import sayable
+from octavo.export.onnx_graph import sayable
 from octavo.export.standalone_generate import Vocabulary, generate, load
-from octavo.export.targets.base import Opened, Parcel, Said, Target
+from octavo.export.targets.base import Opened, Parcel, Support, Target
 from octavo.export.targets.hf import prompt_of
 from octavo.export.targets.onnx import as_in_hugging_face, as_it_is, opened_tokenizer, write_tokenizer_if_any
 from octavo.export.weights import Shape
@@ -33,10 +33,10 @@ class TorchOnly(Target):
     rank = 3
     packages: ClassVar[dict[str, str]] = {"tokenizers": "tokenizers"}
 
-    def model(self, shape: Shape) -> Said:
+    def model(self, shape: Shape) -> Support:
         return as_it_is(shape, "code beside the weights")
 
-    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Said:
+    def tokenizer(self, kind: str, made: Tokenizer | None = None) -> Support:
         return as_in_hugging_face(kind, made)
 
     def write(self, parcel: Parcel, folder: Path) -> None:

@@ -30,5 +30,4 @@ class StorytellerWriter(WriterConfig):
     kind: Literal["storyteller"] = "storyteller"
 
     def build(self, *, seed: int) -> StorytellerBackend:
-        """Make the writer."""
         return StorytellerBackend(seed)

@@ -51,7 +51,7 @@ class Conversations:
     def gather(self, chosen: np.ndarray) -> Batch[np.ndarray]:
         """Some rows. What is not learned is no target."""
         stream = self.stream
-        found = gather(
+        batch = gather(
             stream.array,
             self.rows,
             chosen,
@@ -60,10 +60,10 @@ class Conversations:
             segments=self.packed,
             places=True,
         )
-        places = found.places
+        places = batch.places
         assert places is not None
         mine = (places >= 0) & self.learned[np.maximum(places, 0)]
-        return replace(found, targets=np.where(mine, found.targets, -1), places=np.where(mine, places, -1))
+        return replace(batch, targets=np.where(mine, batch.targets, -1), places=np.where(mine, places, -1))
 
 
 def openings_of(stream: Stream) -> list[int]:
@@ -79,15 +79,15 @@ def openings_of(stream: Stream) -> list[int]:
 class PackedConversations(Batches):
     """Rows of whole conversations; each epoch all of them once, in an order of its own."""
 
-    def __init__(self, found: Conversations, order: Order) -> None:
-        self._found, self._order = found, order
-        self.size = len(found.stream.tokens)
+    def __init__(self, conversations: Conversations, order: Order) -> None:
+        self._found, self._order = conversations, order
+        self.size = len(conversations.stream.tokens)
         self.steps_per_epoch = order.steps_per_epoch
-        if found.left_out:
-            verb = "conversation is" if found.left_out == 1 else "conversations are"
+        if conversations.left_out:
+            verb = "conversation is" if conversations.left_out == 1 else "conversations are"
             self.notes = (
-                f"{found.left_out:,} {verb} longer than the context of {found.stream.context:,} tokens and left out; "
-                f"the longest has {found.longest + 1:,}",
+                f"{conversations.left_out:,} {verb} longer than the context of "
+                f"{conversations.stream.context:,} tokens and left out; the longest has {conversations.longest + 1:,}",
             )
 
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
@@ -114,15 +114,19 @@ class ConversationsConfig(BatchesConfig):
         return replace(zeros, segments=zeros.inputs) if self.packed else zeros
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PackedConversations:
-        found = Conversations(stream, packed=self.packed)
+        conversations = Conversations(stream, packed=self.packed)
         order = Order(
-            len(found.rows), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
+            len(conversations.rows),
+            batch=stream.batch,
+            accumulation=accumulation,
+            seed=seed,
+            shuffle=self.shuffle,
         )
-        return PackedConversations(found, order)
+        return PackedConversations(conversations, order)
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """Everything that is learned is predicted once, of the conversations that fit."""
-        found = Conversations(stream, packed=self.packed)
-        rows = looked_at(found.rows.predictions, limit, documents=len(stream.starts))
+        conversations = Conversations(stream, packed=self.packed)
+        rows = looked_at(conversations.rows.predictions, limit, documents=len(stream.starts))
         for first in range(0, len(rows), stream.batch):
-            yield found.gather(rows[first : first + stream.batch])
+            yield conversations.gather(rows[first : first + stream.batch])

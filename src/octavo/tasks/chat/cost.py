@@ -21,14 +21,18 @@ from octavo.util.console import Console
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Bits per byte on the first run's own validation split, of the model as it started and as it is."""
+class BeforeAndAfter:
+    """A figure of a model as it started and as it is."""
 
     before: float | None
     after: float | None
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"cost": {"bits_per_byte": {"before": self.before, "after": self.after}}}
+
+@dataclass(frozen=True)
+class Cost:
+    """How well both predict the first run's own validation split."""
+
+    bits_per_byte: BeforeAndAfter
 
 
 def cost_of_tuning(run: Trained, runtime: Runtime, console: Console) -> Cost | None:
@@ -45,24 +49,25 @@ def cost_of_tuning(run: Trained, runtime: Runtime, console: Console) -> Cost | N
     except OctavoError as error:
         console.say(f"what the tuning cost is not known, without the text before it: {error.what}")
         return None
-    if not first.objective.build().unit.text or first.model.context > recipe.model.context:
+    if not first.objective.unit.text or first.model.context > recipe.model.context:
         return None
     sides = (started.to(runtime.device), run.model)
-    return Cost(*(evaluate_split(one, split, first, tokenizer, runtime).bits_per_byte for one in sides))
+    bits = (evaluate_split(one, split, first, tokenizer, runtime).bits_per_byte for one in sides)
+    return Cost(BeforeAndAfter(*bits))
 
 
 def first_of_text(path: Path) -> Checkpoint:
     """The run at `path`, or where that learned from conversations, the one that its road began with."""
     while True:
-        found = find_start(path)
-        recipe = stored_recipe(found.folder / "config.yaml")
+        checkpoint = find_start(path)
+        recipe = stored_recipe(checkpoint.folder / "config.yaml")
         if recipe.form == "text" or recipe.training.start_from is None:
-            return found
+            return checkpoint
         path = recipe.training.start_from
 
 
-def said(cost: Mapping[str, Any]) -> str:
-    """The sentence for it."""
+def sentence(cost: Mapping[str, Any]) -> str:
+    """Bits per byte before and after the tuning."""
     bits = cost["bits_per_byte"]
     return (
         f"What the tuning cost: {bits['before']:.3f} bits per byte before and {bits['after']:.3f} after, on the "

@@ -77,15 +77,15 @@ class Preferences:
 class PreferenceBatches(Batches):
     """Batches of pairs; each epoch all of them once, in an order of its own."""
 
-    def __init__(self, found: Preferences, order: Order) -> None:
-        self._found, self._order = found, order
-        self.size = len(found.stream.tokens)
+    def __init__(self, pairs: Preferences, order: Order) -> None:
+        self._found, self._order = pairs, order
+        self.size = len(pairs.stream.tokens)
         self.steps_per_epoch = order.steps_per_epoch
-        if found.left_out:
-            verb = "pair is" if found.left_out == 1 else "pairs are"
+        if pairs.left_out:
+            verb = "pair is" if pairs.left_out == 1 else "pairs are"
             self.notes = (
-                f"{found.left_out:,} {verb} longer than the context of {found.stream.context:,} tokens and left out; "
-                f"the longest side has {found.longest:,}",
+                f"{pairs.left_out:,} {verb} longer than the context of {pairs.stream.context:,} tokens and left out; "
+                f"the longest side has {pairs.longest:,}",
             )
 
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
@@ -114,15 +114,15 @@ class PreferencesConfig(BatchesConfig):
         return replace(zeros, sides=np.zeros((rows, 2, context), np.int64), begins=begins)
 
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> PreferenceBatches:
-        found = Preferences(stream)
+        pairs = Preferences(stream)
         order = Order(
-            len(found), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
+            len(pairs), batch=stream.batch, accumulation=accumulation, seed=seed, shuffle=self.shuffle
         )
-        return PreferenceBatches(found, order)
+        return PreferenceBatches(pairs, order)
 
     def scoring(self, stream: Stream, limit: int | None) -> Iterator[Batch[np.ndarray]]:
         """Every pair that fits once."""
-        found = Preferences(stream)
-        chosen = looked_at(np.ones(len(found), np.int64), limit, documents=len(stream.starts))
+        pairs = Preferences(stream)
+        chosen = looked_at(np.ones(len(pairs), np.int64), limit, documents=len(stream.starts))
         for first in range(0, len(chosen), stream.batch):
-            yield found.gather(chosen[first : first + stream.batch])
+            yield pairs.gather(chosen[first : first + stream.batch])

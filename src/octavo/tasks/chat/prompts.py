@@ -19,7 +19,7 @@ from octavo.tokenizers.chat import ChatTemplate
 
 def judges_only(recipe: Recipe) -> bool:
     """Whether its model says how good answers are, and writes none."""
-    return recipe.form == "preferences" and not recipe.objective.build().writes
+    return recipe.form == "preferences" and not recipe.objective.writes
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Question:
         return "\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
 
-def question(said: str | Sequence[Message], tokenizer: Tokenizer, answer: str = "") -> Question:
+def question(text: str | Sequence[Message], tokenizer: Tokenizer, answer: str = "") -> Question:
     """What a user says, perhaps after other turns. Raises TokenizerError for what the vocabulary lacks or does not
     keep."""
-    messages = [Message("user", said)] if isinstance(said, str) else said
+    messages = [Message("user", text)] if isinstance(text, str) else text
     ids = ChatTemplate(tokenizer).render(messages, answering=True).ids
     return Question(tuple(ids.tolist()), messages[-1].content, answer)
 
@@ -56,15 +56,15 @@ def question(said: str | Sequence[Message], tokenizer: Tokenizer, answer: str = 
 def wished(tokenizer: Tokenizer, count: int, *, seed: int) -> list[Question]:
     """Wishes for stories in combinations that no training has seen, each once, with a story that keeps them."""
     pairs = WishesSource(stories=4 * count, seed=seed, held_out=True).build().pairs()
-    found = {wish.text: story for wish, story in pairs}
-    return [question(wish, tokenizer, story) for wish, story in list(found.items())[:count]]
+    stories = {wish.text: story for wish, story in pairs}
+    return [question(wish, tokenizer, story) for wish, story in list(stories.items())[:count]]
 
 
 def held_out(split: Split, tokenizer: Tokenizer, count: int, *, context: int) -> list[Question]:
     """Prompts of a split that leave room in the context, spread evenly, at most `count`."""
-    found = [one for one in prompts_in(split, tokenizer) if len(one.prompt) < context]
-    chosen = np.arange(min(count, len(found))) * len(found) // max(1, min(count, len(found)))
-    return [found[at] for at in chosen]
+    fitting = [one for one in prompts_in(split, tokenizer) if len(one.prompt) < context]
+    chosen = np.arange(min(count, len(fitting))) * len(fitting) // max(1, min(count, len(fitting)))
+    return [fitting[at] for at in chosen]
 
 
 def prompts_in(split: Split, tokenizer: Tokenizer) -> Iterator[Question]:
@@ -81,5 +81,5 @@ def prompts_in(split: Split, tokenizer: Tokenizer) -> Iterator[Question]:
             after = np.flatnonzero(ids[opened:] == template.end)
             end = opened + int(after[0]) if len(after) else len(ids)
             turns = template.parse(ids[:opened])
-            said = turns[-2].content if len(turns) > 1 else ""  # an answer may stand without a prompt
-            yield Question(tuple(ids[:opened].tolist()), said, tokenizer.decode(ids[opened:end]))
+            text = turns[-2].content if len(turns) > 1 else ""  # an answer may stand without a prompt
+            yield Question(tuple(ids[:opened].tolist()), text, tokenizer.decode(ids[opened:end]))

@@ -56,11 +56,11 @@ def sides_plot(data: Page, width: float) -> Plot:
     return figure
 
 
-def calibration_plot(found: Mapping[str, Any]) -> Plot:
+def calibration_plot(calibration: Mapping[str, Any]) -> Plot:
     """How often it is right, with intervals, against how sure it is; a perfect model lies on the dashes."""
     figure = new_figure(4.6, 3.2)
     axes = figure.subplots()
-    bins = found["bins"]
+    bins = calibration["bins"]
     sure, right = [one["sure"] for one in bins], [one["right"] for one in bins]
     errors = [[one["right"] - one["low"] for one in bins], [one["high"] - one["right"] for one in bins]]
     axes.plot([0.5, 1], [0.5, 1], color=BASELINE, linewidth=1.1, linestyle=(0, (5, 3)))

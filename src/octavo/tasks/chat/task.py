@@ -11,7 +11,8 @@ from octavo.config import Recipe
 from octavo.config.parts import register
 from octavo.data import Dataset
 from octavo.errors import ConfigError, InputError
-from octavo.evaluation.result import Evaluation, Part
+from octavo.evaluation.diversity import Mean
+from octavo.evaluation.result import Evaluation, Finding
 from octavo.evaluation.samples import STORIES, GeneratedTexts
 from octavo.generation import Engine, Prompt, TextRequest, in_order
 from octavo.generation.sampling import sampling_of
@@ -64,9 +65,9 @@ class ChatTask(TextTask):
     def tunes(self, recipe: Recipe) -> bool:
         return True
 
-    def figures(self, model: LanguageModel, context: EvaluationContext) -> tuple[Part, ...]:
-        found = preference_metrics.preferred(model, context)
-        return () if found is None else (found,)
+    def figures(self, model: LanguageModel, context: EvaluationContext) -> tuple[Finding, ...]:
+        preferences = preference_metrics.preferred(model, context)
+        return () if preferences is None else (Finding("preferences", preferences),)
 
     def cuts_documents(self, recipe: Recipe) -> bool:
         return recipe.form != "preferences"  # of which it is said how many are left out
@@ -74,25 +75,30 @@ class ChatTask(TextTask):
     def write(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> GeneratedTexts | None:
         return None if judges_only(recipe) else answered(model, dataset, recipe)
 
-    def judge_answers(self, written: GeneratedTexts, recipe: Recipe) -> Sequence[Part]:
-        return [wishes.kept_by(written)] if isinstance(recipe.corpus, WishesSource) else []
+    def judge_answers(self, written: GeneratedTexts, recipe: Recipe) -> Sequence[Finding]:
+        return [Finding("wishes", wishes.kept_by(written))] if isinstance(recipe.corpus, WishesSource) else []
 
     def beside_start(
         self, run: Trained, evaluation: Evaluation, dataset: Dataset, runtime: Runtime, console: Console
     ) -> Evaluation:
-        parts: list[Part | None] = [cost.cost_of_tuning(run, runtime, console)]
+        price = cost.cost_of_tuning(run, runtime, console)
         if run.started is not None:
             before = (
-                replace(part, before=self.kept_before(run.started, dataset, run.config))
-                if isinstance(part, wishes.Kept)
-                else part
-                for part in evaluation.texts
+                Finding(
+                    one.key, replace(one.value, before=self.kept_before(run.started, dataset, run.config))
+                )
+                if one.key == "wishes"
+                else one
+                for one in evaluation.texts
             )
             evaluation = replace(evaluation, texts=tuple(before))
-        parts.append(answer_metrics.beside_base(run, dataset))
-        return replace(evaluation, beside_start=tuple(part for part in parts if part is not None))
+        findings = (
+            Finding("cost", price),
+            Finding("answers", answer_metrics.beside_base(run, dataset)),
+        )
+        return replace(evaluation, beside_start=tuple(one for one in findings if one.value is not None))
 
-    def kept_before(self, started: LanguageModel, dataset: Dataset, recipe: Recipe) -> Mapping[str, Any]:
+    def kept_before(self, started: LanguageModel, dataset: Dataset, recipe: Recipe) -> Mean:
         """The share of wishes that a model kept before it was tuned."""
         return wishes.kept_by(answered(started, dataset, recipe)).kept
 
@@ -104,15 +110,15 @@ class ChatTask(TextTask):
         if not prompts:
             return (), ()
         first = held_out(dataset.validation, tokenizer, 1, context=context)
-        found = [question(prompt, tokenizer) if prompt or not first else first[0] for prompt in prompts]
-        return [one.prompt for one in found], [one.shown(tokenizer) for one in found]
+        questions = [question(prompt, tokenizer) if prompt or not first else first[0] for prompt in prompts]
+        return [one.prompt for one in questions], [one.shown(tokenizer) for one in questions]
 
     def answer_sentences(self, evaluation: Mapping[str, Any]) -> list[str]:
         return [
-            *([wishes.said(evaluation["wishes"])] if "wishes" in evaluation else []),
-            *preference_metrics.said(evaluation),
-            *answer_metrics.said(evaluation),
-            *([cost.said(evaluation["cost"])] if "cost" in evaluation else []),
+            *([wishes.sentence(evaluation["wishes"])] if "wishes" in evaluation else []),
+            *preference_metrics.sentences(evaluation),
+            *answer_metrics.sentences(evaluation),
+            *([cost.sentence(evaluation["cost"])] if "cost" in evaluation else []),
         ]
 
     def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:

@@ -34,7 +34,7 @@ class ByTemplate(Tokenizer):
     def encode(self, text: str) -> np.ndarray:
         turns = Turns.of(text)
         try:
-            found = [self.template.render(one, answering=turns.asks).ids for one in turns.conversations]
+            rendered = [self.template.render(one, answering=turns.asks).ids for one in turns.conversations]
         except UnknownTextError:
             raise  # all that is missing is told together
         except TokenizerError as error:
@@ -42,7 +42,7 @@ class ByTemplate(Tokenizer):
             raise TokenizerError(
                 f"In the conversation that begins with {asked}: {error.what}", remedy=error.remedy
             ) from error
-        return np.concatenate(found)
+        return np.concatenate(rendered)
 
     def around_document(self) -> tuple[np.ndarray, np.ndarray]:
         """Nothing: the template has its own tokens."""
@@ -55,7 +55,6 @@ class ByTemplate(Tokenizer):
         return self.inner.token_text(id)
 
     def save(self, folder: Path) -> None:
-        """Save the tokenizer inside."""
         self.inner.save(folder)
 
     def fingerprint(self) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from octavo.evaluation.diversity import measured
+from octavo.evaluation.diversity import Mean
 from octavo.evaluation.samples import GeneratedTexts
 from octavo.synthetic.wishes import Wish
+from octavo.util.records import OPTIONAL
 
 
 @dataclass(frozen=True)
@@ -19,18 +20,14 @@ class Kept:
 
     Attributes:
         asked: how many.
-        kept, all_kept: the mean share that a story keeps, and the share of stories that keep all, with standard errors.
+        kept, all_kept: the mean share that a story keeps, and the share of stories that keep all.
         before: the same as `kept`, of the model as it started.
     """
 
     asked: int
-    kept: Mapping[str, Any]
-    all_kept: Mapping[str, Any]
-    before: Mapping[str, Any] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        found = {"asked": self.asked, "kept": self.kept, "all_kept": self.all_kept}
-        return {"wishes": found if self.before is None else {**found, "before": self.before}}
+    kept: Mean
+    all_kept: Mean
+    before: Mean | None = field(default=None, metadata=OPTIONAL)
 
 
 def kept_by(written: GeneratedTexts) -> Kept:
@@ -38,11 +35,11 @@ def kept_by(written: GeneratedTexts) -> Kept:
     kept = np.array(
         [Wish.of(wish).kept(text) for wish, text in zip(written.asked, written.texts, strict=True)]
     )
-    return Kept(len(kept), measured(kept.tolist()), measured((kept == 1).astype(float).tolist()))
+    return Kept(len(kept), Mean.of(kept.tolist()), Mean.of((kept == 1).astype(float).tolist()))
 
 
-def said(wishes: Mapping[str, Any]) -> str:
-    """The sentence for it."""
+def sentence(wishes: Mapping[str, Any]) -> str:
+    """Which share of the wishes is kept."""
     before = f", before the tuning {wishes['before']['mean']:.0%}" if "before" in wishes else ""
     return (
         f"It keeps {wishes['kept']['mean']:.0%} of the wishes in {wishes['asked']} combinations that it never saw"

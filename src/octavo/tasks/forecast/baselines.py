@@ -98,11 +98,13 @@ class Noise:
         total = np.zeros(np.broadcast_shapes(expected.shape, truth.shape))
         for channel in range(truth.shape[-1]):
             came = truth[..., channel]
-            found = t_log_density(came - expected[..., channel], self.freedom[channel], self.spread[channel])
+            densities = t_log_density(
+                came - expected[..., channel], self.freedom[channel], self.spread[channel]
+            )
             if not np.isnan(self.zero[0, channel]):
                 chance = np.where(before[..., channel] == 0, self.zero[1, channel], self.zero[0, channel])
-                found = np.where(came == 0, np.log(chance), np.log1p(-chance) + found)
-            total[..., channel] = np.where(np.isnan(came), 0.0, found)
+                densities = np.where(came == 0, np.log(chance), np.log1p(-chance) + densities)
+            total[..., channel] = np.where(np.isnan(came), 0.0, densities)
         return total
 
     def draw(self, before: np.ndarray, expected: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -238,8 +240,8 @@ def period_of(series: Sequence[np.ndarray], longest: int) -> int | None:
                 continue
             size = 2 * len(held)
             power = np.abs(np.fft.rfft(held, size)) ** 2
-            found = np.fft.irfft(power, size)[: longest + 1]
-            total += found / found[0]
+            correlation = np.fft.irfft(power, size)[: longest + 1]
+            total += correlation / correlation[0]
     inner = np.arange(2, longest)
     peaks = inner[(total[2:-1] > total[1:-2]) & (total[2:-1] >= total[3:])] if longest > 3 else inner[:0]
     peaks = peaks[total[peaks] > 0]
@@ -248,13 +250,13 @@ def period_of(series: Sequence[np.ndarray], longest: int) -> int | None:
 
 def filled(rows: np.ndarray, first: np.ndarray | float) -> np.ndarray:
     """Rows (N, C) with what was seen last in place of what is missing, and `first` where nothing was yet."""
-    found = rows.astype(np.float64)
-    begins = np.broadcast_to(first, found.shape[1:])
-    for channel in range(found.shape[1]):
-        there = np.flatnonzero(~np.isnan(found[:, channel]))
-        place = np.searchsorted(there, np.arange(len(found)), side="right")
-        found[:, channel] = np.append(begins[channel], found[there, channel])[place]
-    return found
+    rows_filled = rows.astype(np.float64)
+    begins = np.broadcast_to(first, rows_filled.shape[1:])
+    for channel in range(rows_filled.shape[1]):
+        there = np.flatnonzero(~np.isnan(rows_filled[:, channel]))
+        place = np.searchsorted(there, np.arange(len(rows_filled)), side="right")
+        rows_filled[:, channel] = np.append(begins[channel], rows_filled[there, channel])[place]
+    return rows_filled
 
 
 def histories(rows: np.ndarray, places: np.ndarray, reach: int) -> np.ndarray:
@@ -427,7 +429,7 @@ class Baselines:
         def before_all(reach: int) -> np.ndarray:
             return np.stack([histories(rows, np.array([len(rows)]), reach)[0] for rows in held])
 
-        found: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+        forecasts: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
         for ahead in horizons if set(horizons) <= set(self.direct) else ():
             fitted, random = self.direct[ahead], np.random.default_rng([seed, ahead])
             history, came = before_all(fitted.reach), truth[:, ahead - 1]
@@ -439,11 +441,11 @@ class Baselines:
                 drawn[:, here] = self._drawn(
                     noise, np.broadcast_to(before, many), np.broadcast_to(expected, many), seen[here], random
                 )
-            found.setdefault("NLinear", {})[ahead] = (drawn, density.sum(axis=-1))
+            forecasts.setdefault("NLinear", {})[ahead] = (drawn, density.sum(axis=-1))
         for name, fitted in self.predictors.items():
             random, path = np.random.default_rng([seed, 0]), before_all(fitted.reach)
             path = np.broadcast_to(path, (paths, *path.shape))
-            found[name] = {}
+            forecasts[name] = {}
             for step in range(1, max(horizons) + 1):
                 drawn, density = np.empty((2, paths, *seen.shape))
                 known_now = seen if step == 1 else np.ones_like(seen)
@@ -454,6 +456,6 @@ class Baselines:
                         came = truth[here, step - 1]
                         density[:, here] = self._density(noise, before, expected, came, known_now[here])
                 if step in horizons:
-                    found[name][step] = (drawn, mean_density(density).sum(axis=-1))
+                    forecasts[name][step] = (drawn, mean_density(density).sum(axis=-1))
                 path = np.concatenate([path[..., 1:, :], drawn[..., None, :]], axis=-2)
-        return found
+        return forecasts

@@ -144,7 +144,7 @@ class SeriesBatchesConfig(BatchesConfig):
         return super().refuse(recipe)
 
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
-        """With one column."""
+        """A batch of zeros with one column."""
         numbers = np.zeros((2, rows, context, 1), np.float32)
         return Batch(numbers[0], np.zeros((rows, context), np.int64), values=numbers[1])
 

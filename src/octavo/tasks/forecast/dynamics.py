@@ -42,32 +42,31 @@ class Linear:
     noise = np.array([[0.5, 0.0], [0.0, 0.5]])
 
     def draw(self, rows: int, random: np.random.Generator) -> np.ndarray:
-        """A series (N, 2)."""
         state = random.multivariate_normal(np.zeros(2), self.rest())
-        found = np.empty((rows, 2))
+        states = np.empty((rows, 2))
         for row in range(rows):
             state = self.turn @ state + random.multivariate_normal(np.zeros(2), self.drive)
-            found[row] = state + random.multivariate_normal(np.zeros(2), self.noise)
-        return found
+            states[row] = state + random.multivariate_normal(np.zeros(2), self.noise)
+        return states
 
     def rest(self) -> np.ndarray:
         """Covariance of the state after a long time."""
-        found = np.zeros((2, 2))
+        covariance = np.zeros((2, 2))
         for _ in range(2000):
-            found = self.turn @ found @ self.turn.T + self.drive
-        return found
+            covariance = self.turn @ covariance @ self.turn.T + self.drive
+        return covariance
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
         """Of each row given those before it (N,), by the Kalman filter."""
         mean, spread = np.zeros(2), self.rest()
-        found = np.empty(len(rows))
+        densities = np.empty(len(rows))
         for place, row in enumerate(rows.astype(np.float64)):
             mean, spread = self.turn @ mean, self.turn @ spread @ self.turn.T + self.drive
             seen = spread + self.noise
-            found[place] = normal_log_density(row, mean, seen)
+            densities[place] = normal_log_density(row, mean, seen)
             gain = np.linalg.solve(seen, spread).T
             mean, spread = mean + gain @ (row - mean), spread - gain @ spread
-        return found
+        return densities
 
 
 class Switching:
@@ -78,20 +77,19 @@ class Switching:
     change = 0.05
 
     def draw(self, rows: int, random: np.random.Generator) -> np.ndarray:
-        """A series (N, 2)."""
         rule, x = int(random.integers(2)), np.zeros(2)
-        found = np.empty((rows, 2))
+        states = np.empty((rows, 2))
         for row in range(rows):
             rule = 1 - rule if random.random() < self.change else rule
             x = self.turns[rule] @ x + random.multivariate_normal(np.zeros(2), self.drives[rule])
-            found[row] = x
-        return found
+            states[row] = x
+        return states
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
         """Of each row given those before it (N,), by summing over the rules."""
         weights, before = np.array([0.5, 0.5]), np.zeros(2)
         change = np.array([[1 - self.change, self.change], [self.change, 1 - self.change]])
-        found = np.empty(len(rows))
+        densities = np.empty(len(rows))
         for place, row in enumerate(rows.astype(np.float64)):
             weights = change.T @ weights
             each = np.array(
@@ -102,9 +100,9 @@ class Switching:
             )
             most = each.max()
             joint = weights * np.exp(each - most)
-            found[place] = most + np.log(joint.sum())
+            densities[place] = most + np.log(joint.sum())
             weights, before = joint / joint.sum(), row
-        return found
+        return densities
 
 
 WORLDS = {"linear": Linear, "switching": Switching}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from octavo.config import Recipe, check
 from octavo.config.plugins import command
 from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError
-from octavo.evaluation.result import Finding, Standing
+from octavo.evaluation.result import Baseline, Finding, Standing
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT
 from octavo.run.data import Paths, absolute, found_corpus
@@ -26,7 +27,7 @@ from octavo.tasks.forecast.baselines import Baselines, filled
 from octavo.tasks.forecast.dataset import prepare_new, series_in
 from octavo.tasks.forecast.objective import head_of
 from octavo.tasks.forecast.paths import sample_paths
-from octavo.tasks.forecast.scores import mean_density, quantiles, scores
+from octavo.tasks.forecast.scores import Scores, mean_density, quantiles, scores
 from octavo.tasks.forecast.source import SeriesSource
 from octavo.tasks.forecast.stored import OWN
 from octavo.tokenizers import Tokenizer
@@ -59,12 +60,10 @@ def standing_of(
     train, held_out = channels_of(train_split, columns), channels_of(split, columns)
     console.say("fitting simple predictors to the training split, to compare with")
     simple = Baselines(train, context=recipe.model.context, horizons=objective.horizons)
-    losses: dict[str, Any] = {}
+    losses: dict[str, Baseline] = {}
     if objective.score == "likelihood":
         losses = {
-            name: {"loss": loss, "bits_per_byte": None}
-            for name, loss in simple.losses(held_out).items()
-            if math.isfinite(loss)
+            name: Baseline(loss) for name, loss in simple.losses(held_out).items() if math.isfinite(loss)
         }
     places = origins(split, objective.horizons, objective.origins)
     why_not = unseen(split, places, objective.horizons, columns)
@@ -96,12 +95,12 @@ def origins(split: Split, horizons: Sequence[int], count: int) -> list[tuple[int
     total = sum(last - first + 1 for _, first, last in choices)
     wanted = (np.arange(min(count, total)) + 0.5) * total / max(1, min(count, total))
     edges = np.cumsum([0, *(last - first + 1 for _, first, last in choices)])
-    found = []
+    places = []
     for at in wanted.astype(np.int64):
         number = int(np.searchsorted(edges, at, side="right")) - 1
         begin, first, _ = choices[number]
-        found.append((begin, int(first + at - edges[number])))
-    return found
+        places.append((begin, int(first + at - edges[number])))
+    return places
 
 
 def unseen(
@@ -124,6 +123,37 @@ def unseen(
     return None
 
 
+@dataclass(frozen=True)
+class Example:
+    """One forecast for the page, rows of channels: quantiles by per cent, and some paths."""
+
+    history: list[Any]
+    truth: list[Any]
+    quantiles: dict[str, list[Any]]
+    paths: list[Any]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Forecasts of held-out series, judged.
+
+    Attributes:
+        rate: rows a second.
+        main_horizon: the one that counts.
+        origins, paths: places that paths begin at, and paths of each.
+        predictors: scores of the model and of the simple predictors, by horizon.
+    """
+
+    channels: list[str]
+    rate: float | None
+    horizons: list[int]
+    main_horizon: int
+    origins: int
+    paths: int
+    predictors: dict[str, list[Scores]]
+    example: Example
+
+
 def judged(
     model: GPT,
     simple: Baselines,
@@ -132,8 +162,8 @@ def judged(
     recipe: Recipe,
     columns: Columns,
     console: Console,
-) -> dict[str, Any]:
-    """Scores by predictor and horizon, and an example."""
+) -> Judged:
+    """Draw and judge the model's paths and those of simple predictors."""
     objective, count = recipe.objective, len(columns.channels)
     horizons = sorted(set(objective.horizons))
     rows, furthest = np.asarray(split.tokens), horizons[-1]
@@ -151,32 +181,27 @@ def judged(
         paths=objective.paths,
         seed=recipe.seed,
     )
-    found = {OWN: {h: (drawn[:, :, h - 1].swapaxes(0, 1), densities[h]) for h in horizons}}
+    drawn_by = {OWN: {h: (drawn[:, :, h - 1].swapaxes(0, 1), densities[h]) for h in horizons}}
     before = [rows[max(begin, at - reach) : at, :count] for begin, at in places]
-    found |= simple.forecast(before, truth, horizons, paths=objective.paths, seed=recipe.seed)
+    drawn_by |= simple.forecast(before, truth, horizons, paths=objective.paths, seed=recipe.seed)
     table = {
         name: [
-            {
-                "horizon": h,
-                **scores(
-                    *each[h][:1], truth[:, h - 1], each[h][1], simple.step, np.random.default_rng([7, h])
-                ),
-            }
+            scores(h, *each[h][:1], truth[:, h - 1], each[h][1], simple.step, np.random.default_rng([7, h]))
             for h in horizons
         ]
-        for name, each in found.items()
+        for name, each in drawn_by.items()
     }
     middle = len(places) // 2
-    return {
-        "channels": list(columns.channels),
-        "rate": columns.rate,
-        "horizons": horizons,
-        "main_horizon": objective.main_horizon or horizons[-1],
-        "origins": len(places),
-        "paths": objective.paths,
-        "predictors": table,
-        "example": example(filled(before[middle], np.nan), truth[middle], drawn[middle]),
-    }
+    return Judged(
+        channels=list(columns.channels),
+        rate=columns.rate,
+        horizons=horizons,
+        main_horizon=objective.main_horizon or horizons[-1],
+        origins=len(places),
+        paths=objective.paths,
+        predictors=table,
+        example=example(filled(before[middle], np.nan), truth[middle], drawn[middle]),
+    )
 
 
 def _before(rows: np.ndarray, begin: int, at: int, reach: int) -> np.ndarray:
@@ -190,19 +215,19 @@ def history_of(context: int, steps: int) -> int:
     return max(context - steps + 1, context // 2, 1)
 
 
-def example(history: np.ndarray, truth: np.ndarray, drawn: np.ndarray) -> dict[str, Any]:
-    """Quantiles and some paths of one forecast, for the page."""
+def example(history: np.ndarray, truth: np.ndarray, drawn: np.ndarray) -> Example:
+    """Numbers to seven digits, which are plenty for a plot."""
 
     def rounded(values: np.ndarray) -> list[Any]:
         plain = np.array([None if np.isnan(v) else float(f"{v:.7g}") for v in values.flat], object)
         return plain.reshape(values.shape).tolist()
 
-    return {
-        "history": rounded(history[-SHOWN:]),
-        "truth": rounded(truth),
-        "quantiles": {str(q): rounded(quantiles(drawn, q)) for q in QUANTILES},
-        "paths": rounded(drawn[:5]),
-    }
+    return Example(
+        history=rounded(history[-SHOWN:]),
+        truth=rounded(truth),
+        quantiles={str(q): rounded(quantiles(drawn, q)) for q in QUANTILES},
+        paths=rounded(drawn[:5]),
+    )
 
 
 def model_paths(
@@ -231,15 +256,15 @@ def model_paths(
             values = np.full((len(came), columns), np.nan, np.float32)
             values[:, :count] = came[:, step - 1]
             repeated = torch.from_numpy(values.repeat(paths, axis=0)).to(pieces.device)
-            found = head.log_density(pieces, before, repeated, row)[:, :count].double().cpu().numpy()
-            each = mean_density(found.reshape(len(came), paths, count).swapaxes(0, 1))
+            density = head.log_density(pieces, before, repeated, row)[:, :count].double().cpu().numpy()
+            each = mean_density(density.reshape(len(came), paths, count).swapaxes(0, 1))
             densities[step].append(each.sum(axis=-1))
 
         drawn.append(
             sample_paths(model, history[part], ahead[part], paths=paths, seed=seed + first, told=told)
         )
     whole = np.concatenate(drawn).astype(np.float64)
-    return whole, {h: np.concatenate(found) for h, found in densities.items()}
+    return whole, {h: np.concatenate(density) for h, density in densities.items()}
 
 
 def new_split(recipe: Recipe, columns: Columns, text: Paths, console: Console) -> Dataset:
@@ -323,7 +348,7 @@ def forecast(
     Rows at the end of a series without a channel are those to come: they say the covariates, and how many steps.
     Raises CorpusError where neither they nor `steps` say how many.
     """
-    split, count, found = dataset.splits["text"], len(columns.channels), []
+    split, count, forecasts = dataset.splits["text"], len(columns.channels), []
     parts = zip(dataset.manifest["series"]["text"], series_in(split), strict=True)
     for series, (name, (begin, end)) in enumerate(parts):
         rows = np.asarray(split.tokens[begin:end])
@@ -354,20 +379,20 @@ def forecast(
         ]
         whole = np.concatenate(drawn, axis=1)[0]
         known = {"name": name, "channels": list(columns.channels), "history": rows[:stop, :count]}
-        found.append({**known, "paths": whole})
-    return found
+        forecasts.append({**known, "paths": whole})
+    return forecasts
 
 
-def summary(found: Mapping[str, Any]) -> dict[str, Any]:
+def summary(forecast: Mapping[str, Any]) -> dict[str, Any]:
     """A forecast as plain data: by channel its quantiles at each step, and its paths."""
-    paths: np.ndarray = found["paths"]
+    paths: np.ndarray = forecast["paths"]
     return {
-        "name": found["name"],
+        "name": forecast["name"],
         "channels": {
             name: {
                 "quantiles": {str(q): quantiles(paths[:, :, place], q).tolist() for q in QUANTILES},
                 "paths": paths[:, :, place].tolist(),
             }
-            for place, name in enumerate(found["channels"])
+            for place, name in enumerate(forecast["channels"])
         },
     }

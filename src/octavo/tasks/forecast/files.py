@@ -35,10 +35,10 @@ def target(option: str, path: Path | None, *, inputs: Iterable[str | Path], forc
     return Output(path, inputs=inputs, force=force)
 
 
-def long_rows(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, str, str, float]]:
+def long_rows(forecast: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, str, str, float]]:
     """A row for each number: its series, its step from 1 on, its channel, whether it is of `path 1` or `quantile 2.5`,
     and the number itself."""
-    for one in found:
+    for one in forecast:
         paths: np.ndarray = one["paths"]
         for place, name in enumerate(one["channels"]):
             for step in range(paths.shape[1]):
@@ -49,24 +49,24 @@ def long_rows(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, st
                     yield one["name"], step + 1, name, f"path {number}", value
 
 
-def write_forecast(found: Sequence[Mapping[str, Any]], output: Output) -> None:
+def write_forecast(forecasts: Sequence[Mapping[str, Any]], output: Output) -> None:
     """All quantiles and paths as a file of the kind that its name says. Raises StorageError."""
     kind = output.path.suffix.lower()
     if kind == ".parquet":
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = zip(*long_rows(found), strict=True)
+        table = zip(*long_rows(forecasts), strict=True)
         with output.filling() as aside:
             pq.write_table(pa.table(dict(zip(HEAD, map(list, table), strict=True))), aside)
         return
     with output.writing() as file:
         if kind == ".json":
-            file.write(json_text([summary(one) for one in found]))
+            file.write(json_text([summary(one) for one in forecasts]))
         else:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(HEAD)
-            writer.writerows(long_rows(found))
+            writer.writerows(long_rows(forecasts))
 
 
 def plot_forecast(one: Mapping[str, Any], output: Output) -> None:

@@ -86,7 +86,7 @@ def summed(each: Tensor, batch: Batch[Tensor]) -> Tensor:
 
 
 def values_of(batch: Batch[Tensor]) -> Tensor:
-    """The rows to predict."""
+    """The rows (B, T, D) that a batch predicts."""
     assert batch.values is not None, "these batches hold no numbers"
     return batch.values
 
@@ -120,5 +120,4 @@ class ForecastConfig(ObjectiveConfig):
         return self
 
     def build(self) -> Objective:
-        """The objective."""
         return Forecast() if self.score == "likelihood" else Pinball()

@@ -113,5 +113,5 @@ def sample_paths(
 ) -> np.ndarray:
     """Paths (W, M, steps, C) after histories; see `Rollout`."""
     drawn = Rollout(model, history, ahead, paths=paths, seed=seed, told=told).rows()
-    found = torch.stack(list(drawn), dim=1).numpy()
-    return found.reshape(len(history), paths, *found.shape[1:])
+    paths_drawn = torch.stack(list(drawn), dim=1).numpy()
+    return paths_drawn.reshape(len(history), paths, *paths_drawn.shape[1:])

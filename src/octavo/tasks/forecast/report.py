@@ -69,40 +69,40 @@ def fan_plot(
     return figure
 
 
-def example_plot(found: Mapping[str, Any], *, width: float = 7.6) -> Plot:
-    """The page's example."""
-    one = found["example"]
+def example_plot(forecast: Mapping[str, Any], *, width: float = 7.6) -> Plot:
+    """One forecast as fans, and what came."""
+    one = forecast["example"]
 
     def numbers(values: Any) -> np.ndarray:
         return np.array(values, float)  # None becomes NaN
 
     quantiles = {level: numbers(values) for level, values in one["quantiles"].items()}
     parts = {"paths": numbers(one["paths"]), "truth": numbers(one["truth"])}
-    return fan_plot(numbers(one["history"]), quantiles, found["channels"], **parts, width=width)
+    return fan_plot(numbers(one["history"]), quantiles, forecast["channels"], **parts, width=width)
 
 
-def honesty_plot(found: Mapping[str, Any], *, width: float = 7.6) -> Plot:
+def honesty_plot(forecast: Mapping[str, Any], *, width: float = 7.6) -> Plot:
     """Where what came stood among the draws, in tenths, for each horizon: even bars, if the distributions are right."""
-    own = found["predictors"][OWN]
+    own = forecast["predictors"][OWN]
     figure = new_figure(width, 1.9)
     panels = np.atleast_1d(figure.subplots(1, len(own), sharey=True))
     for axes, each in zip(panels, own, strict=True):
         axes.bar(np.arange(10) / 10 + 0.05, each["pit"], width=0.09, color=TRAIN)
         axes.axhline(0.1, color=BASELINE, linewidth=1, linestyle="--")
-        axes.set_title(ahead(each["horizon"], found.get("rate")), loc="left", fontsize=9.5, color=INK)
+        axes.set_title(ahead(each["horizon"], forecast.get("rate")), loc="left", fontsize=9.5, color=INK)
         tidy(axes)
     figure.tight_layout(pad=0.6)
     return figure
 
 
-def tables(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def tables(forecast: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Of each horizon, that which counts first: a table of all channels together and one by channel, as cells of text;
     rows from the best CRPS to the worst, each with whether it is the model's."""
-    main = main_horizon(found)
+    main = main_horizon(forecast)
     result = []
-    for horizon in sorted(found["horizons"], key=lambda one: one != main):
-        place = found["horizons"].index(horizon)
-        each = {name: rows[place] for name, rows in found["predictors"].items()}
+    for horizon in sorted(forecast["horizons"], key=lambda one: one != main):
+        place = forecast["horizons"].index(horizon)
+        each = {name: rows[place] for name, rows in forecast["predictors"].items()}
         ordered = sorted(each.items(), key=lambda item: _order(item[1]))
         shown = [(key, label) for key, label in COLUMNS if any(key in row for row in each.values())]
         together = [
@@ -113,10 +113,11 @@ def tables(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         apart = [[_cell(score, "crps") for score in row["crps_by_channel"]] for _, row in ordered]
         kinds = [(name, "model" if name == OWN else "baseline") for name, _ in ordered]
         labels = [*(label for _, label in shown), "in 50 %", "in 80 %", "in 95 %"]
-        parts = ((labels, together), ([f"CRPS of {name}" for name in found["channels"]], apart))
+        parts = ((labels, together), ([f"CRPS of {name}" for name in forecast["channels"]], apart))
         result.append(
             {
-                "title": ahead(horizon, found.get("rate")) + ", the horizon that counts" * (horizon == main),
+                "title": ahead(horizon, forecast.get("rate"))
+                + ", the horizon that counts" * (horizon == main),
                 "parts": [
                     {
                         "head": head,
@@ -151,22 +152,22 @@ def of_forecast(evaluation: Mapping[str, Any], wide: float, narrow: float) -> di
 
     from octavo.report.plots import inline
 
-    found = evaluation.get("forecast")
-    if not found:
+    forecast = evaluation.get("forecast")
+    if not forecast:
         return {"forecast_tables": [], "why_no_forecast": evaluation.get("why_no_forecast")}
 
     def both(draw: Any, name: str, title: str) -> list[Any]:
         sizes = ((wide, "wide"), (narrow, "narrow"))
         return [
-            Markup(inline(draw(found, width=width).svg(), f"{name}-{size}", title=title))  # noqa: S704 — our own
+            Markup(inline(draw(forecast, width=width).svg(), f"{name}-{size}", title=title))  # noqa: S704 — our own
             for width, size in sizes
         ]
 
     return {
         "forecast_plots": both(example_plot, "fan", "A forecast as fans, and what came"),
         "honesty_plots": both(honesty_plot, "pit", "Where what came stood among the draws"),
-        "forecast_tables": tables(found),
-        "forecast_facts": f"{found['paths']} paths from each of {found['origins']} places",
+        "forecast_tables": tables(forecast),
+        "forecast_facts": f"{forecast['paths']} paths from each of {forecast['origins']} places",
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -64,15 +65,42 @@ def mean_density(log_densities: np.ndarray) -> np.ndarray:
         return most + np.log(np.exp(log_densities - most).mean(axis=0))
 
 
+@dataclass(frozen=True)
+class Scores:
+    """All scores of one predictor at one horizon; None where one is not finite, for paths may run away.
+
+    Attributes:
+        horizon: steps ahead.
+        nll: minus the log density of a row.
+        scaled_crps, scaled_energy, mase: in usual steps of each channel.
+        crps_by_channel, rmse_by_channel: in each channel's own unit; None of one without a number.
+        coverage: by level in per cent, the share of numbers in that central interval.
+        pit: ten shares of the probability integral transform.
+        rows: that were judged.
+    """
+
+    horizon: int
+    nll: float | None
+    scaled_crps: float | None
+    crps_by_channel: list[float | None]
+    scaled_energy: float | None
+    rmse_by_channel: list[float | None]
+    mase: float | None
+    coverage: dict[str, float]
+    pit: list[float]
+    rows: int
+
+
 @np.errstate(over="ignore", invalid="ignore")
 def scores(
+    horizon: int,
     drawn: np.ndarray,
     truth: np.ndarray,
     log_density: np.ndarray,
     scale: np.ndarray,
     random: np.random.Generator,
-) -> dict[str, object]:
-    """All scores of one horizon, as plain data; what is not finite is None, for paths may run away.
+) -> Scores:
+    """Judge draws.
 
     Args:
         drawn, truth: (M, N, C) and (N, C); of the truth at least one number is there. What is missing is not judged.
@@ -91,17 +119,18 @@ def scores(
     pit = ranks(drawn, truth, random)[there]
     by_channel = list(zip(each.T, squares.T, there.T, strict=True))
     roots = [_mean(of[known]) for _, of, known in by_channel]
-    return {
-        "nll": _mean(-log_density),
-        "scaled_crps": _mean((each / scale)[there]),
-        "crps_by_channel": [_mean(of[known]) for of, _, known in by_channel],
-        "scaled_energy": _mean(energy_score(drawn[:, whole] / scale, truth[whole] / scale)),
-        "rmse_by_channel": [None if square is None else math.sqrt(square) for square in roots],
-        "mase": _mean((np.abs(middle - truth) / scale)[there]),
-        "coverage": {str(level): float(covered(drawn, truth, level)[there].mean()) for level in LEVELS},
-        "pit": (np.histogram(pit, bins=10, range=(0, 1))[0] / pit.size).tolist(),
-        "rows": len(truth),
-    }
+    return Scores(
+        horizon=horizon,
+        nll=_mean(-log_density),
+        scaled_crps=_mean((each / scale)[there]),
+        crps_by_channel=[_mean(of[known]) for of, _, known in by_channel],
+        scaled_energy=_mean(energy_score(drawn[:, whole] / scale, truth[whole] / scale)),
+        rmse_by_channel=[None if square is None else math.sqrt(square) for square in roots],
+        mase=_mean((np.abs(middle - truth) / scale)[there]),
+        coverage={str(level): float(covered(drawn, truth, level)[there].mean()) for level in LEVELS},
+        pit=(np.histogram(pit, bins=10, range=(0, 1))[0] / pit.size).tolist(),
+        rows=len(truth),
+    )
 
 
 def _mean(values: np.ndarray) -> float | None:

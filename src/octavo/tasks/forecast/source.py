@@ -74,16 +74,16 @@ class Table:
         """A column as numbers (N,), NaN where one is missing. CorpusError where a cell holds none, or no finite one."""
         column = self.cells(self.find(name))
         if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
-            found = column.astype(np.float64)
+            numbers = column.astype(np.float64)
         else:
-            found = np.array([self._number(cell, name, row) for row, cell in enumerate(column)], np.float64)
-        infinite = np.flatnonzero(np.isinf(found) | (np.abs(found) > np.finfo(np.float32).max))
+            numbers = np.array([self._number(cell, name, row) for row, cell in enumerate(column)], np.float64)
+        infinite = np.flatnonzero(np.isinf(numbers) | (np.abs(numbers) > np.finfo(np.float32).max))
         if len(infinite):
             raise CorpusError(
                 f"{self.path}, {self.place(int(infinite[0]))}: column {name!r} is infinite, or too large for 32 bits.",
                 remedy="leave the cell empty where there is no number",
             )
-        return found
+        return numbers
 
     def _number(self, cell: Any, name: str, row: int) -> float:
         text = "" if cell is None else str(cell).strip()
@@ -102,7 +102,7 @@ class Table:
         )
 
     def words(self, name: str) -> list[str]:
-        """A column as text."""
+        """The cells of a column as text."""
         return [
             "" if cell is None or cell != cell else str(cell).strip() for cell in self.cells(self.find(name))
         ]
@@ -122,22 +122,22 @@ def read_table(path: Path) -> Table:
 
 def find_tables(paths: Iterable[str]) -> list[Path]:
     """The tables that paths name: files, and what folders hold of known kinds, by name. CorpusError where none is."""
-    found: list[Path] = []
+    tables: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             inside = (p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
-            found += sorted(p for p in inside if not any(map(is_passed_over, p.relative_to(path).parts)))
+            tables += sorted(p for p in inside if not any(map(is_passed_over, p.relative_to(path).parts)))
         elif path.is_file():
             if path.suffix.lower() not in SUFFIXES:
                 raise CorpusError(
                     f"{path} is no table that Octavo reads; those end with {', '.join(SUFFIXES)}."
                 )
-            found.append(path)
+            tables.append(path)
         else:
             raise CorpusError(f"There is no file or folder {path}.")
-    if not found:
+    if not tables:
         raise CorpusError(f"There is no table in {_listed([str(path) for path in paths])}.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(tables))
 
 
 def _text(path: Path) -> Table:
@@ -442,11 +442,13 @@ def suggested_persons(files: Sequence[Path]) -> Suggested | None:
         several = 1 < len(set(groups)) < len(files)
         if not several or not all(groups):
             continue
-        found = Suggested({called[path]: group for path, group in zip(files, groups, strict=True)}, pattern)
+        suggestion = Suggested(
+            {called[path]: group for path, group in zip(files, groups, strict=True)}, pattern
+        )
         if all(map(_PERSON.fullmatch, groups)):
-            return found
+            return suggestion
         if weaker is None and rests.most_common(1)[0][1] > 1:
-            weaker = found
+            weaker = suggestion
     return weaker
 
 
@@ -505,10 +507,10 @@ class TableSeries(SeriesSource):
                 f"nothing by that name; it has {listed(list(map(repr, table.names)), 12)}."
             )
         others = self._others
-        found = tuple(name for name in table.names if name not in others)
-        if not found:
+        columns = tuple(name for name in table.names if name not in others)
+        if not columns:
             raise CorpusError(f"{table.path} has no column left to predict.")
-        return found
+        return columns
 
     @property
     def _others(self) -> set[str | None]:
@@ -524,8 +526,8 @@ class TableSeries(SeriesSource):
         }
 
     def suggested_persons(self) -> Suggested | None:
-        told = self._config.person or "(?P<person>" in (self._config.pattern or "")
-        return None if told else suggested_persons(self._files)
+        named = self._config.person or "(?P<person>" in (self._config.pattern or "")
+        return None if named else suggested_persons(self._files)
 
     def series(self) -> Iterator[Series]:
         odd: dict[tuple[str, float | None], Odd] = {}
@@ -589,11 +591,11 @@ class TableSeries(SeriesSource):
 
     def _in_32_bits(self, table: Table, rows: np.ndarray, ordinary: np.ndarray) -> np.ndarray:
         """Rows as float32. CorpusError where the steps of a column's `ordinary` numbers are lost in them."""
-        found = rows.astype(np.float32)
+        narrow = rows.astype(np.float32)
         for place, name in enumerate((*self.channels, *self.covariates)):
             known = ordinary[:, place]
             held = rows[known, place]
-            lost = np.abs(found[known, place] - held).max(initial=0.0)
+            lost = np.abs(narrow[known, place] - held).max(initial=0.0)
             steps = np.abs(np.diff(held))
             step = steps[steps > 0].mean() if steps.any() else 0.0
             if step and lost > LOST * step:
@@ -602,7 +604,7 @@ class TableSeries(SeriesSource):
                     f"large (up to {np.abs(held).max():.6g}) that 32 bits miss them by up to {lost:.3g}.",
                     remedy=f"take a constant away from {name!r}; or, if it is a clock, corpus.time={name}",
                 )
-        return found
+        return narrow
 
     def _from_name(self, path: Path) -> dict[str, str]:
         if self._config.pattern is None:
@@ -789,7 +791,7 @@ class SeriesConfig(SeriesSourceConfig):
         return value
 
     def build(self, report: Report | None = None) -> TableSeries:
-        """The source. Raises CorpusError."""
+        """Raises CorpusError for files without numbers."""
         if self.channels and self.without:
             raise CorpusError(
                 "corpus.channels names all that is predicted, so corpus.without has nothing to leave out.",

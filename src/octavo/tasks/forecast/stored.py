@@ -57,14 +57,14 @@ def crps_by_predictor(evaluation: Mapping[str, Any], *, scaled: bool) -> dict[st
     def of(row: Mapping[str, Any]) -> float:
         ran_away = "scaled_crps" in row and row["scaled_crps"] is None
         known = [row["scaled_crps"]] if scaled and "scaled_crps" in row else row["crps_by_channel"]
-        found = [] if ran_away else [score for score in known if score is not None]
-        return fmean(found) if found else math.nan
+        scores = [] if ran_away else [score for score in known if score is not None]
+        return fmean(scores) if scores else math.nan
 
     return {name: fmean(map(of, horizons)) for name, horizons in predictors.items()}
 
 
 def ahead(horizon: int, rate: float | None) -> str:
-    """A horizon in words."""
+    """A horizon in words, such as `8 steps ahead (0.5 s)`."""
     words = f"{horizon} step{'s' * (horizon > 1)} ahead"
     if rate is None:
         return words
@@ -72,30 +72,33 @@ def ahead(horizon: int, rate: float | None) -> str:
     return f"{words} ({seconds:,.3g} s)" if seconds >= 1 else f"{words} ({1000 * seconds:.3g} ms)"
 
 
-def main_horizon(found: Mapping[str, Any]) -> int:
+def main_horizon(forecast: Mapping[str, Any]) -> int:
     """The horizon that counts, of what an evaluation says of forecasts."""
-    return found.get("main_horizon", found["horizons"][-1])
+    return forecast.get("main_horizon", forecast["horizons"][-1])
 
 
-def scores_at(found: Mapping[str, Any], horizon: int) -> dict[str, float]:
+def scores_at(forecast: Mapping[str, Any], horizon: int) -> dict[str, float]:
     """CRPS in usual steps by predictor, at a horizon; infinite where paths ran away."""
-    place = found["horizons"].index(horizon)
-    each = {name: rows[place].get("scaled_crps") for name, rows in found["predictors"].items()}
+    place = forecast["horizons"].index(horizon)
+    each = {name: rows[place].get("scaled_crps") for name, rows in forecast["predictors"].items()}
     return {name: math.inf if score is None else score for name, score in each.items()}
 
 
-def said(evaluation: Mapping[str, Any]) -> list[str]:
+def forecast_sentences(evaluation: Mapping[str, Any]) -> list[str]:
     """How good its forecasts are beside those of simple predictors: a sentence for each horizon, that which counts
     first. Empty for other models."""
-    found = evaluation.get("forecast")
-    if not found:
+    forecast = evaluation.get("forecast")
+    if not forecast:
         return []
-    main = main_horizon(found)
-    return [_said_at(found, horizon) for horizon in sorted(found["horizons"], key=lambda one: one != main)]
+    main = main_horizon(forecast)
+    return [
+        _sentence_at(forecast, horizon)
+        for horizon in sorted(forecast["horizons"], key=lambda one: one != main)
+    ]
 
 
-def _said_at(found: Mapping[str, Any], horizon: int) -> str:
-    place, scores = found["horizons"].index(horizon), scores_at(found, horizon)
+def _sentence_at(forecast: Mapping[str, Any], horizon: int) -> str:
+    place, scores = forecast["horizons"].index(horizon), scores_at(forecast, horizon)
     own = scores.pop(OWN)
     ordered = sorted(scores, key=scores.__getitem__)
     better = [name for name in ordered if own < scores[name]]
@@ -107,12 +110,12 @@ def _said_at(found: Mapping[str, Any], horizon: int) -> str:
         for how, names in (("better than", better), ("not better than", worse))
         if names
     ]
-    counts = ", the horizon that counts" if horizon == main_horizon(found) else ""
-    where = f"{ahead(horizon, found.get('rate'))}{counts}"
+    counts = ", the horizon that counts" if horizon == main_horizon(forecast) else ""
+    where = f"{ahead(horizon, forecast.get('rate'))}{counts}"
     reached = f"CRPS {significant(own, 3)} usual steps" if math.isfinite(own) else RAN_AWAY
-    said = f"{where[0].upper()}{where[1:]}: {', '.join([reached, *words])}."
-    each = {name: rows[place]["crps_by_channel"] for name, rows in found["predictors"].items()}
-    return said + _by_channel(found["channels"], each)
+    sentence = f"{where[0].upper()}{where[1:]}: {', '.join([reached, *words])}."
+    each = {name: rows[place]["crps_by_channel"] for name, rows in forecast["predictors"].items()}
+    return sentence + _by_channel(forecast["channels"], each)
 
 
 def _by_channel(channels: Sequence[str], each: Mapping[str, Sequence[float | None]]) -> str:

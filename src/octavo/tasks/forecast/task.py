@@ -13,7 +13,7 @@ from octavo.data import Dataset, Split
 from octavo.errors import InputError
 from octavo.evaluation.diagnostics import Rivals
 from octavo.evaluation.result import Figures, Standing
-from octavo.evaluation.sentences import against_source
+from octavo.evaluation.sentences import against_source, standing
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT
 from octavo.run.data import found_corpus
@@ -27,8 +27,8 @@ from octavo.tasks.forecast.stored import (
     ForecastEvaluation,
     ahead,
     crps_by_predictor,
+    forecast_sentences,
     main_horizon,
-    said,
     scores_at,
 )
 from octavo.tokenizers import Tokenizer
@@ -42,7 +42,7 @@ class ForecastTask(Task):
     """Predict the distribution of the next row of series of numbers."""
 
     kind: Literal["forecast"] = "forecast"
-    counted = "rows"
+    judged_on = ("rows", "rows for all, one step ahead")
     in_bytes = False
     learned_from = "numbers"
     needs_training = True
@@ -66,16 +66,16 @@ class ForecastTask(Task):
         return f"rows of {size:,} columns"
 
     def idle_options(self, recipe: Recipe) -> list[str]:
-        said, head = [], recipe.model.output
+        sentences, head = [], recipe.model.output
         if recipe.sampling.every:
-            said.append("sampling has no effect: the model predicts numbers, and writes no text")
+            sentences.append("sampling has no effect: the model predicts numbers, and writes no text")
         if head.channels == "independent" and _changed(head, "hidden"):
-            said.append(f"model.output.hidden={head.hidden} has no effect: channels are independent")
+            sentences.append(f"model.output.hidden={head.hidden} has no effect: channels are independent")
         if head.kind == "bins" and _changed(head, "floor"):
-            said.append(f"model.output.floor={head.floor:g} has no effect: bins have their widths")
+            sentences.append(f"model.output.floor={head.floor:g} has no effect: bins have their widths")
         if recipe.tokenizer.kind != Recipe().tokenizer.kind:
-            said.append("tokenizer has no effect: numbers are not cut into tokens")
-        return said
+            sentences.append("tokenizer has no effect: numbers are not cut into tokens")
+        return sentences
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
         columns, train = context.tokenizer, context.train
@@ -90,16 +90,15 @@ class ForecastTask(Task):
         scores = scores_at(forecast, horizon)
         return Rivals(scores.pop(OWN), scores, f"By CRPS, {ahead(horizon, forecast.get('rate'))}, it")
 
-    def first_sentences(self, evaluation: Mapping[str, Any]) -> list[str]:
-        return said(evaluation)
-
-    def of_the_loss(self, evaluation: Mapping[str, Any]) -> str:
-        return ", one step ahead" if "forecast" in evaluation else ""
+    def remarks(self, evaluation: Mapping[str, Any]) -> list[str]:
+        return forecast_sentences(evaluation)
 
     def sentences(self, evaluation: Mapping[str, Any], recipe: Recipe) -> list[str]:
-        if "source_entropy" not in evaluation:
-            return []
-        return [against_source(evaluation, recipe.objective.build().unit)]
+        ahead = ", one step ahead" if "forecast" in evaluation else ""
+        found = [*forecast_sentences(evaluation), standing(evaluation, self.baseline_names, ahead)]
+        if "source_entropy" in evaluation:
+            found.append(against_source(evaluation, recipe.objective.unit))
+        return found
 
     def headlines(self, evaluation: Mapping[str, Any], found: list[Any], headline: Any) -> list[Any]:
         if not (forecast := evaluation.get("forecast")):
@@ -109,11 +108,6 @@ class ForecastTask(Task):
             return found
         where = ahead(horizon, forecast.get("rate"))
         return [headline("CRPS", significant(score, 3), "{}", f"usual steps, {where}"), *found]
-
-    def judged_on(self, evaluation: Mapping[str, Any]) -> tuple[str, str]:
-        if not evaluation.get("forecast"):
-            return super().judged_on(evaluation)
-        return "rows", "rows for all, one step ahead"
 
     def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:
         template = Path(__file__).with_name("forecasts.html")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from octavo.corpus.pixels import PixelsConfig, numbers_of, png
 from octavo.generation.sampling import RECIPES, SamplingOptions
 from octavo.run.run import Run
+from octavo.tasks.records.pixels import PixelsConfig, numbers_of, png
 from octavo.util.files import claim_folder, folder_aside, publish_folder, storage_errors
 
 RECORDS = "records.txt"

@@ -17,9 +17,9 @@ from octavo.config.parts import FilePath, PartConfig, register
 from octavo.corpus.arrays import read_arrays
 from octavo.corpus.documents import Document, Report, Source
 from octavo.corpus.files import is_passed_over
-from octavo.corpus.pixels import GREY, Order, PixelsConfig, Raster, as_text, quantised
 from octavo.errors import CorpusError, InputError, MissingExtra, OctavoError
 from octavo.tasks.forecast.source import listed
+from octavo.tasks.records.pixels import GREY, Order, PixelsConfig, Raster, as_text, quantised
 
 LARGEST = 2**20
 """Pixels of an image."""
@@ -152,21 +152,21 @@ class ImageRecords(Source):
                 one for one in path.rglob("*") if not any(map(is_passed_over, one.relative_to(path).parts))
             )
             inside = sorted(one for one in known if one.is_file())
-            found = [one for one in inside if one.suffix.lower() == ".png"]
-            if not found:
+            pictures = [one for one in inside if one.suffix.lower() == ".png"]
+            if not pictures:
                 raise CorpusError(f"{path} holds no PNG files.", remedy="name IDX and NPZ files one by one")
             others = [one.name for one in inside if one.suffix.lower() != ".png"]
             if others and path not in self._reported:
                 self._reported.add(path)
                 self._report(f"left out, since only the PNG files of a folder are read: {listed(others)}")
-            yield from found
+            yield from pictures
 
     def _images(self) -> Images:
         for path in self._files():
-            found = None
-            for found in READERS.get(path.suffix.lower(), read_idx)(path):
-                yield found
-            if found is None:
+            images = None
+            for images in READERS.get(path.suffix.lower(), read_idx)(path):
+                yield images
+            if images is None:
                 raise CorpusError(f"{path} holds no images.")
 
     def raster(self) -> Raster:

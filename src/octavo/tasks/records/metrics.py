@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.corpus.pixels import Raster, numbers_of, smallest_png
 from octavo.data import Split
+from octavo.evaluation.result import Baseline, Baselines
+from octavo.tasks.records.pixels import Raster, numbers_of, smallest_png
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,6 @@ class PerRecord:
     symbols: float
     nats: float
     bits_per_symbol: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"records": asdict(self)}
 
 
 def per_record(split: Split, loss: float) -> PerRecord:
@@ -78,16 +75,12 @@ def as_images(split: Split, raster: Raster) -> float:
 
 def record_baselines(
     train: Split, validation: Split, *, vocab_size: int, raster: Raster | None = None
-) -> dict[str, dict[str, Any]]:
-    """Baselines for evaluation.json. `raster`: how records are images."""
-    found = {
+) -> Baselines:
+    """Predictors that know where in a record they are. `raster`: how records are images."""
+    losses = {
         "factorised": factorised(train, validation, vocab_size=vocab_size),
         "gzip_symbols": packed(validation),
         "png": None if raster is None else as_images(validation, raster),
     }
     scale = len(validation.tokens) / math.log(2) / validation.bytes
-    return {
-        name: {"loss": loss, "bits_per_byte": loss * scale}
-        for name, loss in found.items()
-        if loss is not None
-    }
+    return {name: Baseline(loss, loss * scale) for name, loss in losses.items() if loss is not None}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from pathlib import Path
 
-from octavo.corpus.pixels import Raster, numbers_of, png
 from octavo.errors import CheckpointError
+from octavo.tasks.records.pixels import Raster, numbers_of, png
 from octavo.util.records import Record, read_rows
 
 MOST = 24

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal
 
 from octavo.config import Recipe
 from octavo.config.parts import PartConfig, register
-from octavo.corpus.pixels import PixelsConfig, Raster
 from octavo.data import Dataset
-from octavo.evaluation.result import Figures, Standing
+from octavo.evaluation.result import Figures, Finding, Standing
 from octavo.model.base import LanguageModel
 from octavo.task import EvaluationContext
 from octavo.tasks.records.metrics import per_record, record_baselines
+from octavo.tasks.records.pixels import PixelsConfig, Raster
 from octavo.tasks.records.report import pictures
 from octavo.tasks.records.stored import RecordsEvaluation
 from octavo.tasks.text.task import TextTask
@@ -37,15 +37,15 @@ class RecordsTask(TextTask):
     }
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
-        found, recipe, dataset = super().evaluate(model, context, figures), context.recipe, context.dataset
-        if dataset is None or not each_alone(recipe) or not recipe.objective.build().unit.text:
-            return found
+        standing, recipe, dataset = super().evaluate(model, context, figures), context.recipe, context.dataset
+        if dataset is None or not each_alone(recipe) or not recipe.objective.unit.text:
+            return standing
         sides, size = (dataset.train, dataset.validation), dataset.tokenizer.vocab_size
         own = record_baselines(*sides, vocab_size=size, raster=raster_of(recipe.corpus))
-        record = per_record(dataset.validation, figures.metrics.loss)
-        before = [part for part in found.parts if "counted" in part.as_dict()]
-        after = [part for part in found.parts if part not in before]
-        return replace(found, baselines={**found.baselines, **own}, parts=(*before, record, *after))
+        records = Finding("records", per_record(dataset.validation, figures.metrics.loss))
+        before = [one for one in standing.parts if one.key == "counted"]
+        after = [one for one in standing.parts if one.key != "counted"]
+        return replace(standing, baselines={**standing.baselines, **own}, parts=(*before, records, *after))
 
     def amount(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> tuple[int, int]:
         tokens, count = super().amount(model, dataset, recipe)
@@ -82,18 +82,20 @@ class RecordsTask(TextTask):
         return pictures(folder, raster_of(recipe.corpus))
 
     def idle_options(self, recipe: Recipe) -> list[str]:
-        said, corpus = [], recipe.corpus
+        sentences, corpus = [], recipe.corpus
         threshold = type(corpus).model_fields.get("threshold")
         if threshold and corpus.levels > 2 and corpus.threshold != threshold.default:
-            said.append(f"corpus.threshold has no effect: there are {corpus.levels} levels of equal width")
+            sentences.append(
+                f"corpus.threshold has no effect: there are {corpus.levels} levels of equal width"
+            )
         if getattr(corpus, "order", "raster") == "raster":
-            return said
+            return sentences
         if (kind := recipe.model.positions.kind).startswith("grid"):
-            said.append(
+            sentences.append(
                 f"model.positions={kind} counts rows and columns in the raster's order, and "
                 f"corpus.order={corpus.order} has another: positions=learned or rotary fit it"
             )
-        return said
+        return sentences
 
     def offers(self, recipe: Recipe, judge: str) -> frozenset[str]:
         return super().offers(recipe, judge) | ({"nats_per_record"} if each_alone(recipe) else set())
@@ -101,8 +103,8 @@ class RecordsTask(TextTask):
     def study_figures(
         self, evaluation: Mapping[str, Any], recipe: Recipe, *, nats: float | None, documents: int
     ) -> dict[str, float | None]:
-        found = super().study_figures(evaluation, recipe, nats=nats, documents=documents)
-        return found | {
+        study = super().study_figures(evaluation, recipe, nats=nats, documents=documents)
+        return study | {
             "nats_per_record": nats / documents if nats is not None and each_alone(recipe) else None
         }
 

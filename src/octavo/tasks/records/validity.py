@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,34 +14,45 @@ from octavo.data import Dataset
 from octavo.evaluation.samples import GeneratedTexts
 from octavo.generation.constrain import Referee
 from octavo.ngram.kneser_ney import KneserNey, best_order
+from octavo.util.records import OPTIONAL
 from octavo.util.stats import wilson
 
 
 @dataclass(frozen=True)
-class Validity:
-    """Of some records.
+class FirstWrong:
+    """Where a record that is not valid goes wrong, and why."""
+
+    symbol: int | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How many of some records are valid.
 
     Attributes:
-        records, valid: how many, and how many of them are.
+        interval: of their share, 95 %.
         typical: of the others, the one whose first wrong symbol stands at the median place; None where there is none.
+        order: of the n-grams that wrote them, if these did.
     """
 
     records: int
     valid: int
-    typical: Verdict | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For evaluation.json."""
-        wrong = None if self.typical is None else {"symbol": self.typical.wrong, "why": self.typical.why}
-        return {
-            "records": self.records,
-            "valid": self.valid,
-            "interval": wilson(self.valid, self.records),
-            "typical": wrong,
-        }
+    interval: tuple[float, float]
+    typical: FirstWrong | None = None
+    order: int | None = field(default=None, metadata=OPTIONAL)
 
 
-def judged(validator: Validator, records: Iterable[tuple[Sequence[str], bool]]) -> Validity:
+@dataclass(frozen=True)
+class Validity:
+    """Of the model's records, of held-out ones, and of those that n-grams write."""
+
+    generated: Checked
+    held_out: Checked
+    control: Checked | None = field(default=None, metadata=OPTIONAL)
+
+
+def judged(validator: Validator, records: Iterable[tuple[Sequence[str], bool]]) -> Checked:
     """Check records, each with whether it came to its end; one that did not is not valid."""
     verdicts = []
     for record, ended in records:
@@ -52,7 +63,9 @@ def judged(validator: Validator, records: Iterable[tuple[Sequence[str], bool]]) 
         verdicts.append(verdict)
     wrong = sorted((one for one in verdicts if not one.valid), key=lambda one: one.wrong or 0)
     typical = wrong[(len(wrong) - 1) // 2] if wrong else None
-    return Validity(len(verdicts), len(verdicts) - len(wrong), typical)
+    valid = len(verdicts) - len(wrong)
+    first = None if typical is None else FirstWrong(typical.wrong, typical.why)
+    return Checked(len(verdicts), valid, wilson(valid, len(verdicts)), first)
 
 
 def following(model: KneserNey, contexts: np.ndarray, *, order: int) -> np.ndarray:
@@ -60,10 +73,10 @@ def following(model: KneserNey, contexts: np.ndarray, *, order: int) -> np.ndarr
     count, size = len(contexts), model.vocab_size
     each = np.repeat(contexts, size, axis=0)
     tried = np.column_stack((each, np.tile(np.arange(size), count)))
-    found = model.probabilities(tried.ravel())[
+    probabilities = model.probabilities(tried.ravel())[
         order - 1
     ]  # the last of a chunk looks back no further than the chunk
-    return found.reshape(count, size, -1)[:, :, -1]
+    return probabilities.reshape(count, size, -1)[:, :, -1]
 
 
 def written_by_ngrams(
@@ -104,8 +117,8 @@ HELD_OUT = 200
 """Held-out records that are checked."""
 
 
-def validity(written: GeneratedTexts, dataset: Dataset, recipe: Recipe) -> dict[str, Any] | None:
-    """For evaluation.json; None where the recipe names no validator."""
+def validity(written: GeneratedTexts, dataset: Dataset, recipe: Recipe) -> Validity | None:
+    """None where the recipe names no validator."""
     validator, tokenizer = recipe.validator.build(recipe.corpus), dataset.tokenizer
     if validator is None:
         return None
@@ -113,13 +126,12 @@ def validity(written: GeneratedTexts, dataset: Dataset, recipe: Recipe) -> dict[
     own = judged(
         validator, [(referee.record(sample.ids), sample.finish == "end") for sample in written.samples]
     )
-    found: dict[str, Any] = {"generated": own.as_dict()}
     split, edges = dataset.validation, np.append(dataset.validation.starts, len(dataset.validation.tokens))
     chosen = np.unique(np.linspace(0, split.documents - 1, min(HELD_OUT, split.documents)).astype(int))
     texts = [split.tokens[int(edges[at]) : int(edges[at + 1])] for at in chosen]
-    found["held_out"] = judged(validator, [(referee.record(ids.tolist()), True) for ids in texts]).as_dict()
+    held_out = judged(validator, [(referee.record(ids.tolist()), True) for ids in texts])
     if tokenizer.end is None:
-        return found
+        return Validity(own, held_out)
     train = np.asarray(dataset.train.tokens[-COUNTED:])
     order = best_order(train, vocab_size=tokenizer.vocab_size, highest=8)
     controls = written_by_ngrams(
@@ -131,15 +143,15 @@ def validity(written: GeneratedTexts, dataset: Dataset, recipe: Recipe) -> dict[
         length=written.tokens,
         seed=recipe.seed,
     )
-    if controls:
-        records = [(referee.record(ids), ended) for ids, ended in controls]
-        found["control"] = judged(validator, records).as_dict() | {"order": order}
-    return found
+    if not controls:
+        return Validity(own, held_out)
+    control = judged(validator, [(referee.record(ids), ended) for ids, ended in controls])
+    return Validity(own, held_out, replace(control, order=order))
 
 
-def said(found: Mapping[str, Any]) -> str:
+def validity_sentence(validity: Mapping[str, Any]) -> str:
     """The sentence for the verdict."""
-    own = found["generated"]
+    own = validity["generated"]
     low, high = own["interval"]
     sentence = (
         f"{own['valid'] / own['records']:.1%} of {own['records']} records that it wrote are valid "
@@ -150,8 +162,8 @@ def said(found: Mapping[str, Any]) -> str:
             f"; typically first wrong at symbol {own['typical']['symbol']}, because {own['typical']['why']}"
         )
     beside = []
-    if control := found.get("control"):
+    if control := validity.get("control"):
         beside.append(f"{control['valid'] / control['records']:.0%} of those of {control['order']}-grams")
-    held_out = found["held_out"]
+    held_out = validity["held_out"]
     beside.append(f"{held_out['valid'] / held_out['records']:.0%} of held-out ones")
     return f"{sentence}. Beside that: {', '.join(beside)}."

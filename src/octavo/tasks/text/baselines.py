@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from octavo.config import Recipe
 from octavo.data import Dataset, Split
 from octavo.errors import CheckpointError, StorageError
 from octavo.evaluation.baselines import baselines
-from octavo.evaluation.stored import Baselines
+from octavo.evaluation.result import Baseline, Baselines
+from octavo.evaluation.stored import Baselines as StoredBaselines
 from octavo.task import own_baselines
 from octavo.tokenizers import Tokenizer
 from octavo.util.console import Console
@@ -19,7 +19,7 @@ from octavo.util.files import replace_text
 from octavo.util.records import json_text, read_record
 from octavo.util.threads import Meanwhile
 
-_ahead: dict[tuple[str, ...], Meanwhile[dict[str, Any]]] = {}
+_ahead: dict[tuple[str, ...], Meanwhile[Baselines]] = {}
 """Baselines that another thread counts until they are asked for, by the split and what they learn from."""
 _took: dict[tuple[str, ...], float] = {}
 """Seconds of a processor that it took to count them in this process."""
@@ -30,7 +30,7 @@ ALONE = 0.75
 def count_ahead(dataset: Dataset, recipe: Recipe) -> None:
     """Let another thread count the baselines of a dataset's validation split, if they are not kept next to it, while
     there is work for one core only. Who asks for them next takes them."""
-    if _kept(dataset).is_file() or not recipe.objective.build().unit.text:
+    if _kept(dataset).is_file() or not recipe.objective.unit.text:
         return
     train, split, tokenizer, quiet = dataset.train, dataset.validation, dataset.tokenizer, Console(quiet=True)
     key = _key(train, split, tokenizer)
@@ -38,18 +38,18 @@ def count_ahead(dataset: Dataset, recipe: Recipe) -> None:
         _ahead[key] = Meanwhile(lambda: _counted(train, split, tokenizer, quiet))
 
 
-def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> dict[str, Any]:
+def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> Baselines:
     """The baselines of a dataset; those of a loss in nats of text are computed once and kept next to it."""
     path, sides = _kept(dataset), (dataset.train, dataset.validation)
-    if not recipe.objective.build().unit.text:
+    if not recipe.objective.unit.text:
         return baselines_beside(*sides, dataset.tokenizer, recipe, console)
     try:
-        return read_record(path, Baselines)
+        return {name: Baseline.of(one) for name, one in read_record(path, StoredBaselines).items()}
     except CheckpointError:
-        found = baselines_beside(*sides, dataset.tokenizer, recipe, console)
+        counted = baselines_beside(*sides, dataset.tokenizer, recipe, console)
     with suppress(StorageError):  # a cache is not worth failing for
-        replace_text(path, json_text(found))
-    return found
+        replace_text(path, json_text({name: one.as_dict() for name, one in counted.items()}))
+    return counted
 
 
 def seconds_counted(dataset: Dataset) -> float:
@@ -60,22 +60,21 @@ def seconds_counted(dataset: Dataset) -> float:
 
 def baselines_beside(
     train: Split | None, split: Split, tokenizer: Tokenizer, recipe: Recipe, console: Console
-) -> dict[str, Any]:
-    """Baselines for one split, as plain data; without a training split only those that need none. Where the loss is
-    not one of text they are the objective's own.
+) -> Baselines:
+    """Baselines for one split; without a training split only those that need none. Where the loss is not one of text
+    they are the objective's own.
     """
-    objective = recipe.objective.build()
-    if not objective.unit.text:
-        return own_baselines(objective, train, split, tokenizer)
+    if not recipe.objective.unit.text:
+        return own_baselines(recipe, train, split, tokenizer)
     ahead = None if train is None else _ahead.pop(_key(train, split, tokenizer), None)
-    found = _counted(train or split, split, tokenizer, console) if ahead is None else ahead.result()
+    counted = _counted(train or split, split, tokenizer, console) if ahead is None else ahead.result()
     untaught = ("uniform", "gzip", "xz")
-    return {name: one for name, one in found.items() if train is not None or name in untaught}
+    return {name: one for name, one in counted.items() if train is not None or name in untaught}
 
 
-def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console) -> dict[str, Any]:
+def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console) -> Baselines:
     began = time.thread_time()
-    found = baselines(
+    counted = baselines(
         train.tokens,
         split.tokens,
         vocab_size=tokenizer.vocab_size,
@@ -85,7 +84,7 @@ def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console)
         report=console.say,
     )
     _took[_key(train, split, tokenizer)] = time.thread_time() - began
-    return {name: one.as_dict() for name, one in found.items()}
+    return counted
 
 
 def _kept(dataset: Dataset) -> Path:

@@ -13,8 +13,8 @@ from octavo.config.parts import register
 from octavo.corpus.sources import FilesSource
 from octavo.data import Dataset, Split, prepare_text
 from octavo.evaluation import attribution
-from octavo.evaluation.attribution import credit, judged_twice
-from octavo.evaluation.result import Figures, Finding, Part, Standing
+from octavo.evaluation.attribution import Attribution, credit, judged_twice
+from octavo.evaluation.result import Baselines, Figures, Finding, Standing
 from octavo.evaluation.samples import STORIES, GeneratedTexts, amount, text_metrics, write
 from octavo.evaluation.sentences import against_source
 from octavo.generation import Engine, Prompt, TextRequest, in_order
@@ -25,7 +25,7 @@ from octavo.run.deadline import baselines_of
 from octavo.task import Command, EvaluationContext, Paths, Task
 from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead, seconds_counted
 from octavo.tasks.text.stored import TextEvaluation
-from octavo.tasks.text.stories import of_stories, story_metrics
+from octavo.tasks.text.stories import stories_sentence, story_metrics
 from octavo.tokenizers import Tokenizer
 from octavo.util.console import Console
 
@@ -63,11 +63,11 @@ class TextTask(Task):
     def count_ahead(self, dataset: Dataset, recipe: Recipe) -> None:
         count_ahead(dataset, recipe)
 
-    def cached_baselines(self, dataset: Dataset, recipe: Recipe, console: Console) -> dict[str, Any]:
+    def cached_baselines(self, dataset: Dataset, recipe: Recipe, console: Console) -> Baselines:
         return cached_baselines(dataset, recipe, console)
 
     def baseline_seconds(self, dataset: Dataset, recipe: Recipe, console: Console) -> float:
-        if not recipe.objective.build().unit.text:
+        if not recipe.objective.unit.text:
             return 0.0
         began = time.monotonic()
         with console.working("counting", None):
@@ -82,13 +82,16 @@ class TextTask(Task):
         if dataset is None:
             sides = context.train, context.split
             return Standing(baselines_beside(*sides, context.tokenizer, recipe, context.console))
-        found = cached_baselines(dataset, recipe, context.console)
+        beside = cached_baselines(dataset, recipe, context.console)
         counted, floor = who_predicts(model, dataset, recipe), self.floor(dataset, recipe)
-        return Standing(found, tuple(part for part in (counted, floor) if part is not None))
+        findings = [] if counted is None else [Finding("counted", counted)]
+        if floor is not None:
+            findings += [Finding("source_entropy", floor.entropy), Finding("source_loss", floor.loss)]
+        return Standing(beside, tuple(findings))
 
     def floor(self, dataset: Dataset, recipe: Recipe) -> Floor | None:
         """The least loss on the validation split, where the source that wrote it knows its probability."""
-        if recipe.cleaning or not recipe.objective.build().unit.text:  # cleaned, it is another text
+        if recipe.cleaning or not recipe.objective.unit.text:  # cleaned, it is another text
             return None
         split = dataset.validation
         known = recipe.corpus.least_loss(split.text_path, len(split.tokens))
@@ -106,21 +109,21 @@ class TextTask(Task):
 
     def judge_texts(
         self, model: LanguageModel, written: GeneratedTexts | None, dataset: Dataset, recipe: Recipe
-    ) -> tuple[Part, ...]:
+    ) -> tuple[Finding, ...]:
         if written is None:
             return ()
-        parts: list[Part] = [Finding(*one) for one in text_metrics(written, dataset).items()]
+        findings = text_metrics(written, dataset)
         if (check := recipe.corpus.checker()) is not None:
-            parts.append(Finding("stories", story_metrics(written, check)))
-        parts += self.judge_answers(written, recipe)
+            findings.append(Finding("stories", story_metrics(written, check)))
+        findings += self.judge_answers(written, recipe)
         if recipe.validator.kind != "none":
             from octavo.tasks.records.validity import validity
 
             if (checked := validity(written, dataset, recipe)) is not None:
-                parts.append(Finding("validity", checked))
-        return tuple(parts)
+                findings.append(Finding("validity", checked))
+        return tuple(findings)
 
-    def judge_answers(self, written: GeneratedTexts, recipe: Recipe) -> Sequence[Part]:
+    def judge_answers(self, written: GeneratedTexts, recipe: Recipe) -> Sequence[Finding]:
         """What there is to say of texts that answer what was asked."""
         return ()
 
@@ -139,21 +142,24 @@ class TextTask(Task):
         samples = in_order(sample for sample, _ in written)
         return [shown[number] + sample.text for number, sample in enumerate(samples)]
 
-    def sentences(self, evaluation: Mapping[str, Any], recipe: Recipe) -> list[str]:
-        found = []
-        if "counted" in evaluation:
-            found.append(attribution.said(evaluation["counted"]))
-        found += self.loss_sentences(evaluation)
-        if "source_entropy" in evaluation:
-            found.append(against_source(evaluation, recipe.objective.build().unit))
-        if "stories" in evaluation:
-            found.append(of_stories(evaluation["stories"]))
-        found += self.answer_sentences(evaluation)
-        if "validity" in evaluation:
-            from octavo.tasks.records.validity import said
+    def remarks(self, evaluation: Mapping[str, Any]) -> list[str]:
+        return [attribution.sentence(evaluation["counted"])] if "counted" in evaluation else []
 
-            found.append(said(evaluation["validity"]))
-        return found
+    def sentences(self, evaluation: Mapping[str, Any], recipe: Recipe) -> list[str]:
+        sentences = super().sentences(evaluation, recipe)
+        if "counted" in evaluation:
+            sentences.append(attribution.sentence(evaluation["counted"]))
+        sentences += self.loss_sentences(evaluation)
+        if "source_entropy" in evaluation:
+            sentences.append(against_source(evaluation, recipe.objective.unit))
+        if "stories" in evaluation:
+            sentences.append(stories_sentence(evaluation["stories"]))
+        sentences += self.answer_sentences(evaluation)
+        if "validity" in evaluation:
+            from octavo.tasks.records.validity import validity_sentence
+
+            sentences.append(validity_sentence(evaluation["validity"]))
+        return sentences
 
     def loss_sentences(self, evaluation: Mapping[str, Any]) -> Sequence[str]:
         """The loss in other units."""
@@ -192,21 +198,18 @@ class Floor:
     entropy: float
     loss: float
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"source_entropy": self.entropy, "source_loss": self.loss}
-
 
 def checks_texts(recipe: Recipe) -> bool:
     """Whether what a model of the recipe writes is checked one by one."""
     return recipe.corpus.checker() is not None or recipe.validator.kind != "none"
 
 
-def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Part | None:
+def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Attribution | None:
     """Counting or learning, on a part of the validation split; None where nothing is counted."""
-    split, objective = dataset.validation, recipe.objective.build()
-    if not recipe.model.before or not objective.unit.text:
+    split = dataset.validation
+    if not recipe.model.before or not recipe.objective.unit.text:
         return None
     rows = rows_at_once(recipe, dataset.tokenizer, next(model.parameters()).device)
     batches = evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=judged_twice(split))
-    found = credit(model, batches, objective)
-    return None if found is None else Finding("counted", found.as_dict(dataset.tokenizer))
+    sides = credit(model, batches, recipe.objective.build())
+    return None if sides is None else sides.attribution(dataset.tokenizer)

@@ -57,14 +57,13 @@ class WordModel:
             self._best[int(self.source[at])] = int(self.target[at])
 
     def align(self, source: np.ndarray, target: np.ndarray) -> list[int]:
-        """The most probable alignment."""
         places = [*source.tolist(), -1]
-        found = []
+        links = []
         for token in target.tolist():
             given = [self._known.get((place, token), 0.0) for place in places]
             best = int(np.argmax(given))
-            found.append(best if best < len(source) and given[best] > 0 else -1)
-        return found
+            links.append(best if best < len(source) and given[best] > 0 else -1)
+        return links
 
     def translate(self, source: np.ndarray) -> list[int]:
         """Word for word: the likeliest target token of each source token; of one never seen, itself."""

@@ -101,7 +101,7 @@ class Pairs:
 
     @property
     def sources(self) -> np.ndarray:
-        """Tokens of each source."""
+        """Number of tokens of each source."""
         return self.middles - self.begins
 
     @property
@@ -264,8 +264,8 @@ class Rows:
         columns = np.arange(int((stops - begins).max()))
         where = begins[:, None] + columns
         inside = where < stops[:, None]
-        found = np.where(inside, self.tokens[np.where(inside, where, 0)].astype(np.int64), nothing)
-        return found, np.where(inside, where, NO_ROW["places"])
+        tokens = np.where(inside, self.tokens[np.where(inside, where, 0)].astype(np.int64), nothing)
+        return tokens, np.where(inside, where, NO_ROW["places"])
 
 
 class JoinedRows(Rows):
@@ -322,7 +322,7 @@ class PairsConfig(BatchesConfig):
         return super().refuse(recipe)
 
     def rows(self, stream: Stream, *, scoring: bool = False) -> Rows:
-        """How pairs become rows."""
+        """How pairs are laid out in the rows of a batch."""
         return Rows(stream)
 
     def known(self, train: Stream, held_out: Stream) -> Known:

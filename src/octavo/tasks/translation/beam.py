@@ -78,7 +78,7 @@ class Search:
     length_penalty: float = 0.6
 
     def score(self, log_probability: float, tokens: int) -> float:
-        """Of a finished hypothesis."""
+        """log p of a finished hypothesis over its length penalty."""
         return log_probability / ((5 + tokens) / 6) ** self.length_penalty
 
 

@@ -7,6 +7,7 @@ not compare with them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,41 @@ def _library() -> Any:
     return sacrebleu
 
 
-def judged(written: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Scored:
+    """A score and the signature of how it was computed."""
+
+    score: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How good translations are."""
+
+    bleu: Scored
+    chrf: Scored
+    tokenized_bleu: Scored
+    """Of tokens in lower case, as many papers have it."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """BLEU of one system minus that of the other.
+
+    Attributes:
+        interval: 95 %, over sentences drawn again.
+        not_better: the share of draws in which it is not above 0.
+        samples: draws.
+    """
+
+    difference: float
+    interval: list[float]
+    not_better: float
+    samples: int
+
+
+def judged(written: Sequence[str], references: Sequence[str]) -> Scores:
     """BLEU and chrF of a system's translations with their signatures, and BLEU of tokens in lower case.
 
     Raises InputError where there are not as many of both, MissingExtra without sacrebleu.
@@ -36,14 +71,13 @@ def judged(written: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
             f"{len(written):,} translations and {len(references):,} references cannot be compared."
         )
     library = _library()
-    found: dict[str, Any] = {}
-    for name, metric in (("bleu", library.BLEU()), ("chrf", library.CHRF())):
+
+    def scored(metric: Any) -> Scored:
         score = metric.corpus_score(list(written), [list(references)])
-        found[name] = {"score": score.score, "signature": str(metric.get_signature())}
+        return Scored(score.score, str(metric.get_signature()))
+
     tokens = library.BLEU(tokenize="intl", lowercase=True)
-    score = tokens.corpus_score(list(written), [list(references)])
-    found["tokenized_bleu"] = {"score": score.score, "signature": str(tokens.get_signature())}
-    return found
+    return Scores(scored(library.BLEU()), scored(library.CHRF()), scored(tokens))
 
 
 def bootstrap(
@@ -53,9 +87,9 @@ def bootstrap(
     *,
     seed: int = 0,
     samples: int = SAMPLES,
-) -> dict[str, Any]:
-    """BLEU of one system minus that of the other, with a 95 % interval over sentences drawn again, the same for both,
-    and the share of draws in which it is not above 0 (Koehn 2004). Raises MissingExtra without sacrebleu.
+) -> Difference:
+    """The paired bootstrap (Koehn 2004): sentences are drawn again, the same for both. Raises MissingExtra without
+    sacrebleu.
     """
     metric, draw = _library().BLEU(), np.random.Generator(np.random.Philox(key=seed))
     counts = [
@@ -71,9 +105,5 @@ def bootstrap(
 
     differences = drawn_again(difference, len(references), draws=samples, random=draw)
     low, high = map(float, ends_of(differences))
-    return {
-        "difference": score(counts[0]) - score(counts[1]),
-        "interval": [low, high],
-        "not_better": float((differences <= 0).mean()),
-        "samples": samples,
-    }
+    apart = score(counts[0]) - score(counts[1])
+    return Difference(apart, [low, high], float((differences <= 0).mean()), samples)

@@ -256,7 +256,7 @@ class EncoderDecoderConfig(GPTConfig):
 
     @property
     def resolved_encoder_layers(self) -> int:
-        """Blocks of the encoder."""
+        """Blocks of the encoder; as many as the decoder has, where not given."""
         return self.encoder_layers or self.layers
 
     # What it costs

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from octavo.config import Recipe
 from octavo.data import Dataset, Split
+from octavo.data.batches import Known
 from octavo.errors import MissingExtra
+from octavo.evaluation.result import LeftOut
 from octavo.model.base import LanguageModel
 from octavo.run.data import stream_of
 from octavo.synthetic.bilingual import explained
@@ -27,11 +29,12 @@ from octavo.tasks.translation.alignment import (
 )
 from octavo.tasks.translation.batches import Pairs, find_pairs
 from octavo.tasks.translation.beam import Search
-from octavo.tasks.translation.bleu import judged
+from octavo.tasks.translation.bleu import Scored, judged
 from octavo.tasks.translation.encoder_decoder import EncoderDecoder
 from octavo.tasks.translation.source import one_line
-from octavo.tasks.translation.translator import Skipped, Translator, skipped_facts
+from octavo.tasks.translation.translator import Skipped, Translator, left_out_of
 from octavo.tokenizers import Tokenizer
+from octavo.util.records import OPTIONAL
 
 SHOWN = 20
 """Held-out pairs that a report shows."""
@@ -67,62 +70,127 @@ def sides(split: Split, recipe: Recipe, tokenizer: Tokenizer, most: int | None =
     ]
 
 
-def left_out(split: Split, recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
-    """`skipped`: the pairs that the figures are not of, because they are too long; empty where there are none."""
+def left_out(split: Split, recipe: Recipe, tokenizer: Tokenizer) -> LeftOut | None:
+    """The pairs that the figures are not of, because they are too long; None where there are none."""
     tokens, edges = split.tokens, np.append(split.starts.astype(np.int64), len(split.tokens))
     why = f"longer than the context of {recipe.model.context:,} tokens"
     skipped = []
     for number in recipe.batches.left_out(stream_of(split, recipe, tokenizer)).tolist():
         begun = tokenizer.decode(np.asarray(tokens[edges[number] : edges[number + 1]][:40])).strip()
         skipped.append(Skipped(f"pair {number + 1:,} of the split, '{begun.splitlines()[0][:40]}'", why))
-    return skipped_facts(skipped, split.documents)
+    return left_out_of(skipped, split.documents)
 
 
-def translations(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
-    """Held-out sources, their targets, and what the model writes for them, as plain data; of an encoder–decoder also
-    where it looks, and where the true alignment is known, how far it is from that."""
+@dataclass(frozen=True)
+class Example:
+    """A held-out pair, and what the model writes for its source."""
+
+    source: str
+    target: str
+    written: str
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to search for translations, and how good they are."""
+
+    beams: int
+    length_penalty: float
+    bleu: Scored
+    chrf: Scored
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How good translations of held-out pairs are, the best way to search first."""
+
+    pairs: int
+    ways: list[Way]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How often an alignment of words errs, by where it is from."""
+
+    pairs: int
+    layer: int
+    error_rates: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Where each token of a target looks in its source: (T, S) weights of a layer, counted from 1."""
+
+    layer: int
+    source: list[str]
+    target: list[str]
+    weights: list[list[float]]
+
+
+@dataclass(frozen=True)
+class Translations:
+    """What a model of pairs writes.
+
+    Attributes:
+        known: None where the batches do not tell.
+        scores: None without sacrebleu.
+    """
+
+    examples: list[Example]
+    known: Known | None = field(default=None, metadata=OPTIONAL)
+    scores: Ways | None = field(default=None, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class AttendedTranslations(Translations):
+    """The same of an encoder–decoder: where it looks. `alignment`: where the true one is known."""
+
+    alignment: Alignment | None = None
+    attention: Attention | None = None
+
+
+def translations(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Translations:
+    """Let the model translate held-out sources, and look into it where it is an encoder–decoder."""
     tokenizer = dataset.tokenizer
     held_out = sides(dataset.validation, recipe, tokenizer, SHOWN)
     translator = Translator(model, tokenizer, recipe.batches)
     written = translator.translate([one for one, _ in held_out], Search())
     examples = [
-        {"source": tokenizer.decode(source), "target": tokenizer.decode(target), "written": best[0].text}
+        Example(tokenizer.decode(source), tokenizer.decode(target), best[0].text)
         for (source, target), best in zip(held_out, written, strict=True)
     ]
-    found: dict[str, Any] = {"examples": examples, **known_there(dataset.validation, dataset, recipe)}
+    known, scores = known_there(dataset.validation, dataset, recipe), None
     with suppress(MissingExtra):
-        found["scores"] = scored(translator, sides(dataset.validation, recipe, tokenizer, SCORED))
-    if isinstance(model, EncoderDecoder):
-        start, end = tokenizer.start, tokenizer.end
-        assert end is not None
-        attended = Attended(model.cpu(), recipe.model, start=end if start is None else start, end=end)
-        look, found["alignment"] = aligned(attended, dataset, recipe)
-        found["attention"] = shown_attention(attended, held_out, look, tokenizer)
-    return found
+        scores = scored(translator, sides(dataset.validation, recipe, tokenizer, SCORED))
+    if not isinstance(model, EncoderDecoder):
+        return Translations(examples, known, scores)
+    start, end = tokenizer.start, tokenizer.end
+    assert end is not None
+    attended = Attended(model.cpu(), recipe.model, start=end if start is None else start, end=end)
+    look, alignment = aligned(attended, dataset, recipe)
+    attention = shown_attention(attended, held_out, look, tokenizer)
+    return AttendedTranslations(examples, known, scores, alignment, attention)
 
 
-def known_there(split: Split, dataset: Dataset, recipe: Recipe) -> dict[str, Any]:
-    """`known`: how many `pairs` a held-out split has, and how many of their `sources` were learned from; empty where
-    the batches do not tell."""
+def known_there(split: Split, dataset: Dataset, recipe: Recipe) -> Known | None:
+    """How many pairs a held-out split has, and how many of their sources were learned from; None where the batches do
+    not tell."""
     held_out, train = (stream_of(one, recipe, dataset.tokenizer) for one in (split, dataset.train))
-    known = recipe.batches.known(train, held_out)
-    return {} if known is None else {"known": asdict(known)}
+    return recipe.batches.known(train, held_out)
 
 
-def scored(
-    translator: Translator, pairs: Sequence[Sides], searches: Sequence[Search] = SEARCHES
-) -> dict[str, Any]:
+def scored(translator: Translator, pairs: Sequence[Sides], searches: Sequence[Search] = SEARCHES) -> Ways:
     """BLEU and chrF of held-out pairs in several ways to search, the best way by BLEU first. It is chosen on these
     pairs, so a figure to quote comes from others. Raises MissingExtra without sacrebleu."""
     tokenizer = translator.tokenizer
     references = [one_line(tokenizer.decode(target)) for _, target in pairs]
     judged(references[:1], references[:1])  # may raise: now, not after the translation
-    ways: list[dict[str, Any]] = []
+    ways = []
     for search in searches:
         texts = [best[0].text for best in translator.translate([source for source, _ in pairs], search)]
         scores = judged(texts, references)
-        ways.append({**asdict(search), **{name: scores[name] for name in ("bleu", "chrf")}})
-    return {"pairs": len(pairs), "ways": sorted(ways, key=lambda way: -way["bleu"]["score"])}
+        ways.append(Way(**asdict(search), bleu=scores.bleu, chrf=scores.chrf))
+    return Ways(len(pairs), sorted(ways, key=lambda way: -way.bleu.score))
 
 
 def chosen_search(translations: Mapping[str, Any]) -> Search:
@@ -131,7 +199,7 @@ def chosen_search(translations: Mapping[str, Any]) -> Search:
     return Search(ways[0]["beams"], ways[0]["length_penalty"]) if ways else Search()
 
 
-def aligned(attended: Attended, dataset: Dataset, recipe: Recipe) -> tuple[Look, dict[str, Any] | None]:
+def aligned(attended: Attended, dataset: Dataset, recipe: Recipe) -> tuple[Look, Alignment | None]:
     """Which attention says best where words come from, and how often it errs, beside IBM model 1 and the diagonal.
     Where the truth is not known: attention of the last layer.
 
@@ -152,7 +220,7 @@ def aligned(attended: Attended, dataset: Dataset, recipe: Recipe) -> tuple[Look,
         "diagonal": lambda one: diagonal(*one),
     }
     errors = {name: error_rate(map(way, judged), truths) for name, way in ways.items()}
-    return look, {"pairs": len(judged), "layer": look.layer + 1, "error_rates": errors}
+    return look, Alignment(len(judged), look.layer + 1, errors)
 
 
 def truth_of(pair: Sides, tokenizer: Tokenizer, *, backwards: bool) -> Truth:
@@ -166,19 +234,19 @@ def truth_of(pair: Sides, tokenizer: Tokenizer, *, backwards: bool) -> Truth:
 
 def shown_attention(
     attended: Attended, pairs: Sequence[Sides], look: Look, tokenizer: Tokenizer
-) -> dict[str, Any]:
+) -> Attention:
     """Of the longest held-out pair that fits a plot: tokens, and how much each target token looks at each place."""
     fitting = [one for one in pairs if max(map(len, one)) <= PLOTTED] or [
         min(pairs, key=lambda one: len(one[1]))
     ]
     source, target = max(fitting, key=lambda one: len(one[1]))
     weights = attended.weights(source, target)[look.layer, look.after : look.after + len(target)]
-    return {
-        "layer": look.layer + 1,
-        "source": [tokenizer.token_text(int(one)) for one in source],
-        "target": [tokenizer.token_text(int(one)) for one in target],
-        "weights": [[round(float(weight), 4) for weight in row] for row in weights],
-    }
+    return Attention(
+        layer=look.layer + 1,
+        source=[tokenizer.token_text(int(one)) for one in source],
+        target=[tokenizer.token_text(int(one)) for one in target],
+        weights=[[round(float(weight), 4) for weight in row] for row in weights],
+    )
 
 
 def source_floor(recipe: Recipe, dataset: Dataset) -> float | None:
@@ -205,7 +273,7 @@ def samples_of(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> list[s
             tokenizer.decode(source) for source, _ in sides(dataset.validation, recipe, tokenizer, 1)
         )
     translator = Translator(model, tokenizer, recipe.batches)
-    found = translator.translate(
+    translations = translator.translate(
         [translator.ids(prompt, f"The prompt '{prompt}'") for prompt in prompts], Search()
     )
-    return [f"{prompt}\n{best[0].text}" for prompt, best in zip(prompts, found, strict=True)]
+    return [f"{prompt}\n{best[0].text}" for prompt, best in zip(prompts, translations, strict=True)]

@@ -50,16 +50,16 @@ class Arriving:
     def take(self, most: int) -> list[str]:
         """The next lines: one at least, but at the end; up to so many that are there. Raises what reading them raised,
         after the lines before it."""
-        found: list[str] = []
-        while len(found) < most and not (found and self._came.empty()):
+        taken: list[str] = []
+        while len(taken) < most and not (taken and self._came.empty()):
             line = self._came.get()
             if isinstance(line, Future):
                 self._came.put(line)  # for the next call
-                if not found:
+                if not taken:
                     line.result()
                 break
-            found.append(line)
-        return found
+            taken.append(line)
+        return taken
 
 
 def translated(
@@ -76,7 +76,9 @@ def translated(
         }
         sources = {place: one for place, one in read.items() if not isinstance(one, Skipped)}
         skipped = {place: one for place, one in read.items() if isinstance(one, Skipped)}
-        found = dict(zip(sources, translator.translate(list(sources.values()), search), strict=True))
-        yield from ((line, skipped.get(place) or found.get(place, [])) for place, line in enumerate(chunk))
+        by_source = dict(zip(sources, translator.translate(list(sources.values()), search), strict=True))
+        yield from (
+            (line, skipped.get(place) or by_source.get(place, [])) for place, line in enumerate(chunk)
+        )
         number += len(chunk)
         together = min(most, 2 * together)

@@ -17,16 +17,16 @@ ALIGNERS = {"attention": "attention", "ibm1": "IBM model 1", "diagonal": "the di
 
 def of_evaluation(page: Page) -> dict[str, Any]:
     """For the page; lists are empty where nothing was written."""
-    found = page.evaluation.get("translations") or {}
-    attention, alignment = found.get("attention"), found.get("alignment") or {}
+    translations = page.evaluation.get("translations") or {}
+    attention, alignment = translations.get("attention"), translations.get("alignment") or {}
     sizes = [("wide", 7.6), ("narrow", 4.6)]
-    scores = found.get("scores") or {}
+    scores = translations.get("scores") or {}
     ways = scores.get("ways", ())
     return {
-        "examples": found.get("examples", []),
+        "examples": translations.get("examples", []),
         "ways": [_way(one) for one in ways],
         "scored": f"{scores.get('pairs', 0):,}",
-        "known": str(Known(**found["known"])) if found.get("known") else "",
+        "known": str(Known(**translations["known"])) if translations.get("known") else "",
         "signature": ways[0]["bleu"]["signature"] if ways else "",
         "attention_layer": attention and attention["layer"],
         "attention_plots": [_plot(attention, name, width) for name, width in sizes if attention],
@@ -45,9 +45,9 @@ def search_in_words(way: Mapping[str, Any]) -> str:
     return f"{way['beams']} beams and length penalty {way['length_penalty']:g}"
 
 
-def _way(found: Mapping[str, Any]) -> tuple[str, str, str]:
+def _way(way: Mapping[str, Any]) -> tuple[str, str, str]:
     """A way to search in words, its BLEU and its chrF."""
-    return search_in_words(found), f"{found['bleu']['score']:.1f}", f"{found['chrf']['score']:.1f}"
+    return search_in_words(way), f"{way['bleu']['score']:.1f}", f"{way['chrf']['score']:.1f}"
 
 
 def _plot(attention: Mapping[str, Any], name: str, width: float) -> Any:

@@ -92,7 +92,7 @@ class SeparateTokenizer(Tokenizer):
 
     @cached_property
     def special(self) -> dict[str, int]:  # pyrefly: ignore  # cached there too
-        """The target's."""
+        """Special tokens of the target side."""
         return dict(self.target.special)
 
     def _data(self) -> dict[str, Any]:

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from octavo.data.batches import Known
 from octavo.errors import CorpusError, InputError, TokenizerError
+from octavo.evaluation.result import LeftOut
 from octavo.run.data import build_dataset
 from octavo.run.run import Run
 from octavo.tasks.translation.alignment import Sides, WordModel
 from octavo.tasks.translation.beam import Search
-from octavo.tasks.translation.bleu import bootstrap, judged
+from octavo.tasks.translation.bleu import Difference, Scores, bootstrap, judged
 from octavo.tasks.translation.evaluate import sides
 from octavo.tasks.translation.lines import translated
 from octavo.tasks.translation.source import Pair, one_line
-from octavo.tasks.translation.translator import Skipped, skipped_facts
+from octavo.tasks.translation.translator import Skipped, left_out_of
 from octavo.util.console import Console
+from octavo.util.records import OPTIONAL
+
+
+@dataclass(frozen=True)
+class Systems:
+    """Translations of given pairs by several systems.
+
+    Attributes:
+        pairs: those whose source every run can read; `skipped`: the others.
+        known: how many of their sources were learned from; None if the training text is gone.
+        difference: between two runs.
+    """
+
+    pairs: int
+    skipped: LeftOut | None = field(default=None, metadata=OPTIONAL)
+    known: Known | None = field(default=None, metadata=OPTIONAL)
+    systems: dict[str, Scores] = field(default_factory=dict)
+    difference: Difference | None = field(default=None, metadata=OPTIONAL)
 
 
 def compared(
@@ -29,9 +47,8 @@ def compared(
     search: Search,
     *,
     report: Callable[[str], None],
-) -> dict[str, Any]:
-    """What `judged` says of each system on the pairs whose source every run can read, those that were `skipped`, how
-    many sources are `known` from training, and the `difference` between the two runs.
+) -> Systems:
+    """Judge each system on the pairs.
 
     Raises InputError where no source can be read, MissingExtra without sacrebleu.
     """
@@ -51,31 +68,36 @@ def compared(
     judged(references[:1], references[:1])  # may raise: now, not after the translation
     written = {str(one.path): texts(one, sources, search) for one in runs}
     written["copy of the source"] = sources
-    found: dict[str, Any] = {"pairs": len(kept), **skipped_facts(skipped, len(pairs))}
-    learned = learned_pairs(run)
+    known, learned = None, learned_pairs(run)
     if learned is None:
         report("the training text is gone: word for word is left out")
     else:
         ids = [run.tokenizer.encode_source(source) for source in sources]
         there = {np.asarray(source, np.uint32).tobytes() for source, _ in learned}
         again = sum(np.asarray(one, np.uint32).tobytes() in there for one in ids)
-        found["known"] = asdict(Known(again, len(sources)))
+        known = Known(again, len(sources))
         written["word for word (IBM model 1)"] = word_for_word(run, sources, learned)
-    found["systems"] = {name: judged(one, references) for name, one in written.items()}
+    difference = None
     if other is not None:
         first, second = (written[str(one.path)] for one in runs)
-        found["difference"] = bootstrap(first, second, references)
-    return found
+        difference = bootstrap(first, second, references)
+    return Systems(
+        pairs=len(kept),
+        skipped=left_out_of(skipped, len(pairs)),
+        known=known,
+        systems={name: judged(one, references) for name, one in written.items()},
+        difference=difference,
+    )
 
 
 def texts(run: Run, sources: Sequence[str], search: Search) -> list[str]:
     """A run's best translations. Raises InputError for a source that it cannot read."""
-    found = []
+    best_texts = []
     for _, best in translated(run.translator(), sources, search, name="the sources"):
         if isinstance(best, Skipped):
             raise InputError(f"{best}.")
-        found.append(best[0].text if best else "")
-    return found
+        best_texts.append(best[0].text if best else "")
+    return best_texts
 
 
 def word_for_word(run: Run, sources: Sequence[str], learned: Sequence[Sides]) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from octavo.config import Recipe
 from octavo.config.parts import register
 from octavo.data import Dataset, Split
+from octavo.data.batches import Known
 from octavo.errors import InputError, MissingExtra
-from octavo.evaluation.result import Finding, Part
+from octavo.evaluation.result import Finding, LeftOut
 from octavo.evaluation.samples import GeneratedTexts
 from octavo.model.base import LanguageModel
 from octavo.task import Command, Page, Section, Trained
@@ -48,7 +49,7 @@ class TranslationTask(TextTask):
     def takes_documents(self, recipe: Recipe) -> bool:
         return False
 
-    def left_out(self, split: Split, recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
+    def left_out(self, split: Split, recipe: Recipe, tokenizer: Tokenizer) -> LeftOut | None:
         return left_out(split, recipe, tokenizer)
 
     def cuts_documents(self, recipe: Recipe) -> bool:
@@ -63,32 +64,42 @@ class TranslationTask(TextTask):
 
     def judge_texts(
         self, model: LanguageModel, written: GeneratedTexts | None, dataset: Dataset, recipe: Recipe
-    ) -> tuple[Part, ...]:
+    ) -> tuple[Finding, ...]:
         return (Finding("translations", translations(model, dataset, recipe)),)
 
     def on_test(
         self, run: Trained, split: Split, dataset: Dataset, recipe: Recipe, stored: Mapping[str, Any]
-    ) -> tuple[Part, ...]:
+    ) -> tuple[Finding, ...]:
         """BLEU and chrF with the search that was chosen on the validation split."""
-        found: list[Part] = [Finding(*one) for one in known_there(split, dataset, recipe).items()]
+        known = known_there(split, dataset, recipe)
+        findings = [] if known is None else [Finding("known", known)]
         with suppress(MissingExtra):
             translator = Translator(run.model, run.tokenizer, recipe.batches)
             search = chosen_search(stored.get("translations") or {})
-            found.append(Finding("scores", scored(translator, sides(split, recipe, run.tokenizer), [search])))
-        return tuple(found)
+            findings.append(
+                Finding("scores", scored(translator, sides(split, recipe, run.tokenizer), [search]))
+            )
+        return tuple(findings)
 
     def samples(self, model: LanguageModel, dataset: Dataset, recipe: Recipe) -> list[str]:
         return samples_of(model, dataset, recipe)
 
-    def test_headlines(self, look: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
-        return [
-            (
-                "test BLEU",
-                f"{way['bleu']['score']:.1f}",
-                (search_in_words(way), f"chrF {way['chrf']['score']:.1f}"),
-            )
-            for way in (look.get("scores") or {}).get("ways", ())
+    def headlines(self, evaluation: Mapping[str, Any], found: list[Any], headline: Any) -> list[Any]:
+        ways = (evaluation.get("scores") or {}).get("ways", ())  # of a look at the test split
+        how = (f"{search_in_words(way)}, chrF {way['chrf']['score']:.1f}" for way in ways)
+        own = [
+            headline("test BLEU", way["bleu"]["score"], "{:.1f}", words)
+            for way, words in zip(ways, how, strict=True)
         ]
+        return [*found, *filter(None, own)]
+
+    def remarks(self, evaluation: Mapping[str, Any]) -> list[str]:
+        sentences = super().remarks(evaluation)
+        for way in (evaluation.get("scores") or {}).get("ways", ()):
+            scores = (f"{name} {way[key]['score']:.2f}" for name, key in (("BLEU", "bleu"), ("chrF", "chrf")))
+            sentences.append(f"{', '.join(scores)} with {search_in_words(way)}, {way['bleu']['signature']}")
+        known = evaluation.get("known") or (evaluation.get("translations") or {}).get("known")
+        return [*sentences, str(Known(**known))] if known else sentences
 
     def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:
         return [Section(HERE / "translations.html", of_evaluation(page))]

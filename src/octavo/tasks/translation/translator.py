@@ -7,7 +7,7 @@ B sources, S positions of the longest, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from octavo.config.parts import PartConfig
 from octavo.data.batch import SideInputs
 from octavo.errors import InputError
+from octavo.evaluation.result import LeftOut
 from octavo.model.base import LanguageModel
 from octavo.tasks.translation.batches import fit
 from octavo.tasks.translation.beam import CachedState, Found, FullState, Search, State, beam_search
@@ -41,7 +42,6 @@ class Translation:
     found: Found
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         found = self.found
         return {
             "text": self.text,
@@ -62,10 +62,9 @@ class Skipped:
         return f"{self.place}: {self.why}"
 
 
-def skipped_facts(skipped: Sequence[Skipped], of: int) -> dict[str, Any]:
-    """For JSON: how many of how many were skipped, and the first ones; empty where none was."""
-    listed = [asdict(one) for one in skipped[:LISTED]]
-    return {"skipped": {"count": len(skipped), "of": of, "first": listed}} if skipped else {}
+def left_out_of(skipped: Sequence[Skipped], of: int) -> LeftOut | None:
+    """How many of how many were skipped; None where none was."""
+    return LeftOut(len(skipped), of, tuple(skipped[:LISTED])) if skipped else None
 
 
 class Translator:
@@ -128,7 +127,7 @@ class Translator:
     def translate(self, sources: Sequence[np.ndarray], search: Search) -> list[list[Translation]]:
         """The best targets of each source, best first. What a source gets does not depend on the others, but for the
         rounding of numbers that are computed together."""
-        found: list[list[Translation]] = [[] for _ in sources]
+        translations: list[list[Translation]] = [[] for _ in sources]
         ways = search.beams * self.tokenizer.vocab_size * 8  # a number of double precision for each
         refuse_beyond_memory(
             ways, f"A search with {search.beams:,} beams takes", remedy=f"--beams {Search.beams}"
@@ -141,8 +140,8 @@ class Translator:
             for number, ones in zip(
                 group, beam_search(state, logits, end=self.end, longest=longest, search=search), strict=True
             ):
-                found[number] = [Translation(self.text(one), one) for one in ones]
-        return found
+                translations[number] = [Translation(self.text(one), one) for one in ones]
+        return translations
 
     def text(self, found: Found) -> str:
         """What was written, as one line."""
@@ -189,7 +188,7 @@ class Translator:
         places = places or [f"pair {number:,}" for number in range(1, len(pairs) + 1)]
         read = [self._document(*pair, place) for pair, place in zip(pairs, places, strict=True)]
         documents = [one for one in read if not isinstance(one, Skipped)]
-        found: list[tuple[float, int]] = []
+        scores: list[tuple[float, int]] = []
         if documents:
             starts = np.cumsum([0, *map(len, documents)])[:-1].astype(np.uint64)
             shape: dict[str, Any] = {
@@ -201,9 +200,9 @@ class Translator:
             for batch in self.batches.evaluation(np.concatenate(documents), starts, **shape):
                 losses = NEXT_TOKEN.evaluate(self.model, batch.to(device)).losses.double().sum(dim=1).tolist()
                 tokens = (batch.targets >= 0).sum(axis=1).tolist()
-                found += zip((-loss for loss in losses), tokens, strict=True)
-        assert len(found) == len(documents), "each fits"
-        scored = iter(found)
+                scores += zip((-loss for loss in losses), tokens, strict=True)
+        assert len(scores) == len(documents), "each fits"
+        scored = iter(scores)
         return [one if isinstance(one, Skipped) else next(scored) for one in read]
 
     def _document(self, source: str, target: str, place: str) -> np.ndarray | Skipped:

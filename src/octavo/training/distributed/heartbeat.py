@@ -160,7 +160,7 @@ class Watch:
     def _seen(self, ended: set[int]) -> dict[int, Seen]:
         """The pulses of all processes that have not ended."""
         now = time.monotonic()
-        found = {}
+        seen = {}
         for rank, value in enumerate(self.store.multi_get(self._keys("pulse"))):
             pulse = Pulse(**json.loads(value))
             before, moved, ticked = self._last.get(rank, (None, now, now))
@@ -170,8 +170,8 @@ class Watch:
                 ticked = now
             self._last[rank] = (pulse, moved, ticked)
             if rank not in ended:
-                found[rank] = Seen(pulse, now - moved, now - ticked)
-        return found
+                seen[rank] = Seen(pulse, now - moved, now - ticked)
+        return seen
 
     def _name(self, rank: int) -> str:
         return f"Rank {rank} on {self._who[rank]['host']} (process {self._pid(rank)})"

@@ -85,16 +85,13 @@ class Several(Automaton):
         self.start: State = tuple(part.start for part in parts)
 
     def sign(self, word: str) -> Sign:
-        """What each sees."""
         return tuple(part.sign(word) for part in self._parts)
 
     def step(self, state: State, sign: Sign) -> State:
-        """Each a step."""
         assert isinstance(state, tuple) and isinstance(sign, tuple)
         return tuple(part.step(s, seen) for part, s, seen in zip(self._parts, state, sign, strict=True))
 
     def value(self, state: State) -> float:
-        """Of all."""
         assert isinstance(state, tuple)
         return self._combine([part.value(s) for part, s in zip(self._parts, state, strict=True)])
 

@@ -93,7 +93,6 @@ class Seen(Automaton):
         self._word = word
 
     def sign(self, word: str) -> Sign:
-        """Whether this is it."""
         return word == self._word
 
     def step(self, state: State, sign: Sign) -> State:
@@ -101,7 +100,6 @@ class Seen(Automaton):
         return bool(state or sign)
 
     def value(self, state: State) -> float:
-        """Seen or not."""
         return float(bool(state))
 
 

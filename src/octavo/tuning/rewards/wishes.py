@@ -41,5 +41,4 @@ class WishesConfig(RewardConfig):
     kind: Literal["wishes"] = "wishes"
 
     def build(self) -> Wishes:
-        """The reward."""
         return Wishes()

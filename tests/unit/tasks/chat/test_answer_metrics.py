@@ -33,9 +33,9 @@ def test_what_is_copied_from_the_prompt() -> None:
 
 
 def test_an_interval_of_prompts_that_agree_has_no_width() -> None:
-    assert answer_metrics._interval(np.ones(5)) == {"low": 1.0, "high": 1.0}
-    found = answer_metrics._interval(np.array([0.0, 1.0] * 8))
-    assert 0.2 < found["low"] < 0.5 < found["high"] < 0.8
+    assert answer_metrics._interval(np.ones(5)) == (1.0, 1.0)
+    low, high = answer_metrics._interval(np.array([0.0, 1.0] * 8))
+    assert 0.2 < low < 0.5 < high < 0.8
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from octavo.tasks.forecast.stored import OWN, ForecastEvaluation, crps_by_predictor, said
+from octavo.tasks.forecast.stored import OWN, ForecastEvaluation, crps_by_predictor, forecast_sentences
 from octavo.util.records import parse_json
 
 
@@ -68,7 +68,7 @@ BOTH = {
 
 
 def test_the_verdict_begins_with_the_horizon_that_counts() -> None:
-    far, near = said(judged(60, **BOTH))
+    far, near = forecast_sentences(judged(60, **BOTH))
     assert far == (
         "60 steps ahead (200 ms), the horizon that counts: CRPS 2.50 usual steps, better than drift (its paths run "
         "away), not better than NLinear (2.25). It is the best of all in Fx, not in Fy."
@@ -77,14 +77,16 @@ def test_the_verdict_begins_with_the_horizon_that_counts() -> None:
         "1 step ahead (3.33 ms): CRPS 1.00 usual steps, better than NLinear (2.00) and drift. It is the best of all in "
         "every channel."
     )
-    assert said(judged(1, **BOTH))[0].startswith("1 step ahead (3.33 ms), the horizon that counts: ")
-    assert said(judged(**BOTH))[0] == far, "without one named, the furthest"
-    assert said({}) == []
+    assert forecast_sentences(judged(1, **BOTH))[0].startswith(
+        "1 step ahead (3.33 ms), the horizon that counts: "
+    )
+    assert forecast_sentences(judged(**BOTH))[0] == far, "without one named, the furthest"
+    assert forecast_sentences({}) == []
 
 
 def test_a_model_that_ran_away_is_better_than_nothing() -> None:
     ran = {**BOTH, OWN: [row(1, 1.0, 9.0, 2.0), row(60, None, None, 8.0)]}
-    far, _ = said(judged(60, **ran))
+    far, _ = forecast_sentences(judged(60, **ran))
     assert far.startswith(
         "60 steps ahead (200 ms), the horizon that counts: its paths run away, not better than "
     )
@@ -95,4 +97,4 @@ def test_many_channels_are_counted() -> None:
     one, other = [1.0] * 6, [2.0] * 4 + [0.5] * 2
     found = judged(1, **{OWN: [row(1, 1.0, *one)] * 2, "drift": [row(1, 2.0, *other)] * 2})
     found["forecast"]["channels"] = list("abcdef")
-    assert "It is the best of all in 4 of 6 channels." in said(found)[0]
+    assert "It is the best of all in 4 of 6 channels." in forecast_sentences(found)[0]

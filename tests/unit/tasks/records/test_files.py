@@ -10,7 +10,7 @@ import pytest
 
 import octavo.tasks.records.files as pictures
 from octavo.errors import InputError, StorageError
-from octavo.synthetic.ball import BouncingBallSource
+from octavo.tasks.records.ball import BouncingBallSource
 
 
 def run_that_draws(*texts: str) -> Any:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.corpus.pixels import Raster, _png, numbers_of, png, quantised, smallest_png, walk
 from octavo.errors import CorpusError, MissingExtra
 from octavo.tasks.records.images import DigitsSource, ImagesSource, read_png
+from octavo.tasks.records.pixels import Raster, _png, numbers_of, png, quantised, smallest_png, walk
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (4, 3, 5)).astype(np.uint8)
 

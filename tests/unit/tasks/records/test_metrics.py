@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from octavo.corpus.pixels import Raster, smallest_png
 from octavo.data import Split
 from octavo.tasks.records.metrics import factorised, packed, per_record, record_baselines
+from octavo.tasks.records.pixels import Raster, smallest_png
 
 
 def split(*records: list[int]) -> Split:
@@ -36,7 +36,7 @@ def test_each_place_on_its_own() -> None:
     assert factorised(train, validation, vocab_size=3) == pytest.approx(by_hand)
     assert factorised(train, split([0, 2]), vocab_size=3) is None
     found = record_baselines(train, validation, vocab_size=3)
-    assert found["factorised"]["bits_per_byte"] == pytest.approx(by_hand * 3 / math.log(2) / 12)
+    assert found["factorised"].bits_per_byte == pytest.approx(by_hand * 3 / math.log(2) / 12)
     assert set(record_baselines(train, split([0, 2]), vocab_size=3)) == {"gzip_symbols"}
 
 
@@ -56,5 +56,5 @@ def test_png_files_of_records(tmp_path: Path) -> None:
     one = replace(split(*[[*image.ravel().tolist(), 2] for image in images]), text_file=tmp_path / "text")
     size = sum(len(smallest_png(image, 2)) for image in images)
     found = record_baselines(one, one, vocab_size=3, raster=Raster(4, 5, 2))
-    assert found["png"]["loss"] == pytest.approx(size * 8 * math.log(2) / 63)
+    assert found["png"].loss == pytest.approx(size * 8 * math.log(2) / 63)
     assert "png" not in record_baselines(one, one, vocab_size=3)

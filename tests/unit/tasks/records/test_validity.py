@@ -40,10 +40,10 @@ def test_what_is_typical_stands_in_the_middle() -> None:
         Rising(), [("0123", True), ("00", True), ("011", False), ("02", True), ("01", False), ("0123", False)]
     )
     assert (found.records, found.valid) == (6, 1)
-    assert found.typical is not None and (found.typical.wrong, found.typical.why) == (3, "short")
+    assert found.typical is not None and (found.typical.symbol, found.typical.why) == (3, "short")
     assert judged(Rising(), [("0123", True)]).typical is None
     late = judged(Rising(), [("01", False)]).typical
-    assert late is not None and (late.wrong, late.why) == (3, "it has no end after 2 symbols")
+    assert late is not None and (late.symbol, late.why) == (3, "it has no end after 2 symbols")
 
 
 def test_what_follows_is_what_the_n_grams_say() -> None:

@@ -16,14 +16,11 @@ REFERENCES = [
 
 def test_what_is_the_same_has_a_hundred() -> None:
     found = judged(REFERENCES, REFERENCES)
-    assert found["bleu"]["score"] == pytest.approx(100) and found["chrf"]["score"] == pytest.approx(100)
-    assert "tok:13a" in found["bleu"]["signature"] and "case:mixed" in found["bleu"]["signature"]
-    assert (
-        "tok:intl" in found["tokenized_bleu"]["signature"]
-        and "case:lc" in found["tokenized_bleu"]["signature"]
-    )
+    assert found.bleu.score == pytest.approx(100) and found.chrf.score == pytest.approx(100)
+    assert "tok:13a" in found.bleu.signature and "case:mixed" in found.bleu.signature
+    assert "tok:intl" in found.tokenized_bleu.signature and "case:lc" in found.tokenized_bleu.signature
     upper = judged([one.upper() for one in REFERENCES], REFERENCES)
-    assert upper["tokenized_bleu"]["score"] == pytest.approx(100) and upper["bleu"]["score"] < 10
+    assert upper.tokenized_bleu.score == pytest.approx(100) and upper.bleu.score < 10
 
 
 def test_counts_must_fit() -> None:
@@ -35,12 +32,12 @@ def test_counts_must_fit() -> None:
 def test_bootstrap_tells_a_better_system_and_no_difference_from_none() -> None:
     worse = [one.replace("sees", "sees not") if n % 2 else one for n, one in enumerate(REFERENCES)]
     found = bootstrap(REFERENCES, worse, REFERENCES, samples=200)
-    scores = [judged(one, REFERENCES)["bleu"]["score"] for one in (REFERENCES, worse)]
-    assert found["difference"] == pytest.approx(scores[0] - scores[1])
-    assert 0 < found["interval"][0] < found["difference"] < found["interval"][1] and found["not_better"] == 0
+    scores = [judged(one, REFERENCES).bleu.score for one in (REFERENCES, worse)]
+    assert found.difference == pytest.approx(scores[0] - scores[1])
+    assert 0 < found.interval[0] < found.difference < found.interval[1] and found.not_better == 0
     assert found == bootstrap(REFERENCES, worse, REFERENCES, samples=200)
     same = bootstrap(worse, worse, REFERENCES, samples=50)
-    assert same["difference"] == 0 and same["interval"] == [0, 0] and same["not_better"] == 1
+    assert same.difference == 0 and same.interval == [0, 0] and same.not_better == 1
 
 
 def test_the_interval_holds_95_of_100_draws() -> None:
@@ -51,6 +48,6 @@ def test_the_interval_holds_95_of_100_draws() -> None:
 
     few, many = wrong_in(range(4)), wrong_in(range(20, 30))
     found, mirrored = (bootstrap(*two, REFERENCES, samples=400) for two in ((few, many), (many, few)))
-    low, high = found["interval"]
-    assert 0.025 < found["not_better"] < 0.1 and low < 0 < high
-    assert mirrored["interval"] == pytest.approx([-high, -low])
+    low, high = found.interval
+    assert 0.025 < found.not_better < 0.1 and low < 0 < high
+    assert mirrored.interval == pytest.approx([-high, -low])

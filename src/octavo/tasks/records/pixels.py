@@ -114,7 +114,7 @@ class Raster:
 
     @property
     def pixels(self) -> int:
-        """Of a record."""
+        """Number of pixels of a record."""
         return self.frames * self.rows * self.columns
 
     def sequence(self, image: np.ndarray) -> np.ndarray:

@@ -70,7 +70,7 @@ class Graph:
         return name
 
     def number(self, value: float) -> str:
-        """A float32."""
+        """Add a float32 constant; returns its name."""
         return self.const(value, np.float32)
 
     def weight(self, name: str) -> str:
@@ -105,7 +105,7 @@ class Graph:
         return self("Add", x, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else x
 
     def cut(self, x: str, start: str, end: str, axis: int) -> str:
-        """x[start:end] along an axis."""
+        """Add the slice `x[start:end]` along an axis; returns its name."""
         return self("Slice", x, start, end, self.const([axis]))
 
     def size(self, x: str, axis: int) -> str:

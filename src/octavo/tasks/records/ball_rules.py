@@ -9,7 +9,7 @@ import numpy as np
 from octavo.config.parts import PartConfig, register
 from octavo.corpus.validators.base import Validator, ValidatorConfig, WrongSymbol
 from octavo.errors import ConfigError
-from octavo.synthetic.ball import BouncingBallSource, World
+from octavo.tasks.records.ball import BouncingBallSource, World
 
 State = tuple[int, np.ndarray]
 """Pixels that were read, and the films that begin with them."""

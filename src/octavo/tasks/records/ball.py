@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from octavo.config.parts import MOST, PartConfig, register
 from octavo.corpus import Document, Report, Source
-from octavo.corpus.pixels import PixelsConfig, Raster, as_text
+from octavo.tasks.records.pixels import PixelsConfig, Raster, as_text
 
 LARGEST = 2**26
 """Pixels of all films of a world together."""
@@ -46,7 +46,7 @@ class World:
 
     @property
     def pixels(self) -> int:
-        """Of a film."""
+        """Number of pixels of a film."""
         return self.frames * self.rows * self.columns
 
     @cached_property
@@ -142,7 +142,6 @@ class WorldConfig(PixelsConfig):
 
     @property
     def world(self) -> World:
-        """The world."""
         return World(**{name: getattr(self, name) for name in WorldConfig.model_fields})
 
     def raster(self) -> Raster:
@@ -162,7 +161,6 @@ class BouncingBallSource(WorldConfig, PartConfig):
     """Their order."""
 
     def build(self, report: Report | None = None) -> Films:
-        """Make the source."""
         return Films(self.world, films=self.films, seed=self.seed)
 
     def nats(self, texts: Iterable[str]) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from octavo.config.parts import parts
+from octavo.tasks.records.symbols import SymbolTokenizer
 from octavo.tokenizers import UnknownTextError, load_tokenizer
-from octavo.tokenizers.symbols import SymbolTokenizer
 
 NOTES = SymbolTokenizer(128, documents=True)
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from octavo.corpus.pixels import as_text
-from octavo.synthetic.ball import BouncingBallSource, World
+from octavo.tasks.records.ball import BouncingBallSource, World
+from octavo.tasks.records.pixels import as_text
 
 SMALL = World(rows=4, columns=5, frames=3, ball=2, speed=1, levels=3)
 

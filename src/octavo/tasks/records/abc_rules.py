@@ -281,5 +281,4 @@ class AbcRulesConfig(ValidatorConfig):
     kind: Literal["abc"] = "abc"
 
     def build(self, corpus: PartConfig) -> AbcRules:
-        """The validator."""
         return AbcRules()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.corpus.validators.abc import AbcRules, lasting
+from octavo.tasks.records.abc_rules import AbcRules, lasting
 
 HEAD = "X:1\nM:6/8\nK:G\n"
 

@@ -54,12 +54,12 @@ class Reference:
 
     @property
     def context(self) -> int:
-        """T."""
+        """T, the positions of a window."""
         return self.windows.shape[1] - 1
 
     @property
     def loss_tokens(self) -> int:
-        """Targets in the windows."""
+        """Targets in all windows, which the loss is over."""
         return int((self.windows[:, 1:] >= 0).sum())
 
     def save(self, folder: Path) -> None:
@@ -138,7 +138,7 @@ def spread(tokens: np.ndarray, context: int, *, most: int) -> np.ndarray:
 
 
 def filled(window: np.ndarray) -> np.ndarray:
-    """A window's ids."""
+    """Ids of a window without the -1 at its end."""
     return window[window >= 0]
 
 
@@ -151,7 +151,7 @@ def nats(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 def prompt_length(context: int) -> int:
-    """Ids of a prompt."""
+    """Ids in a prompt for a model of this context."""
     return max(1, min(16, context // 4))
 
 
