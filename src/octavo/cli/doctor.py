@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from octavo.cli.common import Json, print_json, show
-from octavo.util.records import plain
 
 
 def doctor_command(*, json: Json = False) -> int:
@@ -16,6 +15,7 @@ def doctor_command(*, json: Json = False) -> int:
     octavo doctor --json
     """
     from octavo.run.doctor import examine
+    from octavo.util.records import plain
 
     examined = examine()
     if json:

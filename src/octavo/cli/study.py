@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from octavo.cli.common import Json, Text, Whole, print_json, print_table, show, show_text, split_overrides
-from octavo.util.records import plain
 
 if TYPE_CHECKING:
     from octavo.studies.ladder import LadderPrice
@@ -56,6 +55,7 @@ def run_command(
     """
     from octavo.studies.run import price_study, run_study
     from octavo.util.console import Console
+    from octavo.util.records import plain
 
     text, overrides = split_overrides(text, settings)
     if dry_run:
@@ -95,6 +95,7 @@ def ladder_command(
     """
     from octavo.studies.ladder import price_ladder, run_ladder
     from octavo.util.console import Console
+    from octavo.util.records import plain
 
     text, overrides = split_overrides(text, settings)
     if dry_run:

@@ -9,7 +9,6 @@ from cyclopts import Parameter
 from octavo.cli.common import Json, Overrides, Text, Whole, print_json, show, split_overrides
 from octavo.cli.corpus.common import RecipeOption, Steps
 from octavo.errors import InputError
-from octavo.util.records import plain
 
 SHOWN = 20
 
@@ -46,6 +45,7 @@ def leaks_command(
     text, settings = split_overrides(text, overrides)
     from octavo.run.corpus import corpus_recipe, leaks_between
     from octavo.util.console import Console
+    from octavo.util.records import plain
 
     if words < 1 or not 0 < least <= 1:
         raise InputError(

@@ -8,7 +8,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from octavo.cli.common import Force, Json, Whole, WholeSeed, print_json, show, show_text
-from octavo.util.records import plain
 
 
 def plant_command(
@@ -45,6 +44,7 @@ def plant_command(
     from octavo.evaluation.canaries import Planting
     from octavo.run.canaries import plant
     from octavo.util.console import Console
+    from octavo.util.records import plain
 
     how = Planting(counts, each, controls, beginning, rest, seed=seed)
     planted = plant(text, out, how, Console(quiet=json), force=force)
