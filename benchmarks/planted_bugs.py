@@ -2,10 +2,13 @@
 
 `planted_bugs.yaml` lists them: a small change that a tired engineer could make, and the tests that should fail under
 it. For each the sources and tests are copied to a temporary folder, the change is made there, and these tests are
-run. A bug counts as killed when a test fails, not when the code can no longer be imported. Tests that need real texts
-are skipped, so that the answer is the same everywhere.
+run: the fast ones, and the slow ones where no fast one fails. A bug counts as seen when a test fails, not when the code
+can no longer be imported. Tests that need real texts are skipped, so that the answer is the same everywhere.
 
-    python benchmarks/planted_bugs.py --table benchmarks/results/planted_bugs.md
+Each outcome is added to `--out` as it comes. A bug whose outcome stands there is not tried again, as long as the bug,
+the sources, its tests and what tests share are the same.
+
+    python benchmarks/planted_bugs.py --out planted.jsonl --table benchmarks/results/planted_bugs.md
     python benchmarks/planted_bugs.py --only p-value-without-abs
 """
 
@@ -13,7 +16,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -21,21 +26,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 import yaml
 
-from common import finish, print_table
+from common import finish, keep_row, print_table, rows_in
 
 ROOT = Path(__file__).resolve().parents[1]
 PLANTS = Path(__file__).with_suffix(".yaml")
 COPIED = ("src", "tests", "benchmarks", "pyproject.toml")
+MARKS = {"fast": "not slow", "slow": "slow"}
+"""What pytest selects, in the order in which it is run."""
+NOTHING_SELECTED = 5
+"""pytest's exit status."""
 LONGEST = 600
 """Seconds after which tests under a planted bug count as hanging, which a person would see."""
 
@@ -68,15 +78,46 @@ class Plant:
         """The file's text with the bug in it."""
         return (root / self.file).read_text(encoding="utf-8").replace(self.old, self.new)
 
+    @cached_property
+    def state(self) -> str:
+        """A hash of what its outcome depends on, as it stands when this is asked first."""
+        own = {test.partition("::")[0] for test in self.tests}
+        return digest(json.dumps(asdict(self)).encode(), shared_state(), digest_of(map(Path, sorted(own))))
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a bug. `by`: the test that failed first."""
+    """What became of a bug.
+
+    Attributes:
+        seen: by a "fast" test, by a "slow" one, or by none ("").
+        by: the test that failed first.
+    """
 
     name: str
-    killed: bool
+    state: str
+    seen: str
     by: str
     seconds: float
+
+
+def digest(*parts: bytes | str) -> str:
+    """A hash of them all, in their order."""
+    hashes = (hashlib.sha256(part.encode() if isinstance(part, str) else part).digest() for part in parts)
+    return hashlib.sha256(b"".join(hashes)).hexdigest()[:16]
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """A hash of files below the root, by name and content."""
+    return digest(*(part for file in files for part in (file.as_posix(), (ROOT / file).read_bytes())))
+
+
+@cache
+def shared_state() -> str:
+    """A hash of the sources, and of what stands beside the tests."""
+    files = (path for name in ("src", "tests") for path in (ROOT / name).rglob("*") if path.is_file())
+    names = sorted(path.relative_to(ROOT) for path in files if "__pycache__" not in path.parts)
+    return digest_of(name for name in names if name.parts[0] == "src" or not name.name.startswith("test_"))
 
 
 def read_plants(path: Path = PLANTS) -> list[Plant]:
@@ -121,8 +162,8 @@ def in_place(plant: Plant, copy: Path) -> Iterator[None]:
         compiled.unlink(missing_ok=True)
 
 
-def run_tests(copy: Path, tests: Sequence[str], longest: float | None) -> tuple[int | None, str]:
-    """pytest on some tests of a copy: its exit status (None: it took longer than `longest`), and what it said."""
+def run_tests(copy: Path, tests: Iterable[str], which: str, longest: float | None) -> tuple[int | None, str]:
+    """pytest on the fast or the slow ones of some tests: its exit status (None: it took too long), and what it said."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(copy / "src"),
@@ -131,85 +172,96 @@ def run_tests(copy: Path, tests: Sequence[str], longest: float | None) -> tuple[
         "OMP_NUM_THREADS": "1",
         "OMP_WAIT_POLICY": "PASSIVE",
     }
-    command = [sys.executable, "-m", "pytest", "-x", "--tb=line", "-rfE", "-p", "no:cacheprovider", *tests]
+    options = ["-x", "--tb=line", "-rfE", "-p", "no:cacheprovider", "-m", MARKS[which]]
     try:
         done = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=longest
+            [sys.executable, "-m", "pytest", *options, *tests],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=longest,
         )
     except subprocess.TimeoutExpired:
         return None, ""
     return done.returncode, done.stdout + done.stderr
 
 
+def failed_in(copy: Path, plant: Plant, which: str) -> str:
+    """What sees a bug that is planted in a copy: the test that failed first; "" where none did."""
+    status, said = run_tests(copy, plant.tests, which, LONGEST)
+    if status is None or status < 0:  # it hangs, or a signal ended it
+        return "the process " + ("hangs" if status is None else "dies")
+    if status in (0, NOTHING_SELECTED):
+        return ""
+    failed = FAILED.search(said)
+    if status != 1 or failed is None:
+        sys.exit(f"{plant.name}: under it the tests cannot be run\n{said[-3000:]}")
+    return failed[1]
+
+
 def outcome(plant: Plant, copies: SimpleQueue[Path]) -> Outcome:
-    """Plant a bug in a free copy and run its tests. Ends the program where the tests cannot even be run."""
-    copy, begin = copies.get(), time.monotonic()
+    """Plant a bug in a free copy and run its tests. Ends the program where they cannot even be run."""
+    copy, begin, seen, by = copies.get(), time.monotonic(), "", ""
     try:
-        with in_place(plant, copy):
-            status, said = run_tests(copy, plant.tests, LONGEST)
+        for which in MARKS:
+            with in_place(plant, copy):
+                by = failed_in(copy, plant, which)
+            if by:
+                seen = which
+                break
+        if seen == "slow":
+            demand_green(copy, plant.tests, seen)
     finally:
         copies.put(copy)
-    seconds = round(time.monotonic() - begin, 1)
-    if status in (0, 1):
-        failed = FAILED.search(said)
-        by = failed[1] if failed else ""
-        assert bool(by) is bool(status), said[-3000:]
-        return Outcome(plant.name, bool(status), by, seconds)
-    if status is None or status < 0:  # it hangs, or a signal ended it
-        return Outcome(plant.name, True, "the process" + (" hangs" if status is None else " dies"), seconds)
-    sys.exit(f"{plant.name}: under it the tests cannot be run\n{said[-3000:]}")
+    return Outcome(plant.name, plant.state, seen, by, round(time.monotonic() - begin, 1))
 
 
-def demand_green(copy: Path, plants: Sequence[Plant]) -> None:
+def demand_green(copy: Path, tests: Iterable[str], which: str) -> None:
     """End the program where a test fails without any bug."""
-    status, said = run_tests(copy, sorted({test for plant in plants for test in plant.tests}), None)
-    if status != 0:
+    status, said = run_tests(copy, tests, which, None)
+    if status not in (0, NOTHING_SELECTED):
         sys.exit(f"Without a planted bug the tests are not green:\n{said[-5000:]}")
 
 
-def tried(plants: Sequence[Plant], *, jobs: int) -> list[Outcome]:
+def tried(plants: Sequence[Plant], *, jobs: int) -> Iterator[Outcome]:
     """The outcome of every bug, in the order of the list."""
-    with tempfile.TemporaryDirectory(prefix="octavo-planted-") as folder:
+    with tempfile.TemporaryDirectory(prefix="octavo-planted-") as folder, ThreadPoolExecutor(jobs) as pool:
         copies: SimpleQueue[Path] = SimpleQueue()
         for copy in [copied(Path(folder)) for _ in range(jobs)]:
             copies.put(copy)
-        demand_green(copy, plants)
-        outcomes = []
-        with ThreadPoolExecutor(jobs) as pool:
-            for found in pool.map(partial(outcome, copies=copies), plants):
-                print(f"{found.name}: {found.by or 'SURVIVED'} ({found.seconds} s)", file=sys.stderr)
-                outcomes.append(found)
-        return outcomes
+        demand_green(copy, sorted({test for plant in plants for test in plant.tests}), "fast")
+        yield from pool.map(partial(outcome, copies=copies), plants)
 
 
 def table(plants: Sequence[Plant], outcomes: Sequence[Outcome]) -> str:
     """The page of results, in Markdown."""
-    killed = sum(found.killed for found in outcomes)
+    counted = Counter(found.seen for found in outcomes)
     rows = [
-        f"| {number} | {plant.says} | `{plant.file.removeprefix('src/octavo/')}` | {killer(found)} |"
+        f"| {number} | {plant.says} | `{plant.file.removeprefix('src/octavo/')}` | {found.seen} | {seer(found)} |"
         for number, (plant, found) in enumerate(zip(plants, outcomes, strict=True), 1)
     ]
     return "\n".join(
         [
             "# Planted bugs",
             "",
-            f"{len(plants)} bugs, planted one at a time; {killed} were seen by a test, {len(plants) - killed} by none. "
-            "Made by",
-            "`python benchmarks/planted_bugs.py --table benchmarks/results/planted_bugs.md`; the changes themselves "
-            "stand in",
-            "`benchmarks/planted_bugs.yaml`.",
+            f"{len(plants)} bugs, planted one at a time: {counted['fast']} are seen by a fast test, {counted['slow']} "
+            f"by slow ones alone, {counted['']} by none.",
+            "Made by `python benchmarks/planted_bugs.py --table benchmarks/results/planted_bugs.md`; the changes "
+            "themselves stand",
+            "in `benchmarks/planted_bugs.yaml`.",
             "",
-            "| | bug | place | killed by |",
-            "| ---: | --- | --- | --- |",
+            "| | bug | place | run | seen first by |",
+            "| ---: | --- | --- | --- | --- |",
             *rows,
             "",
         ]
     )
 
 
-def killer(found: Outcome) -> str:
+def seer(found: Outcome) -> str:
     """The test, without the folders above its room and without what it was called with."""
-    if not found.killed:
+    if not found.seen:
         return "**nothing**"
     name = found.by.partition("[")[0].removeprefix("tests/").removeprefix("unit/")
     return f"`{name.replace('::', ' ')}`" if "::" in found.by else found.by
@@ -220,6 +272,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="this bug alone; may be repeated")
     parser.add_argument("--jobs", type=int, default=1, help="how many at once")
+    parser.add_argument(
+        "--out", type=Path, default=os.devnull, metavar="FILE", help="add the outcomes to this file"
+    )
     parser.add_argument("--table", type=Path, metavar="FILE", help="write the page of results")
     parser.add_argument("--json", action="store_true", help="print the JSON document alone")
     options = parser.parse_args()
@@ -230,14 +285,20 @@ def main() -> int:
         print("\n".join(wrong), file=sys.stderr)
         return 2
     chosen = [plant for plant in plants if not options.only or plant.name in options.only]
-    outcomes = tried(chosen, jobs=options.jobs)
+    rows = rows_in(options.out)
+    missing = [plant for plant in chosen if plant.state not in {row["state"] for row in rows}]
+    for found in tried(missing, jobs=options.jobs) if missing else ():
+        keep_row(asdict(found), rows, options.out)
+    known = {row["state"]: Outcome(**row) for row in rows}
+    outcomes = [known[plant.state] for plant in chosen]
     if options.table:
         options.table.write_text(table(chosen, outcomes), encoding="utf-8")
-    rows: list[dict[str, Any]] = [asdict(found) for found in outcomes]
+    bugs: list[dict[str, Any]] = [asdict(found) for found in outcomes]
     if not options.json:
-        print_table(rows)
-    survived = [found.name for found in outcomes if not found.killed]
-    finish({"planted": len(rows), "survived": survived, "bugs": rows})
+        print_table(bugs)
+    survived = [found.name for found in outcomes if not found.seen]
+    slow = [found.name for found in outcomes if found.seen == "slow"]
+    finish({"planted": len(bugs), "slow": slow, "survived": survived, "bugs": bugs})
     return 1 if survived else 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -44,3 +45,20 @@ def test_a_list_that_is_no_longer_true_is_refused(planting: ModuleType) -> None:
     ]:
         assert any(sentence.startswith(name) and word in sentence for sentence in found)
     assert f"{plant.name}: the name stands twice" in found
+
+
+def test_a_bug_is_tried_again_where_it_or_a_test_changed(
+    planting: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant = planting.read_plants()[0]
+
+    def states() -> list[str]:
+        planting.shared_state.cache_clear()
+        return [dataclasses.replace(plant, new=new).state for new in (plant.new, plant.new + " ")]
+
+    read, (first, other) = Path.read_bytes, states()
+    assert first != other and states() == [first, other]
+    for path in (ROOT / plant.tests[0], ROOT / plant.file, ROOT / "tests" / "conftest.py"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", lambda file, path=path: read(file) + b" " * (file == path))
+            assert first not in states()

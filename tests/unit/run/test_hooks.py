@@ -13,7 +13,8 @@ from octavo.config import load_recipe
 from octavo.errors import ConfigError
 from octavo.report.data import ReportData
 from octavo.run.progress import Progress
-from octavo.run.trainer import Hook
+from octavo.run.trainer import Hook, Trainer
+from octavo.training.loop import StepInfo
 from octavo.util.console import Console
 
 RECIPE: dict[str, Any] = {
@@ -63,6 +64,18 @@ def test_hooks_of_the_callers_own_change_nothing_else(tmp_path: Path) -> None:
     assert [row["step"] for row in hooked.metrics if row["event"] == "note"] == [2, 4, 6]
     weights = [run.checkpoint.folder / "model.safetensors" for run in (plain, hooked)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_a_run_that_gets_more_steps_on_its_way_goes_through_the_rest_of_its_schedule(tmp_path: Path) -> None:
+    def more(trainer: Trainer, info: StepInfo) -> None:
+        if info.step == 3:
+            trainer.pace.change(3, 9)
+
+    settings = ("training.schedule={kind: linear, floor: 0}", "logging.every=1")
+    run = train(tmp_path, *settings, hooks=[Hook(1, more)])
+    rates = [row["learning_rate"] for row in run.metrics if row["event"] == "train"]
+    places = [0, 1, 2, 3, 3.5, 4, 4.5, 5, 5.5]  # of the six steps that were planned
+    assert [rate / rates[0] for rate in rates] == pytest.approx([max(0, 1 - place / 5) for place in places])
 
 
 def test_an_epoch_as_a_period(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ SHAPES = {
     "Llama with dropout": {"dropout": 0.2, "positions": "rotary", "kv_heads": 2, "norm": "rms"},
     "post-norm": {"norm_place": "post"},
 }
+NO_COMPILER = shutil.which("g++") is None
 
 
 def model(shape: str) -> GPT:
@@ -87,16 +89,18 @@ def test_only_training_recomputes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_compiled() -> None:
-    """Traced and differentiated as by `torch.compile`, without the C++ compiler that has no part in it."""
+@pytest.mark.parametrize(
+    "backend",
+    ["aot_eager", pytest.param("inductor", marks=pytest.mark.skipif(NO_COMPILER, reason="there is no g++"))],
+)
+def test_compiled(backend: str) -> None:
+    """Traced and differentiated by `torch.compile`, and translated to C++ after that."""
     losses, gradients = [], []
     for recompute in (False, True):
         trained = model("plain")
         if recompute:
             recompute_blocks(trained)
-        loss = (
-            NEXT_TOKEN.loss(torch.compile(trained, backend="aot_eager"), Batch(tokens(), tokens())).total / 48
-        )
+        loss = NEXT_TOKEN.loss(torch.compile(trained, backend=backend), Batch(tokens(), tokens())).total / 48
         loss.backward()
         losses.append(loss.item())
         gradients.append([p.grad for p in trained.parameters()])
