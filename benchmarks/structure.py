@@ -330,7 +330,8 @@ class Tracer:
     """The files of a package whose functions run after the function of a verb has begun, in any thread."""
 
     def __init__(self, package: Path) -> None:
-        self.package, self.found, self.begun = f"{package}{os.sep}", set[str](), False
+        self.package, self.found, self.begun = f"{package}{os.sep}", dict[str, None](), False  # in order
+        self.until_trained = 0
         self.importing: Counter[int] = Counter()
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
@@ -344,7 +345,10 @@ class Tracer:
         elif event == "call" and code.co_flags & FUNCTION and not self.importing[threading.get_ident()]:
             self.begun = self.begun or code.co_name.endswith("_command")
             if self.begun:
-                self.found.add(code.co_filename.removeprefix(self.package))
+                file = code.co_filename.removeprefix(self.package)
+                self.found[file] = None
+                if file in STEPS:
+                    self.until_trained = len(self.found)
 
 
 def trace(package: Path, arguments: list[str]) -> None:
@@ -363,7 +367,9 @@ def trace(package: Path, arguments: list[str]) -> None:
         threading.setprofile(None)  # type: ignore[arg-type]
     if code or not tracer.begun:
         raise SystemExit(f"octavo {' '.join(arguments)} ended with {code}")
-    print(json.dumps({"executed": sorted(tracer.found), "imported": loaded(package)}))
+    executed = list(tracer.found)
+    trained = sorted(executed[: tracer.until_trained])
+    print(json.dumps({"executed": sorted(executed), "trained": trained, "imported": loaded(package)}))
 
 
 def loaded(package: Path) -> list[str]:
@@ -392,6 +398,8 @@ def child(root: Path, folder: Path, *arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+STEPS = ("training/step.py", "training/work.py", "training/loop.py")
+"""Where a training step is, by its names of today and of earlier: the last one makes the trained model."""
 WAYS = {
     "train by a recipe": ("train", "minute", "--text", "text.txt", "--out", "run", "training.steps=20"),
     "train by minutes": ("train", "--text", "text.txt", "--out", "minutes", "--minutes", "0.5"),
@@ -466,7 +474,13 @@ def main() -> None:
     if not given.still:
         for way, files in ways(root).items():
             places[way] = files.get("executed", files["imported"])
-            found |= {f"{way}: files {kind}": len(each) for kind, each in files.items()}
+            places[f"{way}, until the model is trained"] = files.get("trained", [])
+            kinds = {
+                "executed": "executed",
+                "trained": "executed until the model is trained",
+                "imported": "imported",
+            }
+            found |= {f"{way}: files {kinds[kind]}": len(each) for kind, each in files.items() if each}
     if given.verbose:
         for name, each in places.items():
             print(f"\n{name}")
