@@ -282,6 +282,8 @@ def part(room: str, kind: str) -> type[PartConfig]:
 
 def parts(room: str) -> dict[str, type[PartConfig]]:
     """All parts of a room, by name, in alphabetical order; their modules are imported."""
+    for kind in ROOMS[room]:
+        part(room, kind)
     return {kind: part(room, kind) for kind in kinds(room)}
 
 
@@ -306,7 +308,11 @@ class PartOf:
         """The config class that plain data names; None where there is none of that kind."""
         full = self.expand(value)
         kind = full.get("kind") if isinstance(full, Mapping) else getattr(full, "kind", None)
-        return part(self.room, kind) if isinstance(kind, str) and kind in kinds(self.room) else None
+        if not isinstance(kind, str):
+            return None
+        if kind not in kinds(self.room):  # it may stand in a module of Octavo's that does not list it yet
+            return parts(self.room).get(kind)
+        return part(self.room, kind)
 
     def validate(self, value: Any) -> PartConfig:
         """The part that plain data describes, checked by its own class."""

@@ -21,6 +21,7 @@ from octavo.auto.family import SIZES
 from octavo.auto.train import AGAIN, foretell, measured_times, one_device, reading_within
 from octavo.config import Recipe
 from octavo.errors import CorpusError, InputError, RunFolderError
+from octavo.planning.plan import Step
 from octavo.run.audit import own_settings
 from octavo.run.deadline import baselines_of, ending
 from octavo.util.console import Console
@@ -238,11 +239,20 @@ def test_steps_are_timed_in_one_thread_where_others_use_the_cores(
 ) -> None:
     asked = []
 
-    def timed(recipe: Recipe, **_: Any) -> dict[str, Any]:
+    def timed(recipe: Recipe, **_: Any) -> Step:
         threads = recipe.training.threads or 2
         asked.append(recipe.training.threads)
         seconds = together if threads == 2 else 0.1
-        return {"step_seconds": seconds, "threads": threads, "threads_share": share if threads == 2 else 1.0}
+        return Step(
+            step_seconds=seconds,
+            tokens_per_second=1 / seconds,
+            device="cpu",
+            precision="float32",
+            threads=threads,
+            threads_share=share if threads == 2 else 1.0,
+            micro_batch=None,
+            recompute=False,
+        )
 
     monkeypatch.setattr(by_minutes, "timed", timed)
     monkeypatch.setattr(by_minutes, "fast_bfloat16", lambda device: False)

@@ -162,7 +162,7 @@ def test_a_full_disk_offers_to_resume_where_there_is_a_run(
         with storage_errors(tmp_path / "run"):
             raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(runs_train, "finish" if saved else "note_down", full)
+    monkeypatch.setattr(f"octavo.run.{'finish.finish' if saved else 'train.note_down'}", full)
     with pytest.raises(StorageError) as stopped:
         train(text, tmp_path / "run")
     assert f"octavo train --out {tmp_path / 'run'} --resume" in stopped.value.as_command_line

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.util import private
+from octavo.util import kernels
 from octavo.util.kernels import PrivateFolder, replaceable
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no owners of this kind")
@@ -98,7 +98,7 @@ def test_the_folder_is_changed_while_it_is_read(
     folder: PrivateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others who may write to a folder above can put another in its place; what was checked is read all the same."""
-    others = private._others
+    others = kernels._others
 
     def swapped(found: os.stat_result) -> str:
         if folder.path.is_dir() and not (aside := folder.path.with_name("aside")).exists():
@@ -107,7 +107,7 @@ def test_the_folder_is_changed_while_it_is_read(
             (folder.path / "kernel.so").write_bytes(b"theirs")
         return others(found)
 
-    monkeypatch.setattr(private, "_others", swapped)
+    monkeypatch.setattr(kernels, "_others", swapped)
     assert folder.read("kernel.so") == CONTENT
 
 

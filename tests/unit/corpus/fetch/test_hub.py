@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from octavo.corpus import sources
 from octavo.corpus.fetch import hub
 from octavo.corpus.sources import FilesSource
 from octavo.errors import CorpusError
@@ -60,9 +60,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    monkeypatch.setattr(
-        sources, "HubDataset", lambda address: hub.HubDataset(address, httpx2.MockTransport(answer))
-    )
+    monkeypatch.setattr(hub, "HubDataset", partial(hub.HubDataset, transport=httpx2.MockTransport(answer)))
 
 
 def texts(address: str) -> list[str]:
@@ -101,9 +99,7 @@ def served(monkeypatch: pytest.MonkeyPatch, leads_to: str) -> list[object]:
             return httpx2.Response(302, headers={"Location": leads_to})
         return answer(request)
 
-    monkeypatch.setattr(
-        sources, "HubDataset", lambda address: hub.HubDataset(address, httpx2.MockTransport(leading))
-    )
+    monkeypatch.setattr(hub, "HubDataset", partial(hub.HubDataset, transport=httpx2.MockTransport(leading)))
     return asked
 
 
@@ -151,9 +147,7 @@ def test_offline_is_a_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def offline(request: object) -> object:
         raise httpx2.ConnectError("no route")
 
-    monkeypatch.setattr(
-        sources, "HubDataset", lambda address: hub.HubDataset(address, httpx2.MockTransport(offline))
-    )
+    monkeypatch.setattr(hub, "HubDataset", partial(hub.HubDataset, transport=httpx2.MockTransport(offline)))
     with pytest.raises(CorpusError, match=r"does not answer \(ConnectError\)") as caught:
         texts("hf:ada/tales")
     assert "Check the network" in (caught.value.remedy or "")
