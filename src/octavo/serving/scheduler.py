@@ -32,8 +32,8 @@ class Scores:
 
     Attributes:
         log_probabilities: in nats, before temperature and all else; None of a text's first token.
-        best: ids and log-probabilities of the most probable tokens, of all but a text's first token.
-        whole: (V,) float32, the log-probabilities of all tokens, of all but a text's first token.
+        best: ids and log-probabilities of the most probable tokens at each place.
+        whole: (V,) float32, the log-probabilities of all tokens, at each place but a text's first.
     """
 
     log_probabilities: list[float | None] = field(default_factory=list)
@@ -86,12 +86,11 @@ class Job:
     def __post_init__(self) -> None:
         self.prompt = tuple(self.stream.prompt)
 
-    def keep(self, into: Scores, logs: Tensor, log_probability: float | None) -> None:
+    def keep(self, into: Scores, logs: Tensor, log_probability: float) -> None:
         """Note a token whose place had the log-probabilities `logs` (V,)."""
         into.log_probabilities.append(log_probability)
-        if self.best:
-            values, ids = logs.topk(min(self.best, len(logs)))
-            into.best.append((ids.tolist(), values.tolist()))
+        values, ids = logs.topk(min(self.best or 0, len(logs)))
+        into.best.append((ids.tolist(), values.tolist()))
         if self.whole:
             into.whole.append(logs.float().numpy(force=True).copy())
 
@@ -121,12 +120,12 @@ class Scheduler:
     """The texts of a model that wait, are read and are written.
 
     Attributes:
-        read, shared, written: ids of prompts that were computed, and copied; tokens that were written.
+        counts: ids of prompts that were `read` and `shared`, and tokens that were `written`.
     """
 
     def __init__(self, decoder: Decoder, *, part: int = PART) -> None:
         self.decoder, self.part = decoder, part
-        self.read, self.shared, self.written = 0, 0, 0
+        self.counts: Counter[str] = Counter(read=0, shared=0, written=0)
         self._slots = [_Slot(number) for number in range(decoder.slots)]
         self._readers: list[_Slot] = []  # in the order in which they were admitted
         self._waiting: dict[Hashable, deque[Job]] = {}
@@ -237,7 +236,7 @@ class Scheduler:
         for slot, part in read:
             assert slot.job is not None and slot.read is not None
             slot.read += len(part)
-            self.read += len(part)
+            self.counts["read"] += len(part)
             if slot.reads:
                 del rows[slot.number]
             elif len(slot.job.prompt) < self.decoder.context:
@@ -307,7 +306,7 @@ class Scheduler:
         else:
             self.decoder.copy(source.number, [slot.number], first=first)
         slot.read = first
-        self.shared += first
+        self.counts["shared"] += first
 
     def _common(self, slot: _Slot, job: Job) -> int:
         """How many ids of a prompt a slot holds."""
@@ -320,6 +319,7 @@ class Scheduler:
         scores = job.prompt_scores
         if not scores.log_probabilities:
             scores.log_probabilities.append(None)
+            scores.best.append(([], []))
         rest = job.prompt[len(scores.log_probabilities) :]
         for token, row in zip(rest, logs, strict=False):
             job.keep(scores, row, float(row[token]))
@@ -343,7 +343,7 @@ class Scheduler:
             if (seen := self._seen.get(job)) is not None:
                 seen[token] = True
             told.append((job, job.stream.take(token, log_probability)))
-            self.written += 1
+            self.counts["written"] += 1
             if not job.stream.open:
                 self._leave(slot)
         return told
