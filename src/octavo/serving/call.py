@@ -40,7 +40,7 @@ class Call:
         self.scope, self._receive, self._send = scope, receive, send
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         self.begun = time.monotonic()
-        self.started = False
+        self.started = self.ended = False
         self.status = 0
         self.size = 0  # bytes of the body
 
@@ -95,8 +95,9 @@ class Call:
             nonlocal gone
             while (await self._receive())["type"] != "http.disconnect":
                 pass
-            gone = True
-            task.cancel()
+            if not self.ended:
+                gone = True
+                task.cancel()
 
         watcher = asyncio.create_task(watch())
         try:
@@ -122,6 +123,7 @@ class Call:
     async def content(self, body: bytes, media: str, *, status: int = 200) -> None:
         """A whole answer."""
         await self._start(status, {"content-type": media, "content-length": str(len(body))})
+        self.ended = True
         await self._out({"type": "http.response.body", "body": body})
 
     async def begin_stream(self) -> None:
@@ -146,6 +148,7 @@ class Call:
 
     async def end_stream(self) -> None:
         """The last event."""
+        self.ended = True
         await self._out({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
 
     async def refuse(self, refusal: Refusal) -> None:
