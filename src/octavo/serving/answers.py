@@ -224,11 +224,17 @@ def mean(job: Job) -> float:
     return math.fsum(values) / len(values) if values else 0.0
 
 
-def usage(plan: Plan) -> dict[str, int]:
+def usage(plan: Plan) -> dict[str, Any]:
     """Tokens that were read and written."""
     read = sum(len(prompt.ids) for prompt in plan.prompts)
     written = sum(len(job.stream.sample.ids) for job in plan.jobs)
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    shared = sum(job.shared for job in plan.jobs[:: plan.each])
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+        "prompt_tokens_details": {"cached_tokens": shared},
+    }
 
 
 def floor(job: Job, nats: float | None) -> dict[str, float] | None:

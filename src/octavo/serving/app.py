@@ -38,8 +38,9 @@ def application(
         "/openapi.json": about.openapi,
     }
     routes = [
-        Route(path, Endpoint(path, functions[path], service.done), methods=[told.method])
+        Route(name, Endpoint(path, functions[path], service.done), methods=[told.method])
         for path, told in PATHS.items()
+        for name in dict.fromkeys((path, path.removeprefix("/v1")))  # clients leave it out as often
     ]
     return Guard(Paths(Router(routes, redirect_slashes=False)), hosts=hosts, addresses=addresses, key=key)
 

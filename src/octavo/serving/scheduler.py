@@ -70,6 +70,7 @@ class Job:
         whole: whether all log-probabilities are kept.
         with_prompt: whether the same is kept of the prompt.
         writes: whether anything follows the prompt.
+        shared: how many ids of the prompt another text had read.
     """
 
     stream: Stream
@@ -82,6 +83,7 @@ class Job:
     writes: bool = True
     scores: Scores = field(default_factory=Scores)
     prompt_scores: Scores = field(default_factory=Scores)
+    shared: int = 0
 
     def __post_init__(self) -> None:
         self.prompt = tuple(self.stream.prompt)
@@ -288,24 +290,24 @@ class Scheduler:
         for source in sources:
             if source.known is not None and source.known[0] == job.prompt:
                 row = source.known[1]
-                self._take_over(slot, source, len(job.prompt))
+                self._take_over(slot, job, source, len(job.prompt))
                 slot.known = job.prompt, row
                 return row
         source = max(sources, key=lambda one: self._common(one, job), default=slot)
         shared = self._common(source, job) if sources and self.decoder.in_parts else 0
         shared = min(shared, len(job.prompt) - 1)
         slot.known = None
-        self._take_over(slot, source, shared if shared >= WORTH_SHARING else 0)
+        self._take_over(slot, job, source, shared if shared >= WORTH_SHARING else 0)
         return None
 
-    def _take_over(self, slot: _Slot, source: _Slot, first: int) -> None:
+    def _take_over(self, slot: _Slot, job: Job, source: _Slot, first: int) -> None:
         if not first:
             self.decoder.free(slot.number)
         elif source is slot:
             self.decoder.keep_first(slot.number, first)
         else:
             self.decoder.copy(source.number, [slot.number], first=first)
-        slot.read = first
+        slot.read = job.shared = first
         self.counts["shared"] += first
 
     def _common(self, slot: _Slot, job: Job) -> int:

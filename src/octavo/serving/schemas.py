@@ -262,12 +262,20 @@ class ErrorAnswer(Answer):
     error: Fault
 
 
+class PromptDetails(Answer):
+    """How prompts were read."""
+
+    cached_tokens: int
+    """Ids that another text had read."""
+
+
 class Usage(Answer):
     """Tokens that were read and written."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptDetails
 
 
 class FullProbabilities(Answer):
