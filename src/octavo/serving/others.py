@@ -18,8 +18,6 @@ from octavo.tasks.forecast.evaluate import summary
 from octavo.tasks.translation.beam import Search
 from octavo.tasks.translation.translator import Skipped, Translator
 
-TABLE = "table.csv"
-
 
 class Others:
     """The two endpoints."""
@@ -71,13 +69,14 @@ def translated(served: Served, asked: TranslateRequest, sources: Sequence[str]) 
 def forecasts(served: Served, asked: ForecastRequest, seed: int) -> list[dict[str, Any]]:
     """Quantiles of what follows each series of a table. Raises Refusal."""
     with tempfile.TemporaryDirectory(prefix="octavo-") as folder:
-        path = Path(folder) / TABLE
+        path = Path(folder) / asked.name
         path.write_text(asked.table, encoding="utf-8")
         try:
             found = served.run.forecast(path, steps=asked.steps, samples=asked.samples, seed=seed)
         except OctavoError as error:
-            told = error.what.replace(str(path), "The table").replace(folder, "").replace(TABLE, "the table")
-            raise Refusal(400, told, param="table") from error
+            raise Refusal(
+                400, error.what.replace(str(path), "The table").replace(folder, ""), param="table"
+            ) from error
     series = []
     for one in map(summary, found):
         channels = one["channels"]

@@ -228,7 +228,9 @@ class ForecastRequest(Asked):
     """What /v1/forecast takes, of a run that learned from series of numbers."""
 
     table: str = Field(min_length=1)
-    """CSV with the columns that the run learned from. Rows at its end without channels are those to come."""
+    """A table with the columns that the run learned from. Rows at its end without channels are those to come."""
+    name: str = Field("table.csv", pattern=r"^\w[\w.-]{0,99}$")
+    """Its file's name, for runs that learned something from names."""
     steps: int | None = Field(None, ge=1, le=MOST_STEPS)
     """Rows to forecast; default: those at the table's end that have no channels."""
     samples: int = Field(200, ge=2, le=MOST_PATHS)
