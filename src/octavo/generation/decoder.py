@@ -193,6 +193,17 @@ class Decoder(ABC):
         self._check(slot)
         return self.text[slot, : self._lengths[slot]].tolist()
 
+    @property
+    def lengths(self) -> Sequence[int]:
+        """How many ids each slot holds."""
+        return self._lengths
+
+    def alike(self, ids: Sequence[int]) -> np.ndarray:
+        """How many of these ids each slot begins with, (slots,)."""
+        some = np.asarray(ids[: self.context], np.int32)
+        same = self.text[:, : len(some)] == some
+        return np.minimum(np.where(same.all(axis=1), len(some), same.argmin(axis=1)), self._lengths)
+
     @abstractmethod
     def read(self, spans: Sequence[Span]) -> Tensor:
         """Logits (n, V) in float32 after each of these spans, all of different slots. What stands before a span is

@@ -40,7 +40,8 @@ class Ticket:
 
     def add(self, job: Job, piece: str) -> None:
         """A token was written (in the worker's thread)."""
-        self._pieces.append((self._places[job], piece))
+        if self.pieced:
+            self._pieces.append((self._places[job], piece))
         if not job.stream.open:
             self.left -= 1
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -87,6 +88,8 @@ class Job:
 
     def __post_init__(self) -> None:
         self.prompt = tuple(self.stream.prompt)
+        self.kept = self.best is not None or self.whole
+        self.adjusted = bool(self.adjustment)
 
     def keep(self, into: Scores, logs: Tensor, log_probability: float) -> None:
         """Note a token whose place had the log-probabilities `logs` (V,)."""
@@ -130,9 +133,13 @@ class Scheduler:
         self.counts: Counter[str] = Counter(read=0, shared=0, written=0)
         self._slots = [_Slot(number) for number in range(decoder.slots)]
         self._readers: list[_Slot] = []  # in the order in which they were admitted
+        self._writers: dict[int, _Slot] = {}
         self._waiting: dict[Hashable, deque[Job]] = {}
         self._active: Counter[Hashable] = Counter()
         self._seen: dict[Job, Tensor] = {}  # (V,) what a repetition penalty is for
+        self._samplings: WeakValueDictionary[Sampling, Sampling] = (
+            WeakValueDictionary()
+        )  # equal ones are the same
         self._steps = 0
 
     def __len__(self) -> int:
@@ -153,6 +160,7 @@ class Scheduler:
         """Let a text wait for a slot. Raises ValueError for a prompt that is empty, or longer than the context."""
         if not 0 < len(job.prompt) <= self.decoder.context:
             raise ValueError(f"{len(job.prompt)} ids are no prompt for a context of {self.decoder.context}")
+        job.sampling = self._samplings.setdefault(job.sampling, job.sampling)
         self._waiting.setdefault(job.owner, deque()).append(job)
 
     def cancel(self, job: Job) -> None:
@@ -170,19 +178,23 @@ class Scheduler:
         that each lets out; whose `stream` is not `open` any more has left."""
         self._steps += 1
         self._admit()
-        rows, told = self._computed(), []
-        for slot in [self._slots[number] for number in rows]:
-            if slot.job is not None and not slot.job.writes:
-                told.append((slot.job, _ended(slot.job)))
-                self._leave(slot)
-                del rows[slot.number]
-        return told + self._write(rows) if rows else told
+        slots, logits = self._computed()
+        told = [
+            (slot.job, _ended(slot.job)) for slot in slots if slot.job is not None and not slot.job.writes
+        ]
+        if told:
+            rows = [row for row, slot in enumerate(slots) if slot.job is not None and slot.job.writes]
+            for slot in slots:
+                if slot.job is not None and not slot.job.writes:
+                    self._leave(slot)
+            slots, logits = [slots[row] for row in rows], logits[rows]
+        return told + self._write(slots, logits) if slots else told
 
     # Who comes next
 
     def _admit(self) -> None:
         """Give free slots to those that wait: first to owners that have the fewest, then to those that came first."""
-        free = [slot for slot in self._slots if slot.job is None]
+        free = [slot for slot in self._slots if slot.job is None] if self._waiting else []
         while self._waiting and free:
             owner = min(self._waiting, key=lambda owner: self._active[owner])
             job = self._waiting[owner].popleft()
@@ -196,13 +208,11 @@ class Scheduler:
 
     def _place_for(self, job: Job, free: Sequence[_Slot]) -> _Slot:
         """A slot all of whose text the prompt goes on from, else the one that has been free the longest."""
-
-        def continued(slot: _Slot) -> int:
-            held = len(self.decoder.held(slot.number))
-            return held if self._common(slot, job) == held else 0
-
-        best = max(free, key=continued)
-        return best if continued(best) >= WORTH_SHARING else min(free, key=lambda slot: slot.used)
+        alike, held = self.decoder.alike(job.prompt), self.decoder.lengths
+        whole = [slot for slot in free if alike[slot.number] == held[slot.number] >= WORTH_SHARING]
+        if whole:
+            return max(whole, key=lambda slot: held[slot.number])
+        return min(free, key=lambda slot: slot.used)
 
     def _leave(self, slot: _Slot) -> None:
         """A text ends; what the slot holds stays, for prompts that begin alike."""
@@ -210,22 +220,25 @@ class Scheduler:
         assert job is not None
         slot.job, slot.used = None, self._steps
         self._seen.pop(job, None)
-        self._readers = [reader for reader in self._readers if reader is not slot]
+        if self._writers.pop(slot.number, None) is None:
+            self._readers.remove(slot)
         self._active[job.owner] -= 1
         if not self._active[job.owner]:
             del self._active[job.owner]
 
     # What is computed
 
-    def _computed(self) -> dict[int, Tensor]:
-        """Of the slots that know what comes next the logits (V,)."""
+    def _computed(self) -> tuple[list[_Slot], Tensor]:
+        """The slots that know what comes next, and their logits (n, V)."""
         feeds: dict[int, Sequence[int]] = {}
-        for slot in self._slots:
-            if slot.job is not None and not slot.reads:
-                ids = slot.job.stream.sample.ids
-                feeds[slot.number] = ids[-1:]
-                if len(slot.job.prompt) + len(ids) > self.decoder.context:
-                    slot.known = None  # its window slides
+        for slot in self._writers.values():
+            assert slot.job is not None
+            ids = slot.job.stream.sample.ids
+            feeds[slot.number] = ids[-1:]
+            if len(slot.job.prompt) + len(ids) > self.decoder.context:
+                slot.known = None  # its window slides
+        if not self._readers:  # which is nearly always so, and faster
+            return [*self._writers.values()], self.decoder.feed(feeds).cpu() if feeds else torch.empty(0)
         rows, read = self._parts()
         for slot, part in read:
             assert slot.job is not None
@@ -243,8 +256,11 @@ class Scheduler:
                 del rows[slot.number]
             elif len(slot.job.prompt) < self.decoder.context:
                 slot.known = slot.job.prompt, rows[slot.number].clone()
+        self._writers |= {slot.number: slot for slot in self._readers if not slot.reads}
         self._readers = [slot for slot in self._readers if slot.reads]
-        return rows
+        return [self._slots[number] for number in rows], torch.stack(
+            [*rows.values()]
+        ) if rows else torch.empty(0)
 
     def _parts(self) -> tuple[dict[int, Tensor], list[tuple[_Slot, Sequence[int]]]]:
         """Slots that hold their whole prompt by a copy, and the logits (V,) after it; and what others read next."""
@@ -293,8 +309,9 @@ class Scheduler:
                 self._take_over(slot, job, source, len(job.prompt))
                 slot.known = job.prompt, row
                 return row
-        source = max(sources, key=lambda one: self._common(one, job), default=slot)
-        shared = self._common(source, job) if sources and self.decoder.in_parts else 0
+        alike = self.decoder.alike(job.prompt)
+        source = max(sources, key=lambda one: alike[one.number], default=slot)
+        shared = int(alike[source.number]) if sources and self.decoder.in_parts else 0
         shared = min(shared, len(job.prompt) - 1)
         slot.known = None
         self._take_over(slot, job, source, shared if shared >= WORTH_SHARING else 0)
@@ -309,10 +326,6 @@ class Scheduler:
             self.decoder.copy(source.number, [slot.number], first=first)
         slot.read = job.shared = first
         self.counts["shared"] += first
-
-    def _common(self, slot: _Slot, job: Job) -> int:
-        """How many ids of a prompt a slot holds."""
-        return _alike(self.decoder.held(slot.number), job.prompt)
 
     def _score(self, slot: _Slot, job: Job, part: Sequence[int]) -> Tensor:
         """Read a part of a prompt, and note what the model thought of each token. Returns the logits (n, V)."""
@@ -329,44 +342,50 @@ class Scheduler:
 
     # What is written
 
-    def _write(self, rows: Mapping[int, Tensor]) -> list[tuple[Job, str]]:
-        slots, logits = [self._slots[number] for number in rows], torch.stack([*rows.values()])
+    def _write(self, slots: Sequence[_Slot], logits: Tensor) -> list[tuple[Job, str]]:
         jobs = [slot.job for slot in slots if slot.job is not None]
         uniform = torch.from_numpy(np.array([job.stream.uniform() for job in jobs]))
         chosen = self._chosen(jobs, logits, uniform)
         logs = logits.log_softmax(dim=-1)
         known = logs.gather(1, chosen[:, None])[:, 0]
         told = []
-        for row, (slot, job, token, log_probability) in enumerate(
-            zip(slots, jobs, chosen.tolist(), known.tolist(), strict=True)
+        for row, (job, token, log_probability) in enumerate(
+            zip(jobs, chosen.tolist(), known.tolist(), strict=True)
         ):
-            if job.best is not None or job.whole:
+            if job.kept:
                 job.keep(job.scores, logs[row], log_probability)
-            if (seen := self._seen.get(job)) is not None:
+            if self._seen and (seen := self._seen.get(job)) is not None:
                 seen[token] = True
             told.append((job, job.stream.take(token, log_probability)))
-            self.counts["written"] += 1
             if not job.stream.open:
-                self._leave(slot)
+                self._leave(slots[row])
+        self.counts["written"] += len(told)
         return told
 
     def _chosen(self, jobs: Sequence[Job], logits: Tensor, uniform: Tensor) -> Tensor:
         """A token for each text; those that are sampled alike are sampled together."""
-        if any(job.adjustment for job in jobs):
-            logits = logits.clone()
-            for row, job in enumerate(jobs):
-                if job.adjustment:
-                    job.adjustment.apply(logits[row], job.stream.sample.ids)
-        groups: dict[Sampling, list[int]] = {}
+        groups: dict[int, list[int]] = {}
+        adjusted = []
         for row, job in enumerate(jobs):
-            groups.setdefault(job.sampling, []).append(row)
+            groups.setdefault(id(job.sampling), []).append(row)
+            if job.adjusted:
+                adjusted.append(row)
+        if adjusted:
+            logits = logits.clone()
+            for row in adjusted:
+                jobs[row].adjustment.apply(logits[row], jobs[row].stream.sample.ids)
+        if len(groups) == 1:  # which is often so, and faster
+            return self._choose(jobs, logits, uniform)
         chosen = torch.empty(len(jobs), dtype=torch.long)
-        for sampling, rows in groups.items():
-            seen = None
-            if sampling.repetition_penalty != 1.0:
-                seen = torch.stack([self._seen_by(jobs[row]) for row in rows])
-            chosen[rows] = sampling.choose(logits[rows], uniform[rows], seen)
+        for rows in groups.values():
+            chosen[rows] = self._choose([jobs[row] for row in rows], logits[rows], uniform[rows])
         return chosen
+
+    def _choose(self, jobs: Sequence[Job], logits: Tensor, uniform: Tensor) -> Tensor:
+        sampling, seen = jobs[0].sampling, None
+        if sampling.repetition_penalty != 1.0:
+            seen = torch.stack([self._seen_by(job) for job in jobs])
+        return sampling.choose(logits, uniform, seen)
 
     def _seen_by(self, job: Job) -> Tensor:
         if job not in self._seen:

@@ -220,6 +220,21 @@ def test_a_slot_that_keeps_its_first_ids_goes_on_as_if_it_had_read_no_more(
             too_many()
 
 
+def test_slots_say_how_much_of_a_text_they_begin_with() -> None:
+    decoder = made(FullDecoder, slots=4)
+    decoder.feed({0: [1, 2, 3, 4], 1: [1, 2], 2: [2]})
+    for ids in ([1, 2, 3], [1, 2, 3, 4, 5, 6], [1, 3], [7], [0], list(range(1, T + 6))):
+        expected = [
+            next(
+                (n for n, (a, b) in enumerate(zip(held, ids, strict=False)) if a != b),
+                min(len(held), len(ids)),
+            )
+            for held in map(decoder.held, range(4))
+        ]
+        assert decoder.alike(ids).tolist() == expected
+    assert list(decoder.lengths) == [4, 2, 1, 0]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_come_in_the_order_in_which_slots_are_named(kind: type[Decoder]) -> None:
     decoder, other = made(kind, slots=3), made(kind, slots=3)
