@@ -315,6 +315,15 @@ def proven_here() -> None:
     export.measured = measure
 
 
+def without_a_server() -> None:
+    """The extra `serve` is not installed."""
+    for name in [name for name in sys.modules if name.split(".")[0] in ("starlette", "uvicorn")]:
+        del sys.modules[name]
+    for name in [name for name in sys.modules if name.startswith("octavo.serving")]:
+        del sys.modules[name]
+    sys.modules["starlette"] = sys.modules["uvicorn"] = None  # type: ignore[assignment]
+
+
 def few_prompts() -> None:
     """A tuned run is asked little when it is judged."""
     from octavo.tasks.chat import task as chat

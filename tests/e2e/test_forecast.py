@@ -249,3 +249,49 @@ def test_what_a_rule_foretells_is_refused(
         encoding="utf-8",
     )
     refused(octavo("train", recipe, "--text", tmp_path, "--out", tmp_path / "run", *SMALL), said)
+
+
+def test_a_server_forecasts_as_the_command_does(
+    octavo: Octavo, trained: tuple[Path, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("uvicorn")
+    import httpx2
+
+    from octavo.serving.schemas import ForecastAnswer
+    from unit.serving.conftest import running
+
+    run, data = trained
+    table = data / "P1run25.txt"
+    done = octavo(
+        "forecast", run, "--text", table, "--steps", "4", "--samples", "20", "--seed", "3", "--json"
+    )
+    (expected,) = json.loads(done.out)
+    asked = {
+        "name": table.name,
+        "table": table.read_text(encoding="utf-8"),
+        "steps": 4,
+        "samples": 20,
+        "seed": 3,
+    }
+    with running(run) as (address, _), httpx2.Client(base_url=address, trust_env=False, timeout=60) as client:
+        answer = client.post("/v1/forecast", json={**asked, "paths": True})
+        ForecastAnswer.model_validate_json(answer.content)
+        (series,) = answer.json()["series"]
+        assert series["channels"] == expected["channels"]
+        shorter = client.post("/v1/forecast", json=asked).json()["series"][0]["channels"]
+        assert {name: one["quantiles"] for name, one in shorter.items()} == {
+            name: one["quantiles"] for name, one in expected["channels"].items()
+        }
+        wrong = [
+            {"table": "x"},
+            {"name": "../P1run25.txt"},
+            {"name": "table.csv"},
+            {"steps": 0},
+            {"samples": 10**6},
+        ]
+        for fields in (*wrong, {"table": asked["table"].replace("force", "push")}):
+            refusal = client.post("/v1/forecast", json={**asked, **fields})
+            assert refusal.status_code == 400, fields
+            assert "/tmp" not in refusal.text and "octavo-" not in refusal.text
+        for path, fields in (("/tokenize", {"content": "a"}), ("/v1/completions", {"prompt": "a"})):
+            assert client.post(path, json=fields).status_code == 400

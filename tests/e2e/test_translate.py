@@ -309,3 +309,38 @@ def test_it_ends_though_nobody_closes_its_input(octavo: Octavo, runs: dict[str, 
         assert running.wait(timeout=60) == (130 if end == "a request to end" else 2)
         said = running.stderr.read().decode()
         assert ("interrupted" if end == "a request to end" else "line 2") in said and "Traceback" not in said
+
+
+def test_a_server_translates_as_the_command_does(
+    octavo: Octavo, runs: dict[str, Path], finished: Path
+) -> None:
+    pytest.importorskip("uvicorn")
+    import httpx2
+
+    from octavo.serving.schemas import TranslateAnswer
+    from unit.serving.conftest import running
+
+    lines = ["a b c", "f", "a zebra", "", "a " * 50]
+    (octavo.folder / "served.txt").write_text("a b c\nf\n", encoding="utf-8")
+    done = octavo("translate", runs["encoder"], "--text", "served.txt", "--best", "2", "--json")
+    expected = [json.loads(line) for line in done.out.splitlines()]
+    with (
+        running(runs["encoder"], finished) as (address, _),
+        httpx2.Client(base_url=address, trust_env=False) as client,
+    ):
+        how = {"model": "pairs-encoder", "best": 2}
+        answer = client.post("/v1/translate", json={**how, "source": lines}, timeout=60)
+        found = TranslateAnswer.model_validate_json(answer.content).choices
+        for one, row in zip(found, expected, strict=False):
+            assert [each.text for each in one.translations] == [each["text"] for each in row["translations"]]
+        assert [bool(one.skipped) for one in found] == [False, False, True, True, True]
+        alone = client.post("/v1/translate", json={**how, "source": "f"}, timeout=60).json()["choices"][0]
+        assert alone["translations"] == answer.json()["choices"][1]["translations"]
+        for path, model, fields in (
+            ("/v1/translate", "finished", {"source": "a"}),
+            ("/v1/completions", "pairs-encoder", {"prompt": "a"}),
+            ("/v1/chat/completions", "pairs-encoder", {"messages": [{"role": "user", "content": "a"}]}),
+            ("/v1/forecast", "pairs-encoder", {"table": "a"}),
+            ("/v1/translate", "pairs-encoder", {"source": "a", "beams": 2, "best": 3}),
+        ):
+            assert client.post(path, json={"model": model, **fields}).status_code == 400

@@ -38,6 +38,7 @@ ROOMS = (
     "export",
     "llm_corpus",
     "tuning",
+    "serving",
     "cli",
 )
 FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily

@@ -57,7 +57,7 @@ app = App(
 )
 VERBS = {
     "Begin": ("demo", "train", "plan", "recipes", "doctor"),
-    "Use a model": ("generate", "write", "chat", "translate", "forecast"),
+    "Use a model": ("generate", "write", "chat", "translate", "forecast", "serve"),
     "Look at runs": ("runs", "info", "eval"),
     "Compare": ("compare", "study"),
     "Tune": ("tune",),

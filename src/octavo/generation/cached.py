@@ -193,6 +193,8 @@ class CachedDecoder(FullDecoder):
         together: how many slots are computed at a time.
     """
 
+    in_parts = False
+
     def __init__(
         self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
@@ -224,6 +226,10 @@ class CachedDecoder(FullDecoder):
         place = {slot: row for row, slot in enumerate(read)}
         return logits[[place[slot] for slot, _, _ in spans]]
 
+    def read_each(self, span: Span) -> Tensor:
+        slot, start, end = span
+        return self._computed(_Group((slot,), (start,), end - start))[0].float()
+
     def share(self, source: int, to: Sequence[int], length: int) -> None:
         for layer in self._cache.layers:
             for kept in (layer.keys, layer.values):
@@ -248,9 +254,13 @@ class CachedDecoder(FullDecoder):
                 grouped.append(_Group(slots, starts, length))
         return grouped
 
-    @torch.no_grad()
     def _logits(self, group: _Group) -> Tensor:
         """Logits (n, V) after the last new id of each slot."""
+        return self._computed(group)[:, -1].float()
+
+    @torch.no_grad()
+    def _computed(self, group: _Group) -> Tensor:
+        """The same (n, length, V) after each new id."""
         rows, start = group.rows, group.starts[0]
         if group.even:
             tokens = self.text[rows, start : start + group.length]
@@ -261,8 +271,8 @@ class CachedDecoder(FullDecoder):
             ids = ids.expand(self._least, 1)
             part.recent = None if part.recent is None else part.recent.expand(self._least, -1)
         with autocast(self._products, self.device):
-            hidden = self._computing(ids, part)
-        return hidden[: len(group.slots), -1].float()
+            logits = self._computing(ids, part)
+        return logits[: len(group.slots)]
 
     def _part(self, group: _Group, rows: Rows, start: int) -> _SlotsCache:
         """The cache of a group's slots, as they were before the new ids."""

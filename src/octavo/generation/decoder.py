@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -88,6 +89,9 @@ class Decoder(ABC):
     Raises ValueError where it is made without a slot.
     """
 
+    in_parts: ClassVar[bool] = False
+    """Whether ids that are read in parts give the same bits as those that are read at once."""
+
     def __init__(
         self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
@@ -106,16 +110,7 @@ class Decoder(ABC):
         Raises IndexError for a slot or an id that there is not, and ValueError where there is nothing to read; then
         nothing was read.
         """
-        if not new:
-            raise ValueError("there is nothing to read")
-        for slot, ids in new.items():
-            if not 0 <= slot < self.slots:
-                raise self._unknown(slot)
-            for token in ids:
-                if not 0 <= token < self.vocabulary:
-                    raise IndexError(f"token {token} is beyond the vocabulary of {self.vocabulary}")
-        if not all(map(len, new.values())):
-            raise ValueError("there is nothing to read into some slots")
+        self._refuse(new)
         spans = [self._take(slot, ids) for slot, ids in new.items()]
         if self._said is None:
             return self.read(spans)
@@ -125,6 +120,36 @@ class Decoder(ABC):
             logs = self.read(spans)
         return self._said.mix(logs, list(new))
 
+    def feed_each(self, slot: int, ids: Sequence[int]) -> Tensor:
+        """Read ids into one slot. Returns the logits (n, V) that follow each of them, the last as `feed` gives them.
+
+        Raises as `feed` does, and ValueError where the ids do not fit into the context any more.
+        """
+        self._refuse({slot: ids})
+        if self._lengths[slot] + len(ids) > self.context:
+            raise ValueError(f"{len(ids)} more ids do not fit into the context of {self.context}")
+        span = self._take(slot, ids)
+        if self._said is None:
+            return self.read_each(span)
+        with recent_apart():
+            logs = self.read_each(span)
+        mixed = []
+        for token, row in zip(ids, logs, strict=True):
+            self._said.take(slot, [token])
+            mixed.append(self._said.mix(row[None], [slot]))
+        return torch.cat(mixed)
+
+    def _refuse(self, new: Mapping[int, Sequence[int]]) -> None:
+        if not new:
+            raise ValueError("there is nothing to read")
+        for slot, ids in new.items():
+            self._check(slot)
+            for token in ids:
+                if not 0 <= token < self.vocabulary:
+                    raise IndexError(f"token {token} is beyond the vocabulary of {self.vocabulary}")
+        if not all(map(len, new.values())):
+            raise ValueError("there is nothing to read into some slots")
+
     def free(self, slot: int) -> None:
         """Forget what a slot holds; what is fed into it next begins a stream."""
         self._check(slot)
@@ -132,29 +157,60 @@ class Decoder(ABC):
         if self._said is not None:
             self._said.free(slot)
 
-    def copy(self, source: int, to: Sequence[int]) -> None:
-        """Let the slots `to` hold what `source` holds, as if they had read it themselves."""
+    def keep_first(self, slot: int, length: int) -> None:
+        """Forget all that a slot holds but its first ids, as if it had read no more."""
+        self._check(slot)
+        if not 0 <= length <= self._lengths[slot]:
+            raise ValueError(f"slot {slot} does not hold {length} ids")
+        self._lengths[slot] = length
+        if self._said is not None:
+            self._said.free(slot)
+            self._said.take(slot, self.text[slot, :length].tolist())
+
+    def copy(self, source: int, to: Sequence[int], *, first: int | None = None) -> None:
+        """Let the slots `to` hold what `source` holds, or its `first` ids, as if they had read it themselves."""
         for slot in (source, *to):
             self._check(slot)
         others, length = [slot for slot in to if slot != source], self._lengths[source]
+        if first is not None and not 0 <= first <= length:
+            raise ValueError(f"slot {source} does not hold {first} ids")
         if not others:
             return
-        self.text[others, :length] = self.text[source, :length]
+        shared = length if first is None else first
+        self.text[others, :shared] = self.text[source, :shared]
         for slot in others:
-            self._lengths[slot] = length
+            self._lengths[slot] = shared
         if self._said is not None:
             self._said.copy(source, others)
-        self.share(source, others, length)
+        self.share(source, others, shared)
+        for slot in others if shared < length else ():
+            self.keep_first(slot, shared)
 
     def held(self, slot: int) -> list[int]:
         """The ids that a slot holds: what was fed into it, as far as the window reaches."""
         self._check(slot)
         return self.text[slot, : self._lengths[slot]].tolist()
 
+    @property
+    def lengths(self) -> Sequence[int]:
+        """How many ids each slot holds."""
+        return self._lengths
+
+    def alike(self, ids: Sequence[int]) -> np.ndarray:
+        """How many of these ids each slot begins with, (slots,)."""
+        some = np.asarray(ids[: self.context], np.int32)
+        same = self.text[:, : len(some)] == some
+        return np.minimum(np.where(same.all(axis=1), len(some), same.argmin(axis=1)), self._lengths)
+
     @abstractmethod
     def read(self, spans: Sequence[Span]) -> Tensor:
         """Logits (n, V) in float32 after each of these spans, all of different slots. What stands before a span is
         what was read last, or the span begins at 0."""
+
+    def read_each(self, span: Span) -> Tensor:
+        """Logits (n, V) in float32 after each id of a span."""
+        slot, start, end = span
+        return torch.cat([self.read([(slot, at, at + 1)]) for at in range(start, end)])
 
     @abstractmethod
     def share(self, source: int, to: Sequence[int], length: int) -> None:
@@ -192,6 +248,8 @@ Rows = slice | list[int]
 
 class FullDecoder(Decoder):
     """Remembers nothing but the ids, and reads slot by slot."""
+
+    in_parts = True
 
     def __init__(
         self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"

@@ -310,6 +310,8 @@ class NativeDecoder(Decoder):
     A stream's logits are the same to the bit whatever the number of streams, of threads, and of tokens at a call.
     """
 
+    in_parts = True
+
     def __init__(
         self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
@@ -356,6 +358,19 @@ class NativeDecoder(Decoder):
         if self._mixture is None:
             return self._logits[:streams].clone()
         return self._mixture(self._logits[:streams], self.text, spans)
+
+    def read_each(self, span: Span) -> Tensor:
+        slot, start, end = span
+        found = []
+        for first in range(start, end, self._together):
+            spans = [(slot, at, at + 1) for at in range(first, min(end, first + self._together))]
+            items, logits = self._items(spans), torch.empty(len(spans), self._logits.size(1))
+            call = functools.partial(
+                self._decode, self._pointers[0], items.ctypes.data, len(spans), len(spans), address(logits)
+            )
+            self._crew.work(call, items=len(spans))
+            found.append(logits if self._mixture is None else self._mixture(logits, self.text, spans))
+        return torch.cat(found)
 
     def _items(self, spans: Sequence[Span]) -> np.ndarray:
         """(n, 3) token, stream and position of all ids, those of a stream in order, and the last of each at the end."""

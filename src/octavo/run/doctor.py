@@ -33,6 +33,7 @@ EXTRAS = {
     "digits": (("scikit-learn",), "the recipe of that name"),
     "correct": (("rapidfuzz",), "corrections by the closest word"),
     "translate": (("sacrebleu",), "BLEU and chrF of translations"),
+    "serve": (("starlette", "uvicorn"), "a server of models"),
     "ship": (SHIP, "models for transformers, llama.cpp and ONNX Runtime"),
 }
 """What pyproject.toml offers beyond the core: each extra's packages, and what they are for."""

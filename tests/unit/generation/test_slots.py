@@ -176,6 +176,65 @@ def test_a_copied_prefix_goes_on_as_if_it_had_been_read(kind: type[Decoder]) -> 
             assert torch.equal(rows[:1], other.feed({0: [token]}))
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_id_of_a_prompt_has_logits_and_the_last_those_of_the_prompt(
+    kind: type[Decoder], shape: str, precision: Precision
+) -> None:
+    """By a decoder that reads in parts, to the bit those that each id has when it is fed alone."""
+    ids = [5, 1, 2, 2, 7, 1, 2]
+    decoder, other, single = (made(kind, shape=shape, slots=2, precision=precision) for _ in range(3))
+    decoder.feed({0: [4, 4, 4]})
+    each = decoder.feed_each(1, ids)
+    assert torch.equal(each[-1:], other.feed({1: ids}))
+    alone = torch.cat([single.feed({1: [token]}) for token in ids])
+    if decoder.in_parts:
+        assert torch.equal(each, alone)
+    tolerance = {"rtol": 0.05, "atol": 0.05} if precision == "bfloat16" else {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(each, alone, **tolerance)
+    assert decoder.held(1) == ids
+    assert torch.equal(decoder.feed({1: [3]}), other.feed({1: [3]}))
+    with pytest.raises(ValueError, match=f"context of {T}"):
+        decoder.feed_each(1, ids)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.in_parts])
+def test_a_slot_that_keeps_its_first_ids_goes_on_as_if_it_had_read_no_more(
+    kind: type[Decoder], shape: str
+) -> None:
+    for length in (0, 1, 4):
+        decoder, other = (made(kind, shape=shape, slots=2) for _ in range(2))
+        decoder.feed({1: [1, 2, 3, 1, 2, 3]})
+        decoder.copy(1, [0], first=length)
+        decoder.keep_first(1, length)
+        if length:
+            other.feed({1: [1, 2, 3, 1, 2, 3][:length]})
+        assert decoder.held(0) == decoder.held(1) == other.held(1)
+        expected = other.feed({1: [7, 8]})
+        assert torch.equal(decoder.feed({1: [7, 8]}), expected)
+        assert torch.equal(decoder.feed({0: [7, 8]}), expected)
+    for too_many in (lambda: decoder.keep_first(1, T), lambda: decoder.copy(1, [0], first=T)):
+        with pytest.raises(ValueError, match="does not hold"):
+            too_many()
+
+
+def test_slots_say_how_much_of_a_text_they_begin_with() -> None:
+    decoder = made(FullDecoder, slots=4)
+    decoder.feed({0: [1, 2, 3, 4], 1: [1, 2], 2: [2]})
+    for ids in ([1, 2, 3], [1, 2, 3, 4, 5, 6], [1, 3], [7], [0], list(range(1, T + 6))):
+        expected = [
+            next(
+                (n for n, (a, b) in enumerate(zip(held, ids, strict=False)) if a != b),
+                min(len(held), len(ids)),
+            )
+            for held in map(decoder.held, range(4))
+        ]
+        assert decoder.alike(ids).tolist() == expected
+    assert list(decoder.lengths) == [4, 2, 1, 0]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_come_in_the_order_in_which_slots_are_named(kind: type[Decoder]) -> None:
     decoder, other = made(kind, slots=3), made(kind, slots=3)

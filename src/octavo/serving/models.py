@@ -1,0 +1,348 @@
+"""The models that are served: found by name, loaded when they are asked for, and put away when memory is short."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+import warnings
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import InputError, OctavoError, RunFolderError
+from octavo.generation.engine import Engine, fastest_decoder
+from octavo.generation.sampling import Precision
+from octavo.model.adapters import merged
+from octavo.run.folder import RunFolder, found
+from octavo.run.list import run_folders
+from octavo.run.progress import Progress
+from octavo.run.run import Run
+from octavo.serving.errors import Refusal, wrong
+from octavo.serving.scheduler import Scheduler
+from octavo.task import task_of
+from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
+from octavo.util.memory import in_words
+
+LOG = logging.getLogger("octavo.serve")
+SLOTS = 64
+LEAST_SLOTS = 1
+NAME = re.compile(r"[^\w./+-]+")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A run on disk, or a checkpoint alone, and what it is called."""
+
+    name: str
+    path: Path
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a checkpoint."""
+        return (self.path / MANIFEST).is_file()
+
+    def checkpoint(self, which: str) -> Path | None:
+        """The folder that best, last or a step means now."""
+        if self.alone:
+            return self.path if which == "best" else None
+        folder = RunFolder(self.path)
+        if which in ("best", "last"):
+            wanted = follow(folder.best if which == "best" else folder.last)
+            return None if wanted is None else wanted.folder
+        wanted = folder.checkpoints / f"step-{int(which):06d}"
+        return wanted if wanted.is_dir() else None
+
+    @property
+    def steps(self) -> list[int]:
+        """Of the kept checkpoints."""
+        kept = [] if self.alone else list_checkpoints(RunFolder(self.path).checkpoints)
+        return [checkpoint.step for checkpoint in kept]
+
+    @property
+    def finished(self) -> bool:
+        """Whether its training has ended, as far as its newest checkpoint says."""
+        kept = [] if self.alone else list_checkpoints(RunFolder(self.path).checkpoints)
+        try:
+            return not kept or Progress.of(kept[-1]).finished
+        except OctavoError:
+            return True
+
+
+@dataclass(eq=False)
+class Served:
+    """A model that is loaded.
+
+    Attributes:
+        key: what it was loaded from: a checkpoint's folder, and the hash of its manifest.
+        scheduler: None of a model that goes on from no text.
+        users: requests that use it now; only one without any is put away.
+        memory: bytes that it takes.
+        floor: the entropy of its source in nats per token, where that is known.
+    """
+
+    name: str
+    key: tuple[Path, str]
+    run: Run
+    engine: Engine
+    scheduler: Scheduler | None
+    task: str
+    memory: int
+    floor: float | None = None
+    notice: str | None = None
+    users: int = 0
+    used: int = 0
+    load: int = 0
+    """Texts under way or waiting."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What endpoints keep of it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Which weights these are."""
+        return f"step-{self.run.step}-{self.key[1][:12]}"
+
+
+class Models:
+    """Runs by their names. Used from one event loop; loading happens in a thread of its own.
+
+    Args:
+        memory: bytes that loaded models may take together.
+        slots: texts that a model writes at once, at most.
+    """
+
+    def __init__(
+        self, places: Sequence[Place], *, memory: int, slots: int = SLOTS, precision: Precision = "float32"
+    ) -> None:
+        self.places = {place.name: place for place in places}
+        self.memory, self.slots, self.precision = memory, slots, precision
+        self.loaded: dict[tuple[Path, str], Served] = {}
+        self._last: dict[str, Served] = {}  # what a name meant when it was last there
+        self._clock = 0
+        self._loading = asyncio.Lock()
+        self._loader = ThreadPoolExecutor(1, "octavo-loader")
+        self.past: Counter[str] = Counter()  # tokens of models that were put away
+
+    @property
+    def taken(self) -> int:
+        """Bytes of loaded models."""
+        return sum(served.memory for served in self.loaded.values())
+
+    @asynccontextmanager
+    async def using(self, name: str | None) -> AsyncIterator[Served]:
+        """A model that stays loaded within the context. Raises Refusal."""
+        served = await self._get(self._meant(name))
+        served.users += 1
+        try:
+            yield served
+        finally:
+            served.users -= 1
+            self._clock += 1
+            served.used = self._clock
+
+    def _meant(self, name: str | None) -> tuple[Place, str]:
+        """The run that a name means, and which of its checkpoints."""
+        if name is None:
+            if len(self.places) == 1:
+                return next(iter(self.places.values())), "best"
+            raise wrong(f"Which model? This server has {len(self.places)}; /v1/models lists them.", "model")
+        run, at, which = name.partition("@")
+        which = which if at else "best"
+        place = self.places.get(run)
+        known = which in ("best", "last") or (which.isascii() and which.isdecimal() and len(which) <= 12)
+        if place is None or not known:
+            raise unknown(name)
+        return place, which
+
+    async def _get(self, meant: tuple[Place, str]) -> Served:
+        place, which = meant
+        name = place.name if which == "best" else f"{place.name}@{which}"
+        key = key_of(place, which)
+        if key is None:
+            if (served := self._last.get(name)) is not None and served.key in self.loaded:
+                served.notice = "The files of this model have been removed since it was loaded."
+                return served
+            raise unknown(name) if which not in ("best", "last") else Refusal(503, NOT_THERE, param="model")
+        if (served := self.loaded.get(key)) is None:
+            async with self._loading:
+                if (served := self.loaded.get(key)) is None:
+                    served = await self._load(place, which, name, key)
+        before = self._last.get(name)
+        if before is not None and before is not served:
+            LOG.warning("%s is step %d now; it was step %d", name, served.run.step, before.run.step)
+        self._last[name] = served
+        return served
+
+    async def _load(self, place: Place, which: str, name: str, key: tuple[Path, str]) -> Served:
+        self._make_room(least_memory(key[0]))
+        try:
+            loop = asyncio.get_running_loop()
+            served = await loop.run_in_executor(self._loader, self._read, place, which, name, key)
+        except OctavoError as error:
+            LOG.error("%s cannot be served: %s", name, error.what)
+            raise Refusal(503, NOT_LOADED, param="model") from error
+        self._make_room(served.memory)
+        self.loaded[key] = served
+        LOG.info("loaded %s, step %d, %s", name, served.run.step, in_words(served.memory))
+        return served
+
+    def _make_room(self, need: int) -> None:
+        """Put models away that nobody uses, the one first that was used last the longest ago. Raises Refusal."""
+        if need > self.memory:
+            raise Refusal(
+                503,
+                f"This model takes {in_words(need)} of memory, and the server may use {in_words(self.memory)}.",
+                param="model",
+            )
+        idle = sorted((one for one in self.loaded.values() if not one.users), key=lambda one: one.used)
+        for served in idle:
+            if self.taken + need <= self.memory:
+                break
+            self._put_away(served)
+        if self.taken + need > self.memory:
+            raise Refusal(
+                503,
+                "Other models are in use and leave no memory for this one; try again later.",
+                param="model",
+                headers={"Retry-After": "5"},
+            )
+
+    def _put_away(self, served: Served) -> None:
+        del self.loaded[served.key]
+        if served.scheduler is not None:
+            self.past.update(served.scheduler.counts)
+        LOG.info("put away %s", served.name)
+
+    def _read(self, place: Place, which: str, name: str, key: tuple[Path, str]) -> Served:
+        """Load a model; in the loader's thread. Raises OctavoError."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a damaged checkpoint is in `notices`
+            run = Run.open(place.path, checkpoint=which)
+        for notice in run.notices:
+            LOG.warning("%s: %s", name, notice)
+        notice = (
+            f"Its checkpoint is damaged; step {run.step} is served in its place." if run.notices else None
+        )
+        if notice is None and not place.finished:
+            notice = f"Its training goes on; step {run.step} is served."
+        engine = Engine(run.model, run.tokenizer, precision=self.precision)
+        try:
+            run.refuse_no_text()
+            writes = True
+        except OctavoError:
+            writes = False
+        scheduler, own = None, 4 * sum(weight.numel() for weight in run.model.parameters())
+        memory = 2 * own  # as they were loaded, and as a decoder has them
+        if writes:
+            number = 2 if self.precision == "bfloat16" else 4
+            each = number * run.model.cache_numbers * run.model.context + 4 * run.tokenizer.vocab_size
+            slots = max(LEAST_SLOTS, min(self.slots, (self.memory - memory) // 2 // max(1, each)))
+            memory += slots * each
+            model = merged(run.model.eval())
+            window = run.config.sampling.window
+            decoder = fastest_decoder(model)(model, slots=slots, precision=self.precision, window=window)
+            scheduler = Scheduler(decoder)
+        return Served(
+            name=name,
+            key=key,
+            run=run,
+            engine=engine,
+            scheduler=scheduler,
+            task=task_of(run.config).kind,
+            memory=memory,
+            floor=floor_of(run) if writes else None,
+            notice=notice,
+        )
+
+    def close(self) -> None:
+        """Load nothing more."""
+        self._loader.shutdown(wait=False, cancel_futures=True)
+
+
+NOT_THERE = "This model has no checkpoint now: it has not begun, or its files were removed."
+NOT_LOADED = "This model cannot be loaded; the server's log says why."
+
+
+def unknown(name: str) -> Refusal:
+    """A model that there is not."""
+    shown = name if len(name) <= 100 else f"{name[:100]}…"
+    return Refusal(
+        404,
+        f"There is no model '{shown}'; /v1/models lists those that there are.",
+        param="model",
+        code="model_not_found",
+    )
+
+
+def key_of(place: Place, which: str) -> tuple[Path, str] | None:
+    """What would be loaded now; None where nothing is there."""
+    try:
+        folder = place.checkpoint(which)
+        if folder is None:
+            return None
+        return folder, hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+    except (OSError, OctavoError):
+        return None
+
+
+def least_memory(folder: Path) -> int:
+    """Bytes that a checkpoint's model takes at least."""
+    try:
+        return 2 * (folder / "model.safetensors").stat().st_size
+    except OSError:
+        return 0
+
+
+def floor_of(run: Run) -> float | None:
+    """The entropy of the source that a run learned from, in nats per token, where its evaluation knows it."""
+    if run.folder is None:
+        return None
+    try:
+        told = json.loads(run.folder.evaluation.read_text(encoding="utf-8"))
+        floor = told.get("source_entropy") if told.get("unit") in (None, "nats per token") else None
+    except (OSError, ValueError, AttributeError):
+        return None
+    return float(floor) if isinstance(floor, int | float) else None
+
+
+def places_of(paths: Sequence[Path]) -> list[Place]:
+    """The runs that some paths mean: run folders, names in `runs`, checkpoint folders, folders of runs.
+
+    Raises InputError where one means none, or two would have one name.
+    """
+    places: list[Place] = []
+    for given in paths:
+        path = found(given)
+        if (path / MANIFEST).is_file():
+            CheckpointFolder(path).verify(contents=False)
+            places.append(Place(named(path.name), path))
+        elif (path / "config.yaml").is_file():
+            if not list_checkpoints(RunFolder(path).checkpoints):
+                raise RunFolderError(f"{given} has no checkpoint yet.", remedy="let it train on for a while")
+            places.append(Place(named(path.resolve().name), path))
+        elif path.is_dir():
+            inside = [one for one in run_folders(path) if list_checkpoints(RunFolder(one).checkpoints)]
+            if not inside:
+                raise RunFolderError(
+                    f"{given} is no run, and holds none.", remedy="octavo runs lists the runs here"
+                )
+            places += [Place(named(one.relative_to(path).as_posix()), one) for one in inside]
+        else:
+            raise RunFolderError(f"{given} does not exist.", remedy="octavo runs lists the runs here")
+    names = [place.name for place in places]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(
+            f"Two runs would be called {twice[0]}.", remedy="give the folder that holds both, or rename one"
+        )
+    return places
+
+
+def named(name: str) -> str:
+    """A model's name, of letters, digits and ._/+-; @ stands before a step."""
+    return NAME.sub("-", name).strip("-") or "model"

@@ -1,0 +1,414 @@
+"""Which tokens are computed next: texts join and leave between steps, and share a decoder's slots.
+
+A pure object: no threads, no clock. `submit` and `cancel` between two steps, `step` writes one token in each text whose
+prompt is read. Prompts are read in parts, so that others do not wait for a long one; what another slot holds already is
+copied and not read again. Whatever the company, a text has the bits that it has alone.
+V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from octavo.generation.decoder import Decoder
+from octavo.generation.sampling import Sampling
+from octavo.generation.streams import Stream
+
+PART = 64
+"""Ids of prompts that are read in a step, at most, where a decoder reads in parts."""
+WORTH_SHARING = 8
+"""Ids of a prompt that are copied from another slot, at least."""
+
+
+@dataclass
+class Scores:
+    """What the model thought of some tokens, one after the other.
+
+    Attributes:
+        log_probabilities: in nats, before temperature and all else; None of a text's first token.
+        best: ids and log-probabilities of the most probable tokens at each place.
+        whole: (V,) float32, the log-probabilities of all tokens, at each place but a text's first.
+    """
+
+    log_probabilities: list[float | None] = field(default_factory=list)
+    best: list[tuple[list[int], list[float]]] = field(default_factory=list)
+    whole: list[np.ndarray] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """What is added to logits before a token is chosen: a bias, and less for what was written."""
+
+    bias: Mapping[int, float] = field(default_factory=dict)
+    presence: float = 0.0
+    frequency: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.bias or self.presence or self.frequency)
+
+    def apply(self, logits: Tensor, written: Sequence[int]) -> None:
+        """Change a row of logits (V,) in place."""
+        for token, times in Counter(written).items():
+            logits[token] -= self.presence + self.frequency * times
+        for token, bias in self.bias.items():
+            logits[token] += bias
+
+
+@dataclass(eq=False)
+class Job:
+    """A text to be written.
+
+    Attributes:
+        owner: whose it is; slots are given to owners in turn.
+        best: how many of the most probable tokens are kept of each place; None: nothing is.
+        whole: whether all log-probabilities are kept.
+        with_prompt: whether the same is kept of the prompt.
+        writes: whether anything follows the prompt.
+        shared: how many ids of the prompt another text had read.
+    """
+
+    stream: Stream
+    sampling: Sampling
+    owner: Hashable = None
+    adjustment: Adjustment = field(default_factory=Adjustment)
+    best: int | None = None
+    whole: bool = False
+    with_prompt: bool = False
+    writes: bool = True
+    scores: Scores = field(default_factory=Scores)
+    prompt_scores: Scores = field(default_factory=Scores)
+    shared: int = 0
+
+    def __post_init__(self) -> None:
+        self.prompt = tuple(self.stream.prompt)
+        self.kept = self.best is not None or self.whole
+        self.adjusted = bool(self.adjustment)
+
+    def keep(self, into: Scores, logs: Tensor, log_probability: float) -> None:
+        """Note a token whose place had the log-probabilities `logs` (V,)."""
+        into.log_probabilities.append(log_probability)
+        values, ids = logs.topk(min(self.best or 0, len(logs)))
+        into.best.append((ids.tolist(), values.tolist()))
+        if self.whole:
+            into.whole.append(logs.float().numpy(force=True).copy())
+
+
+@dataclass(eq=False)
+class _Slot:
+    """A slot of the decoder.
+
+    Attributes:
+        read: how much of the job's prompt it holds; None: it has not begun.
+        known: a prompt that it holds at its beginning, and the logits (V,) after it.
+        used: the step in which it was last written to.
+    """
+
+    number: int
+    job: Job | None = None
+    read: int | None = None
+    known: tuple[tuple[int, ...], Tensor] | None = None
+    used: int = 0
+
+    @property
+    def reads(self) -> bool:
+        return self.job is not None and (self.read is None or self.read < len(self.job.prompt))
+
+
+class Scheduler:
+    """The texts of a model that wait, are read and are written.
+
+    Attributes:
+        counts: ids of prompts that were `read` and `shared`, and tokens that were `written`.
+    """
+
+    def __init__(self, decoder: Decoder, *, part: int = PART) -> None:
+        self.decoder, self.part = decoder, part
+        self.counts: Counter[str] = Counter(read=0, shared=0, written=0)
+        self._slots = [_Slot(number) for number in range(decoder.slots)]
+        self._readers: list[_Slot] = []  # in the order in which they were admitted
+        self._writers: dict[int, _Slot] = {}
+        self._waiting: dict[Hashable, deque[Job]] = {}
+        self._active: Counter[Hashable] = Counter()
+        self._seen: dict[Job, Tensor] = {}  # (V,) what a repetition penalty is for
+        self._samplings: WeakValueDictionary[Sampling, Sampling] = (
+            WeakValueDictionary()
+        )  # equal ones are the same
+        self._steps = 0
+
+    def __len__(self) -> int:
+        """How many are under way or wait."""
+        return self.waiting + self.active
+
+    @property
+    def waiting(self) -> int:
+        """How many have no slot yet."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def active(self) -> int:
+        """How many have one."""
+        return sum(self._active.values())
+
+    def submit(self, job: Job) -> None:
+        """Let a text wait for a slot. Raises ValueError for a prompt that is empty, or longer than the context."""
+        if not 0 < len(job.prompt) <= self.decoder.context:
+            raise ValueError(f"{len(job.prompt)} ids are no prompt for a context of {self.decoder.context}")
+        job.sampling = self._samplings.setdefault(job.sampling, job.sampling)
+        self._waiting.setdefault(job.owner, deque()).append(job)
+
+    def cancel(self, job: Job) -> None:
+        """Nothing is computed for this text any more."""
+        for slot in self._slots:
+            if slot.job is job:
+                self._leave(slot)
+        if job in (queue := self._waiting.get(job.owner, deque())):
+            queue.remove(job)
+            if not queue:
+                del self._waiting[job.owner]
+
+    def step(self) -> list[tuple[Job, str]]:
+        """Read some of the prompts, and write one token in each text whose prompt is read. Returns those with the text
+        that each lets out; whose `stream` is not `open` any more has left."""
+        self._steps += 1
+        self._admit()
+        slots, logits = self._computed()
+        told = [
+            (slot.job, _ended(slot.job)) for slot in slots if slot.job is not None and not slot.job.writes
+        ]
+        if told:
+            rows = [row for row, slot in enumerate(slots) if slot.job is not None and slot.job.writes]
+            for slot in slots:
+                if slot.job is not None and not slot.job.writes:
+                    self._leave(slot)
+            slots, logits = [slots[row] for row in rows], logits[rows]
+        return told + self._write(slots, logits) if slots else told
+
+    # Who comes next
+
+    def _admit(self) -> None:
+        """Give free slots to those that wait: first to owners that have the fewest, then to those that came first."""
+        free = [slot for slot in self._slots if slot.job is None] if self._waiting else []
+        while self._waiting and free:
+            owner = min(self._waiting, key=lambda owner: self._active[owner])
+            job = self._waiting[owner].popleft()
+            if not self._waiting[owner]:
+                del self._waiting[owner]
+            slot = self._place_for(job, free)
+            free.remove(slot)
+            slot.job, slot.read = job, None
+            self._readers.append(slot)
+            self._active[owner] += 1
+
+    def _place_for(self, job: Job, free: Sequence[_Slot]) -> _Slot:
+        """A slot all of whose text the prompt goes on from, else the one that has been free the longest."""
+        alike, held = self.decoder.alike(job.prompt), self.decoder.lengths
+        whole = [slot for slot in free if alike[slot.number] == held[slot.number] >= WORTH_SHARING]
+        if whole:
+            return max(whole, key=lambda slot: held[slot.number])
+        return min(free, key=lambda slot: slot.used)
+
+    def _leave(self, slot: _Slot) -> None:
+        """A text ends; what the slot holds stays, for prompts that begin alike."""
+        job = slot.job
+        assert job is not None
+        slot.job, slot.used = None, self._steps
+        self._seen.pop(job, None)
+        if self._writers.pop(slot.number, None) is None:
+            self._readers.remove(slot)
+        self._active[job.owner] -= 1
+        if not self._active[job.owner]:
+            del self._active[job.owner]
+
+    # What is computed
+
+    def _computed(self) -> tuple[list[_Slot], Tensor]:
+        """The slots that know what comes next, and their logits (n, V)."""
+        feeds: dict[int, Sequence[int]] = {}
+        for slot in self._writers.values():
+            assert slot.job is not None
+            ids = slot.job.stream.sample.ids
+            feeds[slot.number] = ids[-1:]
+            if len(slot.job.prompt) + len(ids) > self.decoder.context:
+                slot.known = None  # its window slides
+        if not self._readers:  # which is nearly always so, and faster
+            return [*self._writers.values()], self.decoder.feed(feeds).cpu() if feeds else torch.empty(0)
+        rows, read = self._parts()
+        for slot, part in read:
+            assert slot.job is not None
+            if slot.job.with_prompt:
+                rows[slot.number] = self._score(slot, slot.job, part)[-1]
+            else:
+                feeds[slot.number] = part
+        if feeds:
+            rows |= zip(feeds, self.decoder.feed(feeds).cpu(), strict=True)
+        for slot, part in read:
+            assert slot.job is not None and slot.read is not None
+            slot.read += len(part)
+            self.counts["read"] += len(part)
+            if slot.reads:
+                del rows[slot.number]
+            elif len(slot.job.prompt) < self.decoder.context:
+                slot.known = slot.job.prompt, rows[slot.number].clone()
+        self._writers |= {slot.number: slot for slot in self._readers if not slot.reads}
+        self._readers = [slot for slot in self._readers if slot.reads]
+        return [self._slots[number] for number in rows], torch.stack(
+            [*rows.values()]
+        ) if rows else torch.empty(0)
+
+    def _parts(self) -> tuple[dict[int, Tensor], list[tuple[_Slot, Sequence[int]]]]:
+        """Slots that hold their whole prompt by a copy, and the logits (V,) after it; and what others read next."""
+        copied: dict[int, Tensor] = {}
+        read: list[tuple[_Slot, Sequence[int]]] = []
+        room = self.part
+        for place, slot in enumerate(self._readers):
+            job = slot.job
+            assert job is not None
+            if slot.read is None:
+                if self._comes_soon(job, self._readers[:place]):
+                    continue
+                if (row := self._begin(slot, job)) is not None:
+                    slot.read, copied[slot.number] = len(job.prompt), row
+                    continue
+            assert slot.read is not None
+            rest = job.prompt[slot.read :]
+            if self.decoder.in_parts:
+                rest = rest[:room]
+            elif read and len(rest) > room:
+                continue
+            if rest:
+                read.append((slot, rest))
+                room = max(0, room - len(rest))
+        return copied, read
+
+    def _comes_soon(self, job: Job, earlier: Sequence[_Slot]) -> bool:
+        """Whether another is about to read what this prompt begins with."""
+        if job.with_prompt:
+            return False
+        for slot in earlier:
+            assert slot.job is not None
+            alike = _alike(slot.job.prompt, job.prompt)
+            if slot.job.prompt != job.prompt and (not self.decoder.in_parts or alike < WORTH_SHARING):
+                continue
+            if (slot.read or 0) < alike:
+                return True
+        return False
+
+    def _begin(self, slot: _Slot, job: Job) -> Tensor | None:
+        """Take over what any slot holds of a prompt. Returns the logits (V,) after it where nothing is left to read."""
+        sources = [] if job.with_prompt else [slot, *(one for one in self._slots if one is not slot)]
+        for source in sources:
+            if source.known is not None and source.known[0] == job.prompt:
+                row = source.known[1]
+                self._take_over(slot, job, source, len(job.prompt))
+                slot.known = job.prompt, row
+                return row
+        alike = self.decoder.alike(job.prompt)
+        source = max(sources, key=lambda one: alike[one.number], default=slot)
+        shared = int(alike[source.number]) if sources and self.decoder.in_parts else 0
+        shared = min(shared, len(job.prompt) - 1)
+        slot.known = None
+        self._take_over(slot, job, source, shared if shared >= WORTH_SHARING else 0)
+        return None
+
+    def _take_over(self, slot: _Slot, job: Job, source: _Slot, first: int) -> None:
+        if not first:
+            self.decoder.free(slot.number)
+        elif source is slot:
+            self.decoder.keep_first(slot.number, first)
+        else:
+            self.decoder.copy(source.number, [slot.number], first=first)
+        slot.read = job.shared = first
+        self.counts["shared"] += first
+
+    def _score(self, slot: _Slot, job: Job, part: Sequence[int]) -> Tensor:
+        """Read a part of a prompt, and note what the model thought of each token. Returns the logits (n, V)."""
+        logits = self.decoder.feed_each(slot.number, part).cpu()
+        logs = logits.log_softmax(dim=-1)
+        scores = job.prompt_scores
+        if not scores.log_probabilities:
+            scores.log_probabilities.append(None)
+            scores.best.append(([], []))
+        rest = job.prompt[len(scores.log_probabilities) :]
+        for token, row in zip(rest, logs, strict=False):
+            job.keep(scores, row, float(row[token]))
+        return logits
+
+    # What is written
+
+    def _write(self, slots: Sequence[_Slot], logits: Tensor) -> list[tuple[Job, str]]:
+        jobs = [slot.job for slot in slots if slot.job is not None]
+        uniform = torch.from_numpy(np.array([job.stream.uniform() for job in jobs]))
+        chosen = self._chosen(jobs, logits, uniform)
+        logs = logits.log_softmax(dim=-1)
+        known = logs.gather(1, chosen[:, None])[:, 0]
+        told = []
+        for row, (job, token, log_probability) in enumerate(
+            zip(jobs, chosen.tolist(), known.tolist(), strict=True)
+        ):
+            if job.kept:
+                job.keep(job.scores, logs[row], log_probability)
+            if self._seen and (seen := self._seen.get(job)) is not None:
+                seen[token] = True
+            told.append((job, job.stream.take(token, log_probability)))
+            if not job.stream.open:
+                self._leave(slots[row])
+        self.counts["written"] += len(told)
+        return told
+
+    def _chosen(self, jobs: Sequence[Job], logits: Tensor, uniform: Tensor) -> Tensor:
+        """A token for each text; those that are sampled alike are sampled together."""
+        groups: dict[int, list[int]] = {}
+        adjusted = []
+        for row, job in enumerate(jobs):
+            groups.setdefault(id(job.sampling), []).append(row)
+            if job.adjusted:
+                adjusted.append(row)
+        if adjusted:
+            logits = logits.clone()
+            for row in adjusted:
+                jobs[row].adjustment.apply(logits[row], jobs[row].stream.sample.ids)
+        if len(groups) == 1:  # which is often so, and faster
+            return self._choose(jobs, logits, uniform)
+        chosen = torch.empty(len(jobs), dtype=torch.long)
+        for rows in groups.values():
+            chosen[rows] = self._choose([jobs[row] for row in rows], logits[rows], uniform[rows])
+        return chosen
+
+    def _choose(self, jobs: Sequence[Job], logits: Tensor, uniform: Tensor) -> Tensor:
+        sampling, seen = jobs[0].sampling, None
+        if sampling.repetition_penalty != 1.0:
+            seen = torch.stack([self._seen_by(job) for job in jobs])
+        return sampling.choose(logits, uniform, seen)
+
+    def _seen_by(self, job: Job) -> Tensor:
+        if job not in self._seen:
+            seen = self._seen[job] = torch.zeros(self.decoder.vocabulary, dtype=torch.bool)
+            seen[list(job.prompt)] = True
+        return self._seen[job]
+
+
+def _ended(job: Job) -> str:
+    """A text that has only a prompt ends with it."""
+    job.stream.open = False
+    job.stream.sample.finish = "length"
+    return ""
+
+
+def _alike(held: Sequence[int], prompt: Sequence[int]) -> int:
+    """How many ids two texts begin with alike."""
+    length = min(len(held), len(prompt))
+    differ = np.flatnonzero(np.asarray(held[:length]) != np.asarray(prompt[:length]))
+    return int(differ[0]) if len(differ) else length
+
+
+def running(scheduler: Scheduler) -> Iterator[tuple[Job, str]]:
+    """Step until nothing is left."""
+    while len(scheduler):
+        yield from scheduler.step()

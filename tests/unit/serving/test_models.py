@@ -1,0 +1,224 @@
+"""Models are found by name, loaded when they are asked for, put away when memory is short, and never half."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.errors import InputError, OctavoError
+from octavo.run.folder import RunFolder
+from octavo.serving.errors import Refusal
+from octavo.serving.models import Models, Place, Served, named, places_of
+from unit.serving.conftest import saved, tokenizer_of
+
+
+def done(act: Callable[[Models], Awaitable[Any]], *paths: Path, memory: int = 2**30) -> Any:
+    """What something does with models, in an event loop of its own."""
+
+    async def main() -> Any:
+        models = Models(places_of(paths), memory=memory, slots=2)
+        try:
+            return await act(models)
+        finally:
+            models.close()
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def mine(runs: Path, tmp_path: Path) -> Path:
+    """A run of one's own, to be changed."""
+    return Path(shutil.copytree(runs / "char", tmp_path / "mine", symlinks=True))
+
+
+def checkpoint(run: Path) -> Path:
+    return next((run / "checkpoints").iterdir())
+
+
+def test_names_are_folders_and_steps(runs: Path) -> None:
+    assert [place.name for place in places_of([runs])] == ["bytes", "char", "chat", "counts"]
+    assert [place.name for place in places_of([runs / "chat", runs / "char"])] == ["chat", "char"]
+    assert [place.name for place in places_of([checkpoint(runs / "char")])] == ["step-000003"]
+    assert named("my run@2 ä?") == "my-run-2-ä"
+
+
+def test_what_is_no_run_is_said(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "config.yaml").write_text("{}")
+    for path in ("nothing", "empty", "begun"):
+        with pytest.raises(InputError):
+            places_of([tmp_path / path])
+    with pytest.raises(InputError, match="char"):
+        places_of([runs / "char", runs / "char"])
+
+
+def test_a_model_is_loaded_once_and_by_any_of_its_names(runs: Path) -> None:
+    async def act(models: Models) -> None:
+        async def one(name: str | None) -> Served:
+            async with models.using(name) as served:
+                assert served.users >= 1
+                return served
+
+        found = await asyncio.gather(
+            *(one(name) for name in ("char", "char@best", "char@last", "char@3", None))
+        )
+        assert len({id(served) for served in found}) == 1 and found[0].users == 0
+        assert len(models.loaded) == 1
+        for wrong in (
+            "char@4",
+            "char@x",
+            "char@",
+            "char@@3",
+            "none",
+            "char@-3",
+            "char@٣",
+            "",
+            "char@" + "9" * 30,
+        ):
+            with pytest.raises(Refusal) as refusal:
+                await one(wrong)
+            assert refusal.value.status == 404
+
+    done(act, runs / "char")
+
+
+def test_without_a_name_there_must_be_one_model(runs: Path) -> None:
+    async def act(models: Models) -> None:
+        async with models.using(None):
+            pass
+
+    with pytest.raises(Refusal) as refusal:
+        done(act, runs)
+    assert refusal.value.status == 400
+
+
+def test_the_least_recently_used_is_put_away_and_none_in_use(runs: Path) -> None:
+    async def sizes(models: Models) -> int:
+        async with models.using("char") as served:
+            return served.memory
+
+    size = done(sizes, runs / "char")
+
+    async def act(models: Models) -> None:
+        async with models.using("char"):
+            pass
+        async with models.using("bytes"):
+            pass
+        async with models.using("char"):
+            pass
+        async with models.using("counts"):
+            assert {served.name for served in models.loaded.values()} == {"char", "counts"}
+            async with models.using("char"):
+                with pytest.raises(Refusal) as refusal:
+                    async with models.using("bytes"):
+                        pass
+                assert refusal.value.status == 503 and "Retry-After" in refusal.value.headers
+                assert {served.name for served in models.loaded.values()} == {"char", "counts"}
+        assert models.taken <= models.memory
+
+    done(act, runs, memory=int(2.6 * size))
+    with pytest.raises(Refusal) as refusal:
+        done(sizes, runs / "char", memory=1000)
+    assert refusal.value.status == 503
+
+
+def test_a_damaged_checkpoint_is_not_served(mine: Path) -> None:
+    weights = checkpoint(mine) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
+
+    async def act(models: Models) -> None:
+        async with models.using("mine"):
+            pass
+
+    with pytest.raises(Refusal) as refusal:
+        done(act, mine)
+    assert refusal.value.status == 503 and str(mine) not in refusal.value.message
+
+
+def test_another_checkpoint_takes_the_place_of_a_damaged_one_and_says_so(mine: Path, tmp_path: Path) -> None:
+    other = saved(tmp_path / "other", tokenizer_of("char"), step=5, seed=9)
+    shutil.copytree(checkpoint(other), mine / "checkpoints" / "step-000005")
+    (checkpoint(mine).parent / "step-000003" / "state.json").write_text("{")
+
+    async def act(models: Models) -> str | None:
+        async with models.using("mine") as served:
+            assert served.run.step == 5
+            return served.notice
+
+    assert "5" in done(act, mine)
+
+
+def test_files_that_are_removed_or_replaced_are_noticed(mine: Path, tmp_path: Path) -> None:
+    async def act(models: Models) -> None:
+        async with models.using("mine") as served:
+            assert served.notice is None
+            first = served
+        hidden = mine.rename(tmp_path / "hidden")
+        async with models.using("mine") as served:
+            assert served is first and served.notice
+        hidden.rename(mine)
+        shutil.rmtree(mine)
+        saved(mine, tokenizer_of("char"), seed=9)
+        async with models.using("mine") as served:
+            assert served is not first and served.fingerprint != first.fingerprint
+        shutil.rmtree(mine)
+        models.loaded.clear()
+        with pytest.raises(Refusal) as refusal:
+            async with models.using("mine"):
+                pass
+        assert refusal.value.status == 503
+
+    done(act, mine)
+
+
+def test_a_best_that_moves_on_is_served(mine: Path, tmp_path: Path) -> None:
+    async def act(models: Models) -> None:
+        async with models.using("mine") as served:
+            assert served.run.step == 3
+            other = saved(tmp_path / "other", tokenizer_of("char"), step=5, seed=9)
+            shutil.copytree(checkpoint(other), mine / "checkpoints" / "step-000005")
+            best = RunFolder(mine).best
+            best.unlink()
+            best.symlink_to(Path("checkpoints", "step-000005"))
+            async with models.using("mine") as newer, models.using("mine@3") as pinned:
+                assert newer.run.step == 5 and pinned is served
+
+    done(act, mine)
+
+
+def test_a_place_that_is_gone_has_no_facts(tmp_path: Path) -> None:
+    place = Place("gone", tmp_path / "gone")
+    assert place.steps == [] and place.finished
+    with pytest.raises(OctavoError):
+        places_of([place.path])
+
+
+def test_loading_goes_on_when_the_one_that_asked_leaves(runs: Path) -> None:
+    async def act(models: Models) -> None:
+        async def use() -> None:
+            async with models.using("char"):
+                pass
+
+        task = asyncio.create_task(use())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await use()
+        assert len(models.loaded) == 1 and not next(iter(models.loaded.values())).users
+
+    done(act, runs / "char")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    import torch
+
+    torch.set_num_threads(1)
+    yield
