@@ -55,7 +55,7 @@ def saved(
     if "counts" in model:
         made.take_text(preferences.text(400, 0, vocabulary=tokenizer.vocab_size, evenly=0.4))
     told = {"data": {"text": "", "vocab_size": tokenizer.vocab_size, "splits": {}}}
-    save_run(folder, recipe, tokenizer, model_tensors(made), step=step, told=told, log="")
+    save_run(folder, recipe, tokenizer, model_tensors(made), step=step, facts=told, log="")
     return folder
 
 

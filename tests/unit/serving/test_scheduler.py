@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from octavo.config.parts import parts
-from octavo.generation import Decoder, Engine, Sample, Sampling, native
+from octavo.generation import Decoder, Engine, Sample, Sampling, TextRequest, native
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.decoder import FullDecoder
 from octavo.generation.native import NativeDecoder
@@ -85,7 +85,7 @@ def alone(kind: type[Decoder], shape: str, asked: tuple[tuple[str, Any], ...]) -
     how = dict(asked)
     seed, index = how.pop("seed"), how.pop("index")
     prompt = how.pop("prompt")
-    *_, (sample, _) = engine_for(shape).write(prompt, seed=seed, first=index, decoder=kind, **how)
+    *_, (sample, _) = engine_for(shape).write_each([TextRequest(prompt, seed, index)], decoder=kind, **how)
     return sample
 
 
