@@ -96,6 +96,7 @@ class Baselines(Record):
     bigram: Counting
     trigram: Counting
     ngram: Counting
+    mixing: Packing | None = None
     gzip: Packing
     xz: Packing
     xz_given_train: Packing

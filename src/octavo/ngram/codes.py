@@ -26,9 +26,15 @@ MARKS = {
     **dict.fromkeys("\"'", QUOTE),
 }
 BRANCH = np.dtype(
-    [(name, np.int32) for name in ("bit", "code", "low", "middle", "high", "left", "right", "even")]
+    [
+        *((name, np.int32) for name in ("bit", "code", "low", "middle", "high", "left", "right")),
+        ("share", np.float32),
+        ("unknown", np.int32),
+    ]
 )
 """`Branch` of mixing.c."""
+UNSEEN = 0.1
+"""How often a symbol that the text has not counts as had, where symbols share by how often it has them."""
 
 
 def kind_of(text: str) -> int:
@@ -47,16 +53,16 @@ class Codes:
 
     Attributes:
         units: (V, 2) uint8 of each symbol.
-        lengths: (V,) 1 or 2.
+        lengths: (V,) uint8, 1 or 2.
         kinds, folds: (256,) uint8 of each unit the kind, and the unit that stands for it in words.
-        seen: (V,) whether the text has it.
+        counts: (V,) how often the text has each symbol.
     """
 
     units: np.ndarray
     lengths: np.ndarray
     kinds: np.ndarray
     folds: np.ndarray
-    seen: np.ndarray
+    counts: np.ndarray
 
     @classmethod
     def of(cls, counts: np.ndarray, texts: Sequence[str]) -> Codes:
@@ -68,7 +74,7 @@ class Codes:
         firsts = max(0, -(-(size - UNITS) // (UNITS - 1)))
         by_count = np.lexsort((np.arange(size), -counts))
         alone, others = by_count[: UNITS - firsts], by_count[UNITS - firsts :]
-        units, lengths = np.zeros((size, 2), np.uint8), np.ones(size, np.int64)
+        units, lengths = np.zeros((size, 2), np.uint8), np.ones(size, np.uint8)
         free = set(range(UNITS - firsts))
         plain = {
             ord(texts[s]): s for s in reversed(alone.tolist()) if len(texts[s]) == 1 and texts[s] < "\x80"
@@ -83,7 +89,7 @@ class Codes:
         for place, symbol in enumerate(sorted(others.tolist(), key=lambda s: (texts[s], s))):
             units[symbol] = UNITS - firsts + place // UNITS, place % UNITS
             lengths[symbol] = 2
-        return cls(units, lengths, *_characters(units, alone.tolist(), texts, firsts), counts > 0)
+        return cls(units, lengths, *_characters(units, alone.tolist(), texts, firsts), counts)
 
     @classmethod
     def of_bytes(cls) -> Codes:
@@ -92,8 +98,8 @@ class Codes:
         kinds = [kind_of(text) if text else LOWER for text in texts]
         folds = [ord(text.lower()) if text else byte for byte, text in enumerate(texts)]
         units = np.stack((np.arange(UNITS), np.zeros(UNITS)), axis=1).astype(np.uint8)
-        ones = np.ones(UNITS, np.int64)
-        return cls(units, ones, np.array(kinds, np.uint8), np.array(folds, np.uint8), ones > 0)
+        ones = np.ones(UNITS, np.uint8)
+        return cls(units, ones, np.array(kinds, np.uint8), np.array(folds, np.uint8), ones)
 
     @property
     def size(self) -> int:
@@ -108,8 +114,9 @@ class Codes:
     @cached_property
     def branches(self) -> np.ndarray:
         """(K,) of `BRANCH`, the root first: the bits that tell symbols apart."""
-        numbers, seen = self._numbers[self.symbols], np.concatenate(([0], np.cumsum(self.seen[self.symbols])))
-        found: list[list[int]] = []
+        numbers = self._numbers[self.symbols]
+        had = np.concatenate(([0], np.cumsum(self.counts[self.symbols])))
+        found: list[list[float]] = []
 
         def grow(low: int, high: int) -> int:
             if high - low < 2:
@@ -118,7 +125,9 @@ class Codes:
             code = int(numbers[low]) >> (16 - bit)
             middle = low + int(np.searchsorted(numbers[low:high], (2 * code + 1) << (15 - bit)))
             here = len(found)
-            found.append([bit, code, low, middle, high, -1, -1, int(seen[high] == seen[low])])
+            ones, of_all = (had[high] - had[begin] + UNSEEN * (high - begin) for begin in (middle, low))
+            share, unknown = ones / of_all, int(had[high] == had[low])
+            found.append([bit, code, low, middle, high, -1, -1, share, unknown])
             found[here][5:7] = grow(low, middle), grow(middle, high)
             return here
 
@@ -127,7 +136,7 @@ class Codes:
 
     def encode(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The units of tokens (N,), and of each token (N,) how many units stand up to its end."""
-        lengths = self.lengths[tokens]
+        lengths = self.lengths[tokens].astype(np.int64)
         ends = np.cumsum(lengths)
         if not len(tokens) or int(ends[-1]) == len(tokens):
             return np.ascontiguousarray(self.units[tokens, 0]), ends

@@ -57,7 +57,7 @@ typedef struct {
 // All that is learned, in one piece of memory with no address in it. Behind it stand direct counts, buckets, the places
 // of matches, and the text that was read.
 typedef struct {
-    int64_t capacity, length, decided;
+    int64_t capacity, room, length, decided;  // the tables are of a size for `capacity` units; the text has `room`
     int32_t direct_bits, bucket_bits, head_bits, histories;
     uint8_t kind[256], fold[256];     // of a unit: what kind of character it is, and which one it is in words
     uint8_t next[256][2], bits[256];  // of a history: that after a 0 and after a 1, and how many bits it is of
@@ -86,7 +86,7 @@ static int32_t *heads(const Model *m, int which) {
 static uint8_t *text_of(const Model *m) { return (uint8_t *)heads(m, MATCHES); }
 
 static void size(Model *m, int64_t capacity) {
-    m->capacity = capacity;
+    m->capacity = m->room = capacity;
     m->direct_bits = bits_for(capacity / 4, 10, 18);
     m->bucket_bits = bits_for(12 * capacity, 14, 24);
     m->head_bits = bits_for(capacity, 12, 26);
@@ -423,10 +423,13 @@ static void learn(Model *m, Next *n, int bit) {
 
 static inline void decide(Next *n, int bit) { n->node = n->node << 1 | bit, n->bit++; }
 
+// Lets a model, behind which there are so many bytes more, read as many units more.
+void mixing_widen(Model *m, int64_t more) { m->room += more; }
+
 // Reads `count` units after those before, each bit of which is predicted and then learned. `nats`, if it is there: of
 // each unit −ln p before it was learned. Returns 0 where they are more than the model has room for.
 int mixing_read(Model *m, const uint8_t *units, int64_t count, float *nats) {
-    if (m->length + count > m->capacity) return 0;
+    if (m->length + count > m->room) return 0;
     Next now, *next = &now;
     uint8_t *text = text_of(m);
     Place place = m->place;
@@ -460,13 +463,20 @@ typedef struct {
     int32_t bit, code;         // which of the 16 bits, and those before it
     int32_t low, middle, high; // the symbols where it is 0 stand before `middle`
     int32_t left, right;       // the branches beneath; −1: one symbol is left
-    int32_t even;              // whether the text has none of these symbols: they share evenly
+    float share;               // of the text's symbols here, those where it is 1
+    int32_t unknown;           // whether the text has none of them
 } Branch;
 
 typedef struct {
-    const Model *model;
     const Branch *branches;
     const int32_t *symbols;
+    const uint8_t *units, *lengths;  // of each symbol two units, of which one or both count
+    int32_t branch_count, vocabulary;
+} Vocabulary;
+
+typedef struct {
+    const Model *model;
+    const Vocabulary *vocabulary;
     float *logs;
     Place places[2];       // before the first unit, and after it
     Next next[2];
@@ -474,52 +484,123 @@ typedef struct {
     uint8_t window[WINDOW + 2];
 } Spread;
 
-static void spread(Spread *s, int at, int low, int high, float log_p) {
-    if (at < 0 || s->branches[at].even) {
-        const float each = log_p - logf((float)(high - low));
-        for (int i = low; i < high; i++) s->logs[s->symbols[i]] = each;
+// Symbols that are unlikely together share by how often the text has them.
+static const float UNLIKELY = -10;
+
+static void spread(Spread *s, int at, int low, float log_p) {
+    if (at < 0) {
+        s->logs[s->vocabulary->symbols[low]] = log_p;
         return;
     }
-    const Branch *b = s->branches + at;
-    const int unit = b->bit / 8, bit = b->bit % 8, half = b->bit / 4;
-    Place *w = s->places + unit;
-    Next *n = s->next + unit;
-    if (unit && s->first != b->code >> bit) {
-        s->first = b->code >> bit, s->opened[2] = s->opened[3] = 0;
-        *w = s->places[0];
-        s->window[w->end] = (uint8_t)s->first;
-        pass(s->model, w);
-        look(s->model, w, n);
+    const Branch *b = s->vocabulary->branches + at;
+    float p = b->share;
+    if (log_p > UNLIKELY && !b->unknown) {
+        const int unit = b->bit / 8, bit = b->bit % 8, half = b->bit / 4;
+        Place *w = s->places + unit;
+        Next *n = s->next + unit;
+        if (unit && s->first != b->code >> bit) {
+            s->first = b->code >> bit, s->opened[2] = s->opened[3] = 0;
+            *w = s->places[0];
+            s->window[w->end] = (uint8_t)s->first;
+            pass(s->model, w);
+            look(s->model, w, n);
+        }
+        const int node = 1 << bit | (b->code & ((1 << bit) - 1)), opened = node >> bit % 4;
+        if (s->opened[half] != opened) {
+            s->opened[half] = n->node = opened, n->bit = bit / 4 * 4;
+            open_half(s->model, w, n, 0);
+        }
+        n->node = node, n->bit = bit;
+        p = predict(s->model, w, n);
     }
-    const int node = 1 << bit | (b->code & ((1 << bit) - 1)), opened = node >> bit % 4;
-    if (s->opened[half] != opened) {
-        s->opened[half] = n->node = opened, n->bit = bit / 4 * 4;
-        open_half(s->model, w, n, 0);
-    }
-    n->node = node, n->bit = bit;
-    const float p = predict(s->model, w, n);
-    spread(s, b->left, b->low, b->middle, log_p + logf(1 - p));
-    spread(s, b->right, b->middle, b->high, log_p + logf(p));
+    spread(s, b->left, b->low, log_p + logf(1 - p));
+    spread(s, b->right, b->middle, log_p + logf(p));
 }
 
-// ln p of each of V symbols after each of `count` spans (begin, end) of a text of units; nothing is learned. The branches
-// stand with their root first. `known` (count, 2), if it is there: how long the match is, how many of the ORDERS contexts
-// were seen.
-void mixing_predict(const Model *m, const Branch *branches, int branch_count, const int32_t *symbols, int vocabulary,
-                    const uint8_t *text, const int64_t *spans, int64_t count, float *logs, float *known) {
+// ln p of each of V symbols after the last of `count` symbols; nothing is learned. `known` (2,): how long the match is,
+// and how many of the ORDERS contexts were seen.
+static void foretell(const Model *m, const Vocabulary *v, const int32_t *text, int64_t count, float *logs, float *known) {
+    Spread s = {.model = m, .vocabulary = v, .logs = logs, .first = -1};
+    int length = 0;
+    int64_t from = count;
+    while (from > 0 && length + v->lengths[text[from - 1]] <= WINDOW) length += v->lengths[text[--from]];
+    for (int at = 0; from < count; from++)
+        for (int i = 0; i < v->lengths[text[from]]; i++) s.window[at++] = v->units[2 * text[from] + i];
+    arrive(s.places, s.window, 0);
+    while (s.places->end < length) pass(m, s.places);
+    look(m, s.places, s.next);
+    spread(&s, v->branch_count ? 0 : -1, 0, 0);
+    known[0] = (float)s.next->length[0], known[1] = 0;
+    for (int order = 0; order < ORDERS; order++) known[1] += find(m, s.next->hashes[order], 0)->check != 0;
+}
+
+// The same after each of `count` spans (begin, end) of a text: `logs` (count, V), `known` (count, 2).
+void mixing_predict(const Model *m, const Vocabulary *v, const int32_t *text, const int64_t *spans, int64_t count,
+                    float *logs, float *known) {
 #pragma omp parallel for schedule(static) if (count > 16)
+    for (int64_t i = 0; i < count; i++)
+        foretell(m, v, text + spans[2 * i], spans[2 * i + 1] - spans[2 * i], logs + i * v->vocabulary, known + 2 * i);
+}
+
+// The same before each of `count` symbols, each of which is read after that. `before` symbols stand before them in the
+// text; they were read. Returns 0 where there is no room for them all.
+int mixing_follow(Model *m, const Vocabulary *v, const int32_t *text, int64_t before, int64_t count, float *logs,
+                  float *known) {
+    int64_t units = 0;
+    for (int64_t i = before; i < before + count; i++) units += v->lengths[text[i]];
+    if (m->length + units > m->room) return 0;
+    for (int64_t i = before; i < before + count; i++, logs += v->vocabulary, known += 2) {
+        foretell(m, v, text, i, logs, known);
+        mixing_read(m, v->units + 2 * text[i], v->lengths[text[i]], 0);
+    }
+    return 1;
+}
+
+// The gate: hidden = max(0, state + from_known · known + bias); its two numbers weigh ln p of the network and of the
+// mixture. What it knows stands in `mixing_counts.py`.
+typedef struct {
+    int hidden;
+    const float *from_known, *bias, *out, *out_bias;
+} Gate;
+
+enum { KNOWN = 6 };
+
+// ln p (V,) of both together, from the network's logits, behind which stands what its state gives the gate, and from ln p
+// of the mixture, in whose place they are put.
+static void gated(const Gate *gate, int vocabulary, const float *logits, const float *known, float *logs) {
+    float largest = logits[0], sum = 0, facts[KNOWN] = {0}, own[2] = {gate->out_bias[0], 1 + gate->out_bias[1]};
+    for (int v = 1; v < vocabulary; v++) largest = logits[v] > largest ? logits[v] : largest;
+    for (int v = 0; v < vocabulary; v++) sum += expf(logits[v] - largest);
+    const float whole = largest + logf(sum);
+    facts[1] = largest - whole, facts[3] = logs[0];
+    for (int v = 0; v < vocabulary; v++) {
+        const float log_p = logits[v] - whole;
+        facts[0] -= expf(log_p) * log_p, facts[2] -= expf(logs[v]) * logs[v];
+        facts[3] = logs[v] > facts[3] ? logs[v] : facts[3];
+    }
+    facts[4] = logf(1 + known[0]), facts[5] = known[1] / ORDERS;
+    for (int h = 0; h < gate->hidden; h++) {
+        float x = logits[vocabulary + h] + gate->bias[h];
+        for (int k = 0; k < KNOWN; k++) x += gate->from_known[h * KNOWN + k] * facts[k];
+        if (x > 0) own[0] += gate->out[h] * x, own[1] += gate->out[gate->hidden + h] * x;
+    }
+    largest = -INFINITY, sum = 0;
+    for (int v = 0; v < vocabulary; v++) {
+        logs[v] = own[0] * (logits[v] - whole) + own[1] * logs[v];
+        largest = logs[v] > largest ? logs[v] : largest;
+    }
+    for (int v = 0; v < vocabulary; v++) sum += expf(logs[v] - largest);
+    const float all = largest + logf(sum);
+    for (int v = 0; v < vocabulary; v++) logs[v] -= all;
+}
+
+// Of `count` spans (row, begin, end) of rows of `width` symbols, ln p (count, V) of both, from logits (count, V + hidden).
+void mixing_gated(const Model *m, const Vocabulary *v, const Gate *gate, const int32_t *text, int64_t width,
+                  const int32_t *spans, int64_t count, const float *logits, float *logs) {
+#pragma omp parallel for schedule(static) if (count > 3)
     for (int64_t i = 0; i < count; i++) {
-        Spread s = {.model = m, .branches = branches, .symbols = symbols, .logs = logs + i * vocabulary, .first = -1};
-        int64_t length = spans[2 * i + 1] - spans[2 * i];
-        if (length > WINDOW) length = WINDOW;
-        memcpy(s.window, text + spans[2 * i + 1] - length, (size_t)length);
-        arrive(s.places, s.window, 0);
-        while (s.places->end < length) pass(m, s.places);
-        look(m, s.places, s.next);
-        spread(&s, branch_count ? 0 : -1, 0, vocabulary, 0);
-        if (!known) continue;
-        known[2 * i] = (float)s.next->length[0], known[2 * i + 1] = 0;
-        for (int order = 0; order < ORDERS; order++)
-            known[2 * i + 1] += find(m, s.next->hashes[order], 0)->check != 0;
+        float known[2];
+        foretell(m, v, text + spans[3 * i] * width, spans[3 * i + 2], logs + i * v->vocabulary, known);
+        gated(gate, v->vocabulary, logits + i * (v->vocabulary + gate->hidden), known, logs + i * v->vocabulary);
     }
 }

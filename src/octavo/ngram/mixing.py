@@ -23,6 +23,30 @@ ALIGNED = 64
 """Bytes: a line of a processor's cache."""
 
 
+class VocabularyStruct(ctypes.Structure):
+    """`Vocabulary` of mixing.c."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("branches", "symbols", "units", "lengths")),
+        *((name, ctypes.c_int32) for name in ("branch_count", "vocabulary")),
+    )
+
+    @classmethod
+    def of(cls, codes: Codes) -> Self:
+        """Of codes, which have to be held as long."""
+        arrays = (codes.branches, codes.symbols, codes.units, codes.lengths)
+        return cls(*map(_address, arrays), len(codes.branches), codes.size)
+
+
+class GateStruct(ctypes.Structure):
+    """`Gate` of mixing.c."""
+
+    _fields_ = (
+        ("hidden", ctypes.c_int),
+        *((name, ctypes.c_void_p) for name in ("from_known", "bias", "out", "out_bias")),
+    )
+
+
 class ContextMixing:
     """What was learned of a text of units (see `Codes`); it is one array of bytes, `memory`.
 
@@ -31,63 +55,93 @@ class ContextMixing:
     """
 
     def __init__(self, codes: Codes, *, capacity: int) -> None:
-        native = compiled()
-        assert native is not None
+        native = _native()
         size = native.mixing_bytes(capacity)
         if size < 0:
             raise MemoryError(f"there is no memory for {capacity:,} units")
         self.codes, self.capacity, self.length = codes, capacity, 0
         self.memory = _aligned(size)
+        self._vocabulary = VocabularyStruct.of(codes)
         native.mixing_start(_address(self.memory), capacity, *map(_address, (codes.kinds, codes.folds)))
 
     def read(self, units: np.ndarray) -> np.ndarray:
         """(N,) −ln of the probability that each of units (N,), uint8, had before it was learned; what was read before
         stands before them. Raises ValueError where there is no room for them."""
-        native = compiled()
-        assert native is not None
-        if self.length + len(units) > self.capacity:
-            raise ValueError(
-                f"{len(units):,} units do not fit: there is room for {self.capacity - self.length:,}"
-            )
+        native = _native()
+        self._refuse(len(units))
         units, nats = np.ascontiguousarray(units, np.uint8), np.empty(len(units), np.float32)
         native.mixing_read(_address(self.memory), _address(units), len(units), _address(nats))
         self.length += len(units)
         return nats
 
     def predict(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(N, V) ln p of each symbol after each of the spans (N, 2) of a text of units, of which WINDOW at most are
-        looked at; and (N, 2) how long the longest match is, and how many of the shorter contexts were seen. Nothing is
-        learned."""
-        native = compiled()
-        assert native is not None
-        codes = self.codes
-        logs, known = np.empty((len(spans), codes.size), np.float32), np.empty((len(spans), 2), np.float32)
-        text, spans = np.ascontiguousarray(text, np.uint8), np.ascontiguousarray(spans, np.int64)
-        native.mixing_predict(
-            _address(self.memory),
-            _address(codes.branches),
-            len(codes.branches),
-            _address(codes.symbols),
-            codes.size,
-            _address(text),
-            _address(spans),
-            len(spans),
-            _address(logs),
-            _address(known),
-        )
+        """(N, V) ln p of each symbol after each of the spans (N, 2) of a text of symbols (M,), of which so many are
+        looked at as have WINDOW units; and (N, 2) how long the longest match is, and how many of the shorter contexts
+        were seen. Nothing is learned."""
+        native = _native()
+        text, spans = np.ascontiguousarray(text, np.int32), np.ascontiguousarray(spans, np.int64)
+        logs, known = self._room(len(spans))
+        where = (_address(self.memory), ctypes.byref(self._vocabulary), _address(text), _address(spans))
+        native.mixing_predict(*where, len(spans), _address(logs), _address(known))
         return logs, known
 
-    def copy(self) -> Self:
-        """Another that knows the same."""
+    def follow(self, text: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same before each symbol of a text (M,) but the first `before`, which were read; each is read after that.
+        Raises ValueError where there is no room for them."""
+        native, text = _native(), np.ascontiguousarray(text, np.int32)
+        units = int(self.codes.lengths[text[before:]].sum())
+        self._refuse(units)
+        logs, known = self._room(len(text) - before)
+        where = (_address(self.memory), ctypes.byref(self._vocabulary), _address(text), before)
+        native.mixing_follow(*where, len(text) - before, _address(logs), _address(known))
+        self.length += units
+        return logs, known
+
+    def gated(
+        self, gate: GateStruct, text: np.ndarray, spans: np.ndarray, logits: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Put into `out` (n, V) ln p of network and mixture together after each of the spans (n, 3) of a text (slots,
+        T), from `logits` (n, V + H); see mixing.c."""
+        where = (_address(self.memory), ctypes.byref(self._vocabulary), ctypes.byref(gate))
+        rows = (_address(text), text.shape[1], _address(spans), len(spans))
+        _native().mixing_gated(*where, *rows, _address(logits), _address(out))
+
+    def _room(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        return np.empty((count, self.codes.size), np.float32), np.empty((count, 2), np.float32)
+
+    def _refuse(self, units: int) -> None:
+        if self.length + units > self.capacity:
+            raise ValueError(f"{units:,} units do not fit: there is room for {self.capacity - self.length:,}")
+
+    def copy(self, more: int = 0) -> Self:
+        """Another that knows the same, and may read so many units more."""
         made = object.__new__(type(self))
-        made.__dict__ = self.__dict__ | {"memory": _aligned(len(self.memory))}
-        made.memory[:] = self.memory
+        made.__dict__ = self.__dict__ | {"memory": _aligned(len(self.memory) + more)}
+        made.memory[: len(self.memory)] = self.memory
+        made.capacity += more
+        _native().mixing_widen(_address(made.memory), more)
         return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Models share what they count by, which stays as it is; `copy` is for what goes on."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Addresses are of this process alone."""
+        return _again, (self.codes, self.memory, self.capacity, self.length)
 
 
 def context_mixing(codes: Codes, *, capacity: int) -> ContextMixing | SlowMixing:
     """By the kernel, or where there is none by its twin."""
     return (SlowMixing if compiled() is None else ContextMixing)(codes, capacity=capacity)
+
+
+def _again(codes: Codes, memory: np.ndarray, capacity: int, length: int) -> ContextMixing:
+    made = object.__new__(ContextMixing)
+    made.codes, made.capacity, made.length, made.memory = codes, capacity, length, _aligned(len(memory))
+    made.memory[:] = memory
+    made._vocabulary = VocabularyStruct.of(codes)
+    return made
 
 
 def _aligned(size: int) -> np.ndarray:
@@ -102,6 +156,12 @@ def _address(array: np.ndarray) -> int:
     return array.ctypes.data
 
 
+def _native() -> ctypes.CDLL:
+    native = compiled()
+    assert native is not None, "see `context_mixing`"
+    return native
+
+
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The kernel, where it can be had."""
@@ -112,11 +172,11 @@ def compiled() -> ctypes.CDLL | None:
     takes: dict[str, tuple[tuple[Any, ...], Any]] = {
         "mixing_bytes": ((number,), number),
         "mixing_start": ((pointer, number, pointer, pointer), None),
+        "mixing_widen": ((pointer, number), None),
         "mixing_read": ((pointer, pointer, number, pointer), count),
-        "mixing_predict": (
-            (pointer, pointer, count, pointer, count, *[pointer] * 2, number, *[pointer] * 2),
-            None,
-        ),
+        "mixing_predict": ((*[pointer] * 4, number, pointer, pointer), None),
+        "mixing_follow": ((*[pointer] * 3, number, number, pointer, pointer), count),
+        "mixing_gated": ((*[pointer] * 4, number, pointer, number, pointer, pointer), None),
     }
     for name, (arguments, result) in takes.items():
         function = getattr(native, name)

@@ -5,6 +5,7 @@ It takes the place of the kernel where there is no compiler. Names are those of 
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +28,7 @@ LENGTH_KINDS = (*range(16), 16, 20, 24, 28, 32, 40, 48, 64)
 MATCH_LEAST, MOST_COUNTED = (12, 5), (41, 24, 12, 7, 5, 5)
 RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.003, 0.02, 2048.0, 0.001, 0.02
 CERTAINTY, FIRST_WEIGHT, BIAS, LARGEST, LEAST = 3.0, 0.22, 0.3, 12.0, 1 / 65536
+UNLIKELY = -10
 WORD = (1 << 64) - 1
 ONES = (1 << 22) - 1
 
@@ -225,39 +227,58 @@ class SlowMixing:
         codes = self.codes
         logs, known = np.empty((len(spans), codes.size), np.float32), np.zeros((len(spans), 2), np.float32)
         for row, (begin, end) in enumerate(spans.tolist()):
-            place = Place(bytearray())
-            for unit in text[max(begin, end - WINDOW) : end].tolist():
-                place = place.passed(unit, codes)
-            now = self._look(place)
-            known[row] = (
-                now.matches[0][0],
-                sum(self._find(h) < len(self.check) - 1 for h in now.hashes[:ORDERS]),
-            )
-            self._spread(place, None, 0, 0, codes.size, 0.0, logs[row])
+            logs[row], known[row] = self._foretell(text[begin:end])
         return logs, known
 
+    def follow(self, text: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `mixing.ContextMixing.follow`."""
+        found = []
+        for at in range(before, len(text)):
+            found.append(self._foretell(text[:at]))
+            self.read(self.codes.encode(text[at : at + 1])[0])
+        logs, known = zip(*found, strict=True)
+        return np.stack(logs), np.stack(known)
+
+    def copy(self, more: int = 0) -> SlowMixing:
+        """See `mixing.ContextMixing.copy`."""
+        made = copy.deepcopy(self)
+        made.capacity += more
+        return made
+
+    def _foretell(self, text: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        codes = self.codes
+        units, ends = codes.encode(text[-WINDOW:])
+        skipped = ends[np.searchsorted(ends, len(units) - WINDOW)] if len(units) > WINDOW else 0
+        place = Place(bytearray())
+        for unit in units[skipped:].tolist():
+            place = place.passed(unit, codes)
+        now, logs = self._look(place), np.empty(codes.size, np.float32)
+        seen = sum(self._find(h) < len(self.check) - 1 for h in now.hashes[:ORDERS])
+        self._spread(place, None, 0 if len(codes.branches) else -1, 0, 0.0, logs)
+        return logs, np.array([now.matches[0][0], seen], np.float32)
+
     def _spread(
-        self, place: Place, first: int | None, at: int, low: int, high: int, log_p: float, logs: np.ndarray
+        self, place: Place, first: int | None, at: int, low: int, log_p: float, logs: np.ndarray
     ) -> None:
         """Share a probability out to the symbols of a branch; `first`: the unit that `place` has before it."""
         codes = self.codes
-        if at < 0 or not len(codes.branches) or codes.branches[at]["even"]:
-            logs[codes.symbols[low:high]] = log_p - math.log(high - low)
+        if at < 0:
+            logs[codes.symbols[low]] = log_p
             return
         branch = codes.branches[at]
-        bit, code = int(branch["bit"]), int(branch["code"])
-        if bit >= 8 and first is None:
-            first = code >> (bit - 8)
-            place = replace(place, text=bytearray(place.text)).passed(first, codes)
-        now, within = self._look(place), bit % 8
-        node = 1 << within | code & ((1 << within) - 1)
-        now.node, now.bit = node >> within % 4, within // 4 * 4
-        self._open(place, now, write=False)
-        now.node, now.bit = node, within
-        p = self._predict(place, now).p
-        middle = int(branch["middle"])
-        self._spread(place, first, int(branch["left"]), low, middle, log_p + math.log(1 - p), logs)
-        self._spread(place, first, int(branch["right"]), middle, high, log_p + math.log(p), logs)
+        bit, code, p = int(branch["bit"]), int(branch["code"]), float(branch["share"])
+        if log_p > UNLIKELY and not branch["unknown"]:
+            if bit >= 8 and first is None:
+                first = code >> (bit - 8)
+                place = replace(place, text=bytearray(place.text)).passed(first, codes)
+            now, within = self._look(place), bit % 8
+            node = 1 << within | code & ((1 << within) - 1)
+            now.node, now.bit = node >> within % 4, within // 4 * 4
+            self._open(place, now, write=False)
+            now.node, now.bit = node, within
+            p = self._predict(place, now).p
+        self._spread(place, first, int(branch["left"]), low, log_p + math.log(1 - p), logs)
+        self._spread(place, first, int(branch["right"]), int(branch["middle"]), log_p + math.log(p), logs)
 
     def _match_hash(self, place: Place, least: int) -> int:
         h = 0

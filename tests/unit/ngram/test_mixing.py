@@ -49,11 +49,11 @@ def test_the_kernel_is_its_twin_while_it_reads() -> None:
 @pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
 def test_the_kernel_is_its_twin_where_it_foretells(codes: Codes) -> None:
     tokens = np.random.default_rng(0).integers(codes.size // 3, size=120) * 3 % codes.size
-    units, ends = codes.encode(tokens)
+    units, _ = codes.encode(tokens)
     kernel, twin = (kind(codes, capacity=1000) for kind in (ContextMixing, SlowMixing))
     kernel.read(units), twin.read(units)
-    spans = spans_of([(0, 0), (0, int(ends[20])), (int(ends[3]), int(ends[60]))])
-    own, others = kernel.predict(units, spans), twin.predict(units, spans)
+    spans = spans_of([(0, 0), (0, 20), (3, 119)])
+    own, others = kernel.predict(tokens, spans), twin.predict(tokens, spans)
     np.testing.assert_allclose(own[0], others[0], atol=0.02)
     np.testing.assert_array_equal(own[1], others[1])
 
@@ -69,11 +69,9 @@ def test_every_distribution_sums_to_one(size: int, tokens: list[int], seed: int)
     spelt = [chr(32 + symbol) if symbol % 2 else f"s{symbol}" for symbol in range(size)]
     codes = Codes.of(np.bincount(read, minlength=size), spelt)
     model = ContextMixing(codes, capacity=4 * len(read))
-    units, ends = codes.encode(read)
-    model.read(units)
-    other, other_ends = codes.encode(np.random.default_rng(seed).integers(size, size=30))
-    for text, upto in ((units, ends), (other, other_ends)):
-        logs, _ = model.predict(text, spans_of([(0, 0), *((0, int(end)) for end in upto[:20])]))
+    model.read(codes.encode(read)[0])
+    for text in (read, np.random.default_rng(seed).integers(size, size=30)):
+        logs, _ = model.predict(text, spans_of([(0, end) for end in range(min(20, len(text)))]))
         np.testing.assert_allclose(np.exp(logs.astype(np.float64)).sum(axis=1), 1, atol=1e-5)
         assert np.isfinite(logs).all()
 
@@ -97,6 +95,20 @@ def test_a_unit_is_scored_before_it_is_learned() -> None:
         assert model.read(TEXT[at : at + 1])[0] == pytest.approx(-logs[0, TEXT[at]], abs=0.02)
 
 
+@pytest.mark.parametrize("kind", [ContextMixing, SlowMixing])
+def test_following_a_text_is_foretelling_and_then_reading(kind: type[ContextMixing | SlowMixing]) -> None:
+    codes, tokens = many_symbols(), np.random.default_rng(0).integers(200, size=40) * 3
+    (one, other), units = (kind(codes, capacity=200) for _ in range(2)), codes.encode(tokens[:30])[0]
+    one.read(units), other.read(units)
+    logs, known = one.follow(tokens, 30)
+    for at in range(30, 40):
+        expected = other.predict(tokens, spans_of([(0, at)]))
+        np.testing.assert_array_equal(logs[at - 30], expected[0][0])
+        np.testing.assert_array_equal(known[at - 30], expected[1][0])
+        other.read(codes.encode(tokens[at : at + 1])[0])
+    np.testing.assert_allclose(np.exp(logs.astype(np.float64)).sum(axis=1), 1, atol=1e-5)
+
+
 def test_a_text_may_be_read_in_pieces() -> None:
     long_line = np.concatenate((np.frombuffer(b"word, " * 400, np.uint8), TEXT))
     whole, pieces = (ContextMixing(Codes.of_bytes(), capacity=len(long_line)) for _ in range(2))
@@ -107,13 +119,14 @@ def test_a_text_may_be_read_in_pieces() -> None:
 
 
 def test_predicting_leaves_it_as_it_was_and_a_copy_is_another() -> None:
-    model = ContextMixing(Codes.of_bytes(), capacity=1000)
+    model = ContextMixing(Codes.of_bytes(), capacity=len(TEXT) + 100)
     model.read(TEXT)
     before, copy = model.memory.copy(), model.copy()
     alone = model.predict(TEXT, spans_of([(0, 90)]))[0]
     among = model.predict(TEXT, spans_of([(end - 80, end) for end in range(80, 120)] + [(0, 90)]))[0]
     np.testing.assert_array_equal(alone[0], among[-1])
     copy.read(TEXT[:50])
+    np.testing.assert_array_equal(model.copy(more=50).read(TEXT[:150])[:100], model.copy().read(TEXT[:100]))
     np.testing.assert_array_equal(model.memory, before)
     assert (copy.memory != before).any()
 
