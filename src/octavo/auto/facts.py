@@ -404,7 +404,7 @@ class Pilot:
         self.recipe = evaluated_by(recipe, self.tokens)
         model = build_model(recipe.model, vocab_size=vocabulary, seed=recipe.seed)
         self.held_out = held_out_of(recipe, dataset)
-        model.take_text(dataset.train.tokens, self.held_out)
+        model.take_text(dataset.train.tokens, self.held_out, spelt=dataset.tokenizer.spelt)
         self.model = model  # only now, for what the one before has counted need not be counted anew
 
     def _bits(self) -> float:

@@ -57,7 +57,7 @@ ROOMS: dict[str, str | tuple[str, ...] | dict[str, str]] = {
     "input": "octavo.model.inputs",
     "output": "octavo.model.heads",
     "ngrams": "octavo.model.ngram_vectors",
-    "counts": "octavo.ngram.mixture",
+    "counts": ("octavo.ngram.mixture", "octavo.ngram.mixing_counts"),
     "positions": ("octavo.model.positions", "octavo.model.grid"),
     "norm": "octavo.model.norms",
     "feed_forward": "octavo.model.feedforward",

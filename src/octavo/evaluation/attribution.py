@@ -18,7 +18,7 @@ from torch import nn
 
 from octavo.data import Split
 from octavo.data.batch import Batch
-from octavo.ngram.mixture import KneserNeyCounts
+from octavo.ngram.mixture import GatedCounts
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Objective
 
@@ -47,6 +47,8 @@ class Credit:
     tokens: np.ndarray
     places: np.ndarray
     recent: bool = False
+    together: np.ndarray | None = None
+    """(N,) the same by the model, where it is not their weighted mean."""
 
     @property
     def network(self) -> np.ndarray:
@@ -62,6 +64,8 @@ class Credit:
     @property
     def mixture(self) -> np.ndarray:
         """(N,) the same by the model."""
+        if self.together is not None:
+            return self.together
         return (self.weights * self.probabilities).sum(axis=1)
 
     def as_dict(self, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -123,7 +127,7 @@ def judged_twice(split: Split) -> int:
 def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Objective) -> Credit | None:
     """Who predicted the targets of batches that say where they stand; None of a model that does not count."""
     counts = getattr(model, "counts", None)
-    if not isinstance(counts, KneserNeyCounts) or counts.tables is None:
+    if not isinstance(counts, GatedCounts) or counts.tables is None:
         return None
     device, was_training = next(model.parameters()).device, model.training
     places, found, ids = [], [], []
@@ -148,10 +152,12 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
     if not found:
         return None
     order = np.argsort(np.concatenate(places), kind="stable")
-    weights, probabilities = (np.concatenate(side)[order] for side in zip(*found, strict=True))
+    weights, probabilities, together = (np.concatenate(side)[order] for side in zip(*found, strict=True))
     recent = counts.recent is not None
     tokens, stand = (np.concatenate(each)[order] for each in (ids, places))
-    return Credit(weights, np.maximum(probabilities, LEAST), tokens, stand, recent)
+    return Credit(
+        weights, np.maximum(probabilities, LEAST), tokens, stand, recent, np.maximum(together, LEAST)
+    )
 
 
 @contextmanager

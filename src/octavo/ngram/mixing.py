@@ -97,7 +97,7 @@ class ContextMixing:
         self.length += units
         return logs, known
 
-    def gated(
+    def predict_gated(
         self, gate: GateStruct, text: np.ndarray, spans: np.ndarray, logits: np.ndarray, out: np.ndarray
     ) -> None:
         """Put into `out` (n, V) ln p of network and mixture together after each of the spans (n, 3) of a text (slots,
