@@ -30,6 +30,16 @@ def eval_command(
         Path | None,
         Parameter(help="What it remembers of passages that octavo corpus plant put into its text: the plan."),
     ] = None,
+    prove: Annotated[
+        Path | None,
+        Parameter(
+            help="Write the judged text as this file, which only the run's own predictions can decode."
+        ),
+    ] = None,
+    decode: Annotated[
+        Path | None,
+        Parameter(help="Write the text that such a file holds next to it, as FILE.txt."),
+    ] = None,
     checkpoint: Which = "best",
     json: Json = False,
 ) -> int:
@@ -51,6 +61,10 @@ def eval_command(
     octavo eval runs/bard --text other-play.txt --json
 
     octavo eval runs/planted --planted planted.json
+
+    octavo eval runs/bard --prove bard.proof
+
+    octavo eval runs/bard --decode bard.proof
     """
     from octavo.run.run import Run
 
@@ -60,6 +74,10 @@ def eval_command(
         if text is not None or test:
             raise InputError("--planted asks about the run's own training text; leave out --text and --test.")
         return show_memory(loaded, planted, json=json)
+    if prove is not None or decode is not None:
+        if test or (text is not None and decode is not None) or (prove is not None and decode is not None):
+            raise InputError("--prove takes --text at most, and --decode nothing beside it.")
+        return show_proof(loaded, prove, decode, text, json=json)
     result = loaded.evaluate(text, test=test)
     if json:
         print_json(result)
@@ -68,10 +86,34 @@ def eval_command(
     return show_skipped(result)
 
 
+def show_proof(run: Run, prove: Path | None, decode: Path | None, text: Text, *, json: bool) -> int:
+    """Write a text as a file that the run's predictions decode, or decode one, and say so."""
+    from octavo.run import prove as proofs
+    from octavo.util.console import Console
+
+    console = Console(quiet=json)
+    if prove is not None:
+        said, out = proofs.prove(run, prove, text, console), prove
+    else:
+        assert decode is not None
+        out = decode.with_name(f"{decode.name}.txt")
+        said = proofs.decode(run, decode, out, console)
+    if json:
+        print_json({"file": str(out), **said.as_dict()})
+    elif prove is not None:
+        show(
+            f"{out}: {said.bytes:,} bytes of text in {said.written:,} bytes, {said.bits_per_byte:.3f} bits per byte"
+        )
+    else:
+        show(f"{out}: {said.bytes:,} bytes, the text that was judged, decoded from {said.written:,} bytes")
+    return 0
+
+
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
     from octavo.data.batches import Known
     from octavo.evaluation.attribution import said as said_of_counts
+    from octavo.evaluation.reading_on import said as said_of_reading
     from octavo.report.test_looks import looked_at
     from octavo.run.progress import next_lines
     from octavo.task import task_of
@@ -93,6 +135,8 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     show(f"on {result['tokens']:,} {objective.unit.counted}{size}; {result['parameters']:,} parameters")
     if "counted" in result:
         show(said_of_counts(result["counted"]))
+    if "reading_on" in result:
+        show(said_of_reading(result["reading_on"]))
     for way in (result.get("scores") or {}).get("ways", ()):
         scores = (f"{name} {way[key]['score']:.2f}" for name, key in (("BLEU", "bleu"), ("chrF", "chrf")))
         show(f"{', '.join(scores)} with {search_in_words(way)}, {way['bleu']['signature']}")

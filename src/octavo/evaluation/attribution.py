@@ -49,6 +49,8 @@ class Credit:
     recent: bool = False
     together: np.ndarray | None = None
     """(N,) the same by the model, where it is not their weighted mean."""
+    mixer: bool = False
+    """Whether the second column is of a context mixer and not of an order."""
 
     @property
     def network(self) -> np.ndarray:
@@ -89,6 +91,7 @@ class Credit:
             "sides": [
                 {
                     "order": None if column == last else column,
+                    "mixer": self.mixer and column == 1,
                     "trust": float(self.weights[:, column].mean()),
                     "loss": _nats(self.probabilities[:, column]),
                     "best": float((first == column).mean()),
@@ -155,9 +158,8 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
     weights, probabilities, together = (np.concatenate(side)[order] for side in zip(*found, strict=True))
     recent = counts.recent is not None
     tokens, stand = (np.concatenate(each)[order] for each in (ids, places))
-    return Credit(
-        weights, np.maximum(probabilities, LEAST), tokens, stand, recent, np.maximum(together, LEAST)
-    )
+    model, counting = np.maximum(together, LEAST), np.maximum(probabilities, LEAST)
+    return Credit(weights, counting, tokens, stand, recent, model, counts.mixer)
 
 
 @contextmanager

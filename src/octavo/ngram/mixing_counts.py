@@ -52,6 +52,7 @@ _held: WeakValueDictionary[tuple[bytes, bytes], Mixer] = WeakValueDictionary()
 class MixingCounts(GatedCounts):
     """A context mixer, and the gate; with `recent`, what a text has said so far."""
 
+    mixer = True
     units: Tensor
     """(V, 2); this and what follows: see `Codes`."""
     lengths: Tensor
@@ -88,6 +89,7 @@ class MixingCounts(GatedCounts):
                 remedy="Give more text, or set model.counts=none.",
             )
         in_order = tokens if held_out is None else np.concatenate((tokens[~held_out], tokens[held_out]))
+        _refuse_without_kernel(len(tokens))
         if self.vocab_size > MOST_SYMBOLS:
             raise CorpusError(
                 f"The vocabulary has {self.vocab_size:,} tokens; context mixing takes {MOST_SYMBOLS:,} at most.",
@@ -113,12 +115,7 @@ class MixingCounts(GatedCounts):
     def counted(self, tokens: np.ndarray, end: int | None = None) -> Mixer:
         """The mixer after a text, or after its first tokens; it goes on from these where they were read."""
         end = len(tokens) if end is None else end
-        if compiled() is None and len(tokens) > MOST_WITHOUT_KERNEL:
-            raise CorpusError(
-                f"Context mixing would read {len(tokens):,} tokens without a C compiler, which takes hours; "
-                f"{MOST_WITHOUT_KERNEL:,} are the most.",
-                remedy="Install gcc or clang, or set model.counts=kneser-ney.",
-            )
+        _refuse_without_kernel(len(tokens))
         codes = self._codes(tokens)
         units, ends = codes.encode(tokens)
         known, own = int(ends[end - 1]), hashlib.sha256(str(len(units)).encode())
@@ -233,6 +230,15 @@ class MixingCounts(GatedCounts):
             )
             if not mine:
                 self._count(self.tokens)
+
+
+def _refuse_without_kernel(tokens: int) -> None:
+    if compiled() is None and tokens > MOST_WITHOUT_KERNEL:
+        raise CorpusError(
+            f"Context mixing would read {tokens:,} tokens without a C compiler, which takes hours; "
+            f"{MOST_WITHOUT_KERNEL:,} are the most.",
+            remedy="Install gcc or clang, or set model.counts=kneser-ney.",
+        )
 
 
 def _refuse_codes(weights: dict[str, Tensor], prefix: str) -> None:

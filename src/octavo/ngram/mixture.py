@@ -117,6 +117,8 @@ class GatedCounts(Counts):
     tokens: Tensor
     fewest: int
     """Tokens of a text."""
+    mixer: bool = False
+    """Whether what counts is a context mixer and not orders of n-grams."""
 
     def __init__(self, *, near: int, recent: int, vocab_size: int) -> None:
         super().__init__()

@@ -14,6 +14,8 @@ from octavo.corpus.sources import FilesSource
 from octavo.data import Dataset, Split, prepare_text
 from octavo.evaluation import attribution
 from octavo.evaluation.attribution import credit, judged_twice
+from octavo.evaluation.reading_on import reading_on
+from octavo.evaluation.reading_on import said as said_of_reading
 from octavo.evaluation.result import Figures, Finding, Part, Standing
 from octavo.evaluation.samples import STORIES, GeneratedTexts, amount, text_metrics, write
 from octavo.evaluation.sentences import against_source
@@ -80,12 +82,14 @@ class TextTask(Task):
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
         recipe, dataset = context.recipe, context.dataset
+        learned_on = while_reading(model, context)
         if dataset is None:
             sides = context.train, context.split
-            return Standing(baselines_beside(*sides, context.tokenizer, recipe, context.console))
+            beside = baselines_beside(*sides, context.tokenizer, recipe, context.console)
+            return Standing(beside, tuple(filter(None, [learned_on])))
         found = cached_baselines(dataset, recipe, context.console)
         counted, floor = who_predicts(model, dataset, recipe), self.floor(dataset, recipe)
-        return Standing(found, tuple(part for part in (counted, floor) if part is not None))
+        return Standing(found, tuple(filter(None, [counted, learned_on, floor])))
 
     def floor(self, dataset: Dataset, recipe: Recipe) -> Floor | None:
         """The least loss on the validation split, where the source that wrote it knows its probability."""
@@ -141,6 +145,8 @@ class TextTask(Task):
         found = []
         if "counted" in evaluation:
             found.append(attribution.said(evaluation["counted"]))
+        if "reading_on" in evaluation:
+            found.append(said_of_reading(evaluation["reading_on"]))
         found += self.loss_sentences(evaluation)
         if "source_entropy" in evaluation:
             found.append(against_source(evaluation, recipe.objective.build().unit))
@@ -195,6 +201,17 @@ class Floor:
 def checks_texts(recipe: Recipe) -> bool:
     """Whether what a model of the recipe writes is checked one by one."""
     return recipe.corpus.checker() is not None or recipe.validator.kind != "none"
+
+
+def while_reading(model: LanguageModel, context: EvaluationContext) -> Part | None:
+    """What a model reaches whose counts go on learning in the split; None where they cannot."""
+    recipe, split, objective = context.recipe, context.split, context.recipe.objective.build()
+    if not recipe.model.before or not objective.unit.text:
+        return None
+    rows = rows_at_once(recipe, context.tokenizer, next(model.parameters()).device)
+    batches = evaluated_on(split, recipe, context.tokenizer, rows=rows)
+    found = reading_on(model, batches, objective, split.tokens)
+    return None if found is None else Finding("reading_on", found.as_dict(split.bytes))
 
 
 def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Part | None:
