@@ -73,6 +73,7 @@ class TextFacts:
         train_tokens, validation_tokens, test_tokens, vocabulary: of this tokenizer.
         train_bytes, validation_bytes: UTF-8.
         ngram: bits per byte of counting on the validation split: the best n-gram with what the text has said so far.
+        counted: the least that counting reaches there: that, or context mixing.
         begin: the same of the first `BEGIN` tokens alone, in bits per token.
         order: of that n-gram.
         start: bits per byte there of a model before its first step: n-grams of all lengths and what the text has said
@@ -99,6 +100,7 @@ class TextFacts:
     validation_bytes: int
     vocabulary: int
     ngram: float
+    counted: float
     begin: float
     order: int
     start: float
@@ -134,7 +136,9 @@ def survey(
     best = drift.result()
     if seconds >= UNHURRIED:
         best = replace(best, languages=languages_of(dataset.train.text_path))
-    task_of(recipe).cached_baselines(dataset, recipe, Console(quiet=True))
+    beside = task_of(recipe).cached_baselines(dataset, recipe, Console(quiet=True))
+    if "mixing" in beside and (mixed := beside["mixing"].bits_per_byte) is not None:
+        best = replace(best, counted=min(best.counted, mixed))
     found = {each.facts.tokenizer["kind"]: each.facts.ngram for each in others}
     return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
 
@@ -227,6 +231,7 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
     bits = counting(model, tokens, places)
     tokens_a_byte = (len(tokens) - 1) / validation.bytes
     characters, symbols = characters_of(train.text_path)
+    ngram = float(bits.mean()) * tokens_a_byte
     return TextFacts(
         tokenizer=tokenizer,
         documents=len(train.starts),
@@ -238,7 +243,8 @@ def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
         train_bytes=train.bytes,
         validation_bytes=validation.bytes,
         vocabulary=size,
-        ngram=float(bits.mean()) * tokens_a_byte,
+        ngram=ngram,
+        counted=ngram,
         begin=float(bits[places < BEGIN].mean()),
         order=order,
         start=math.nan,
@@ -398,7 +404,7 @@ class Pilot:
         self.recipe = evaluated_by(recipe, self.tokens)
         model = build_model(recipe.model, vocab_size=vocabulary, seed=recipe.seed)
         self.held_out = held_out_of(recipe, dataset)
-        model.take_text(dataset.train.tokens, self.held_out)
+        model.take_text(dataset.train.tokens, self.held_out, spelt=dataset.tokenizer.spelt)
         self.model = model  # only now, for what the one before has counted need not be counted anew
 
     def _bits(self) -> float:

@@ -421,8 +421,8 @@ def said(found: Chosen) -> list[str]:
     """The choice and the promise, in sentences."""
     best, facts = found.best, found.facts
     lines = [
-        f"promise for {in_minutes(found.promise.minutes)}: {found.promise}; counting alone has {facts.ngram:.2f}, the "
-        f"model before it learns {facts.start:.2f}",
+        f"promise for {in_minutes(found.promise.minutes)}: {found.promise}; counting alone has {facts.counted:.2f}, "
+        f"the model before it learns {facts.start:.2f}",
         f"chosen: {best.parameters:,} parameters; planned: {best.steps:,} steps{after_teachers(best)}, "
         f"{best.passes:.2g} passes over {facts.train_tokens:,} tokens; why is on the report's page",
     ]

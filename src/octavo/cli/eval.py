@@ -30,6 +30,16 @@ def eval_command(
         Path | None,
         Parameter(help="What it remembers of passages that octavo corpus plant put into its text: the plan."),
     ] = None,
+    prove: Annotated[
+        Path | None,
+        Parameter(
+            help="Write the judged text as this file, which only the run's own predictions can decode."
+        ),
+    ] = None,
+    decode: Annotated[
+        Path | None,
+        Parameter(help="Write the text that such a file holds next to it, as FILE.txt."),
+    ] = None,
     checkpoint: Which = "best",
     json: Json = False,
 ) -> int:
@@ -51,6 +61,10 @@ def eval_command(
     octavo eval runs/bard --text other-play.txt --json
 
     octavo eval runs/planted --planted planted.json
+
+    octavo eval runs/bard --prove bard.proof
+
+    octavo eval runs/bard --decode bard.proof
     """
     from octavo.run.run import Run
 
@@ -60,12 +74,39 @@ def eval_command(
         if text is not None or test:
             raise InputError("--planted asks about the run's own training text; leave out --text and --test.")
         return show_memory(loaded, planted, json=json)
+    if prove is not None or decode is not None:
+        if test or (text is not None and decode is not None) or (prove is not None and decode is not None):
+            raise InputError("--prove takes --text at most, and --decode nothing beside it.")
+        return show_proof(loaded, prove, decode, text, json=json)
     result = loaded.evaluate(text, test=test)
     if json:
         print_json(result)
     else:
         show_evaluation(loaded, result, test=test)
     return show_skipped(result)
+
+
+def show_proof(run: Run, prove: Path | None, decode: Path | None, text: Text, *, json: bool) -> int:
+    """Write a text as a file that the run's predictions decode, or decode one, and say so."""
+    from octavo.run import prove as proofs
+    from octavo.util.console import Console
+
+    console = Console(quiet=json)
+    if prove is not None:
+        said, out = proofs.prove(run, prove, text, console), prove
+    else:
+        assert decode is not None
+        out = decode.with_name(f"{decode.name}.txt")
+        said = proofs.decode(run, decode, out, console)
+    if json:
+        print_json({"file": str(out), **said.as_dict()})
+    elif prove is not None:
+        show(
+            f"{out}: {said.bytes:,} bytes of text in {said.written:,} bytes, {said.bits_per_byte:.3f} bits per byte"
+        )
+    else:
+        show(f"{out}: {said.bytes:,} bytes, the text that was judged, decoded from {said.written:,} bytes")
+    return 0
 
 
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:

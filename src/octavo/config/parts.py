@@ -107,6 +107,7 @@ _MODULES: dict[str, dict[str, str]] = {
         "octavo.model.ngram_vectors": "hashed none",
     },
     "counts": {
+        "octavo.ngram.mixing_counts": "mixing",
         "octavo.ngram.mixture": "kneser-ney none",
     },
     "positions": {

@@ -18,7 +18,7 @@ from torch import nn
 
 from octavo.data import Split
 from octavo.data.batch import Batch
-from octavo.ngram.mixture import KneserNeyCounts
+from octavo.ngram.mixture import GatedCounts
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Objective
 
@@ -47,6 +47,10 @@ class Credit:
     tokens: np.ndarray
     places: np.ndarray
     recent: bool = False
+    together: np.ndarray | None = None
+    """(N,) the same by the model, where it is not their weighted mean."""
+    mixer: bool = False
+    """Whether the second column is of a context mixer and not of an order."""
 
     @property
     def network(self) -> np.ndarray:
@@ -62,6 +66,8 @@ class Credit:
     @property
     def mixture(self) -> np.ndarray:
         """(N,) the same by the model."""
+        if self.together is not None:
+            return self.together
         return (self.weights * self.probabilities).sum(axis=1)
 
     def attribution(self, tokenizer: Tokenizer) -> Attribution:
@@ -85,6 +91,7 @@ class Credit:
             sides=[
                 Side(
                     order=None if column == last else column,
+                    mixer=self.mixer and column == 1,
                     trust=float(self.weights[:, column].mean()),
                     loss=_nats(self.probabilities[:, column]),
                     best=float((first == column).mean()),
@@ -97,7 +104,7 @@ class Credit:
 
 @dataclass(frozen=True)
 class Side:
-    """The network (order 0), an order of the n-grams, or what the text has said so far (no order).
+    """The network (order 0), an order of the n-grams or the context mixer, or what the text has said so far (no order).
 
     Attributes:
         trust: mean weight.
@@ -105,6 +112,7 @@ class Side:
     """
 
     order: int | None
+    mixer: bool
     trust: float
     loss: float
     best: float
@@ -158,7 +166,7 @@ def judged_twice(split: Split) -> int:
 def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Objective) -> Credit | None:
     """Who predicted the targets of batches that say where they stand; None of a model that does not count."""
     counts = getattr(model, "counts", None)
-    if not isinstance(counts, KneserNeyCounts) or counts.tables is None:
+    if not isinstance(counts, GatedCounts) or counts.tables is None:
         return None
     device, was_training = next(model.parameters()).device, model.training
     places, scores, ids = [], [], []
@@ -183,10 +191,11 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
     if not scores:
         return None
     order = np.argsort(np.concatenate(places), kind="stable")
-    weights, probabilities = (np.concatenate(side)[order] for side in zip(*scores, strict=True))
+    weights, probabilities, together = (np.concatenate(side)[order] for side in zip(*scores, strict=True))
     recent = counts.recent is not None
     tokens, stand = (np.concatenate(each)[order] for each in (ids, places))
-    return Credit(weights, np.maximum(probabilities, LEAST), tokens, stand, recent)
+    mixed, counting = np.maximum(together, LEAST), np.maximum(probabilities, LEAST)
+    return Credit(weights, counting, tokens, stand, recent, mixed, counts.mixer)
 
 
 @contextmanager

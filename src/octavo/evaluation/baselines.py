@@ -3,7 +3,8 @@
 All counting baselines predict every token of the validation split but the first, from the tokens before it
 (fewer at the start), and give every token of the vocabulary a probability. They learn from the training
 split alone; the length of the n-grams too is chosen there, on the split's own end.
-The compressors know nothing of tokens and see the validation split's text as bytes.
+The compressors and context mixing know nothing of tokens and see the validation split's text as bytes, and context
+mixing learns from each of them after it was predicted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 
 from octavo.errors import CorpusError
 from octavo.evaluation.result import Baseline
+from octavo.ngram.codes import Codes
 from octavo.ngram.kneser_ney import CHUNK, KneserNey, best_order
+from octavo.ngram.mixing import ContextMixing, compiled
 
 LIMIT = 5_000_000
 """Training tokens that are counted; the last ones, which stand next to the validation split."""
@@ -30,6 +33,10 @@ HIGHEST = 8
 
 WINDOW = 8 << 20
 """Bytes that xz looks back, and of the training text that it is given; needs some 12 times as much memory."""
+
+MIXED = 1 << 20
+"""Bytes of the training text that context mixing reads, the last ones, and of the validation text that it predicts, the
+first ones: some seconds."""
 
 
 def baselines(
@@ -43,7 +50,8 @@ def baselines(
     limit: int = LIMIT,
     report: Callable[[str], None] | None = None,
 ) -> dict[str, Baseline]:
-    """All baselines by name: uniform, unigram, bigram, trigram, ngram, gzip, xz, xz_given_train.
+    """All baselines by name: uniform, unigram, bigram, trigram, ngram, mixing, gzip, xz, xz_given_train; `mixing` only
+    where there is a C compiler.
 
     `train`, `validation`: token ids below `vocab_size`; memory maps are read in parts. `validation_bytes`:
     size of the text behind `validation`, for bits per byte. The texts are files, read as streams.
@@ -74,6 +82,9 @@ def baselines(
         there = min(order, len(losses))
         add(name, float(losses[there - 1]), order=there)
     add("ngram", float(losses[best - 1]), order=best)
+    if compiled() is not None:
+        say("baselines: context mixing")
+        reached |= mixing(train_text, validation_text)
     say("baselines: gzip and xz")
     return reached | compressors(train_text, validation_text)
 
@@ -84,6 +95,19 @@ def unigram_loss(train: np.ndarray, validation: np.ndarray, *, vocab_size: int) 
     nats = -np.log(counts / counts.sum())
     parts = (validation[begin : begin + CHUNK] for begin in range(1, len(validation), CHUNK))
     return float(sum(nats[part].sum() for part in parts) / (len(validation) - 1))
+
+
+def mixing(train_text: Path, validation_text: Path) -> dict[str, Baseline]:
+    """Context mixing, which has read the training text and goes on in the validation text."""
+    before = b"".join(_pieces(train_text, MIXED))
+    with validation_text.open("rb") as file:
+        judged = file.read(MIXED)
+    if not judged:
+        return {}
+    model = ContextMixing(Codes.of_bytes(), capacity=len(before) + len(judged))
+    model.read(np.frombuffer(before, np.uint8))
+    nats = model.read(np.frombuffer(judged, np.uint8))
+    return {"mixing": Baseline(None, float(nats.astype(np.float64).mean()) / math.log(2))}
 
 
 def compressors(train_text: Path, validation_text: Path) -> dict[str, Baseline]:

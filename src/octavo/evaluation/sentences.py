@@ -14,6 +14,7 @@ NAMES = {
     "bigram": "bigram",
     "trigram": "trigram",
     "ngram": "{order}-gram",
+    "mixing": "context mixing",
     "gzip": "gzip",
     "xz": "xz",
     "xz_given_train": "xz after the training text",

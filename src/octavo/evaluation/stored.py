@@ -14,9 +14,10 @@ Portion = Annotated[float, Field(ge=0, le=1)]
 
 
 class Side(Record):
-    """The network (order 0), an order of the n-grams, or what the text has said so far (no order)."""
+    """The network (order 0), an order of n-grams, the context mixer, or what the text has said so far (no order)."""
 
     order: Count | None
+    mixer: bool = False
     trust: Portion
     loss: Number
     best: Portion
@@ -86,6 +87,15 @@ class Packing(Record):
     bits_per_byte: Number
 
 
+class ReadOn(Record):
+    """What a model reaches whose counts go on learning in the text."""
+
+    loss: Number
+    bits_per_byte: Number
+    alone_bits_per_byte: Number
+    tokens: Count
+
+
 class Baselines(Record):
     """baselines.json of a dataset: every one of them, and nothing else."""
 
@@ -96,6 +106,7 @@ class Baselines(Record):
     bigram: Counting
     trigram: Counting
     ngram: Counting
+    mixing: Packing | None = None
     gzip: Packing
     xz: Packing
     xz_given_train: Packing
@@ -203,6 +214,7 @@ class Evaluation(Record):
     diversity: Diversity | None = None
     known_words: dict[str, Number] | None = None
     counted: Counted | None = None
+    reading_on: ReadOn | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     next: NextStep | None = None
     verdict: tuple[str, ...] = ()

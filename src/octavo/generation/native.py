@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,6 +35,9 @@ from octavo.model.ngram_vectors import HashedNGrams, NGrams
 from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions
 from octavo.ngram.kernel import GateStruct, Tables
+from octavo.ngram.mixing import ContextMixing
+from octavo.ngram.mixing import GateStruct as MixingGate
+from octavo.ngram.mixing_counts import MixingCounts
 from octavo.ngram.mixture import Counts, KneserNeyCounts
 from octavo.ngram.recent import Recent
 from octavo.util.kernels import Floats, address, library
@@ -126,7 +130,7 @@ _PLACES: dict[str, tuple[type[nn.Module], ...]] = {
     "blocks.N.feed_forward.dropout": _DROPOUT,
     "norm": _NORM,
     "lm_head": (nn.Linear,),
-    "counts": (Counts, KneserNeyCounts),
+    "counts": (Counts, KneserNeyCounts, MixingCounts),
     "counts.from_state": (nn.Linear,),
     "counts.from_known": (nn.Linear,),
     "counts.out": (nn.Linear,),
@@ -182,30 +186,33 @@ def checked(native: ctypes.CDLL) -> None:
 
 
 # Counts beside a network that the kernel decodes: what the gate takes from the network's last state comes out
-# of the same product as the logits; the rest is a call of counting.c. The twin is
-# `model.counts.KneserNeyCounts`.
+# of the same product as the logits; the rest is a call of counting.c, or of mixing.c. The twins are
+# `ngram.mixture.KneserNeyCounts` and `ngram.mixing_counts.MixingCounts`.
 
 
 class Mixture:
-    """A gate and its tables, as the kernel reads them."""
+    """A gate and what is counted, as the kernel reads them."""
 
-    def __init__(self, counts: KneserNeyCounts, tables: Tables, precision: Precision) -> None:
-        self.tables, self._counts = tables, counts
+    def __init__(
+        self, counts: KneserNeyCounts | MixingCounts, counted: Tables | ContextMixing, precision: Precision
+    ) -> None:
+        self.counted, self._counts = counted, counts
         self._held = [
             _rounded(counts.from_known.weight, precision),
             counts.from_known.bias.detach().float().contiguous(),
             _rounded(counts.out.weight, precision),
             counts.out.bias.detach().float().contiguous(),
         ]
-        self._gate = GateStruct(counts.from_state.out_features, *(each.data_ptr() for each in self._held))
+        kind = MixingGate if isinstance(counted, ContextMixing) else GateStruct
+        self._gate: Any = kind(counts.from_state.out_features, *(each.data_ptr() for each in self._held))
 
     @classmethod
     def of(cls, model: GPT, precision: Precision) -> Mixture | None:
         """That of a model, if it has one."""
         counts = model.counts
-        if not isinstance(counts, KneserNeyCounts) or (tables := counts.tables) is None:
+        if not isinstance(counts, KneserNeyCounts | MixingCounts) or (counted := counts.tables) is None:
             return None
-        return cls(counts, tables, precision)
+        return cls(counts, counted, precision)
 
     def head(self, model: GPT) -> nn.Linear:
         """The model's head, and below it what the state gives the gate."""
@@ -220,9 +227,9 @@ class Mixture:
 
     def __call__(self, logits: Tensor, text: np.ndarray, spans: Sequence[Span]) -> Tensor:
         """(n, V) from the logits (n, V + H) after each of the spans of a text (slots, T)."""
-        mixed = torch.empty(len(logits), self.tables.vocab_size)
+        mixed = torch.empty(len(logits), self._counts.vocab_size)
         where = np.array(spans, dtype=np.int32)
-        self.tables.predict(self._gate, text, where, logits.numpy(), mixed.numpy())
+        self.counted.predict_gated(self._gate, text, where, logits.numpy(), mixed.numpy())
         return mixed
 
 

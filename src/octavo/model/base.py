@@ -78,11 +78,16 @@ class LanguageModel(nn.Module):
         return None
 
     def take_text(
-        self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
+        self,
+        tokens: np.ndarray,
+        held_out: np.ndarray | None = None,
+        *,
+        learned: bool = False,
+        spelt: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         """Keep what the model needs of its training text, ids (N,) or rows of numbers (N, D), before it is trained.
         `held_out` (N,): what the network does not learn from (`ModelConfig.held_out`). `learned`: the weights are no
-        first ones, and stay."""
+        first ones, and stay. `spelt` gives what each id is as text."""
 
     def shorten(self, context: int) -> None:
         """Forget what was trained for the positions from `context` on, where the kind can (`ModelConfig.contexts`)."""

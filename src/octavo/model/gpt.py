@@ -19,7 +19,7 @@ from octavo.model.inputs import VectorInput
 from octavo.model.ngram_vectors import NGrams
 from octavo.model.positions import Positions, Rotation, in_segments, placed, rotations, turned_at
 from octavo.model.vectors import calibrate
-from octavo.ngram.mixture import Counts
+from octavo.ngram.mixture import Counts, Spelt
 
 
 class Block(nn.Module):
@@ -190,9 +190,14 @@ class GPT(LanguageModel):
         return self.counts(logits, x, tokens, earlier, segments=segments, alone=side.alone)
 
     def take_text(
-        self, tokens: np.ndarray, held_out: np.ndarray | None = None, *, learned: bool = False
+        self,
+        tokens: np.ndarray,
+        held_out: np.ndarray | None = None,
+        *,
+        learned: bool = False,
+        spelt: Spelt | None = None,
     ) -> None:
-        self.counts.take_text(tokens, held_out, learned=learned)
+        self.counts.take_text(tokens, held_out, learned=learned, spelt=spelt)
         if tokens.ndim == 2 and not learned:  # else the scales are those that the weights were learned with
             calibrate(self, tokens)
 

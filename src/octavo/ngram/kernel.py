@@ -142,7 +142,7 @@ class Tables:
             found.append(self.slopes(np.ascontiguousarray(places[begin : begin + step]), right))
         return np.concatenate(found) if found else np.empty((0, self.orders), np.float32)
 
-    def predict(
+    def predict_gated(
         self, gate: GateStruct, text: np.ndarray, spans: np.ndarray, logits: np.ndarray, out: np.ndarray
     ) -> None:
         """Put into `out` (n, V) logarithms of the mixture's probabilities after each of the spans (n, 3) of a text

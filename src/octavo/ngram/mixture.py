@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 from weakref import WeakValueDictionary
@@ -37,6 +39,8 @@ IDS = (torch.uint16, torch.int32, torch.int64)
 """Kinds of numbers that a text's tokens may have in a checkpoint."""
 MOST_RECENT = 100_000
 """Tokens of the text so far that can be asked for."""
+Spelt = Callable[[], Sequence[str]]
+"""Gives what each token is as text."""
 _held: WeakValueDictionary[tuple[bytes, int, int], Tables] = WeakValueDictionary()
 """Tables that something in this process still holds, by the text, the vocabulary and the orders."""
 
@@ -70,7 +74,14 @@ class Counts(nn.Module):
         """
         return logits
 
-    def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
+    def take_text(
+        self,
+        tokens: np.ndarray,
+        held_out: np.ndarray | None,
+        *,
+        learned: bool = False,
+        spelt: Spelt | None = None,
+    ) -> None:
         """See `LanguageModel.take_text`."""
 
 
@@ -89,10 +100,12 @@ class Sides(NamedTuple):
     """The gate's."""
     probabilities: Tensor
     """Of the token that came."""
+    together: Tensor
+    """(N,) the same by the model."""
 
 
-class KneserNeyCounts(Counts):
-    """Interpolated modified Kneser–Ney of all orders, and the gate; with `recent`, what a text has said so far.
+class GatedCounts(Counts):
+    """Counts of the training text, mixed with the network's predictions by a gate.
 
     Its predictions are logarithms of probabilities, which are logits that add up to one. They bring no gradient to the
     network. While it trains (`train()`), what was held out is not counted.
@@ -101,18 +114,51 @@ class KneserNeyCounts(Counts):
         gate_tokens: of the training text, held out for the gate to learn from.
     """
 
-    def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int, recent: int = 0) -> None:
+    from_state: nn.Linear
+    tokens: Tensor
+    fewest: int
+    """Tokens of a text."""
+    mixer: bool = False
+    """Whether what counts is a context mixer and not orders of n-grams."""
+
+    def __init__(self, *, near: int, recent: int, vocab_size: int) -> None:
         super().__init__()
-        self.orders, self.vocab_size = orders, vocab_size
-        self.near, self.before = orders - 1, max(orders - 1, recent)
+        self.vocab_size, self.near, self.before = vocab_size, near, max(near, recent)
         self.recent = Recent(most=recent, vocab_size=vocab_size) if recent else None
-        self.from_state = nn.Linear(width, hidden, bias=False)
-        self.from_known = nn.Linear(2 * orders, hidden)
-        self.out = nn.Linear(hidden, orders + 1)
         self.register_buffer("tokens", torch.empty(0, dtype=_kind(vocab_size)))
-        self._learned: Tables | None = None  # of what was not held out
+        self._learned: Any = None  # what was not held out, counted
         self.gate_tokens = 0
         self.register_load_state_dict_pre_hook(self._make_room)
+
+    @abstractmethod
+    def sides(
+        self,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        targets: Tensor,
+        segments: Tensor | None = None,
+    ) -> Sides | None:
+        """What went into a prediction of `targets` (B, T ≥ 0), from the arguments of `forward`; None before any text
+        was taken."""
+
+    @abstractmethod
+    def counted(self, tokens: np.ndarray) -> Any:
+        """What is known of a text, by which predictions are made."""
+
+    @abstractmethod
+    def together(
+        self,
+        counted: Any,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None,
+        segments: Tensor | None,
+    ) -> Tensor:
+        """(N, V) probabilities by the network and by what is counted; for the rest see `forward`."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is counted of `tokens`, which is counted again when it is needed. Plain pickle writes tensors of
@@ -127,55 +173,18 @@ class KneserNeyCounts(Counts):
     def gate_parameters(self) -> list[nn.Parameter]:
         return list(self.parameters())
 
-    def take_text(self, tokens: np.ndarray, held_out: np.ndarray | None, *, learned: bool = False) -> None:
-        """The gate begins with what counting alone makes of the text that is held out."""
-        tokens = np.asarray(tokens)
-        counted = tokens if held_out is None else tokens[~held_out]
-        if len(tokens) < 2 * self.orders or len(counted) < self.orders:
-            least = f"{2 * self.orders} at least, {self.orders} of them not held out"
-            raise CorpusError(
-                f"The text has {len(tokens)} tokens; counting {self.orders}-grams needs {least}.",
-                remedy="Give more text, or set model.counts=none.",
-            )
-        self._count(torch.from_numpy(tokens.astype(np.int32)).to(self.tokens))
-        found = None
-        if held_out is not None:
-            self._learned = self._tables(counted)
-            found = HeldOut.of(self._learned, tokens, held_out)
-            self.gate_tokens = int(held_out.sum())
-        if learned:
-            return
-        self._start(found)
-        if self.recent is not None:
-            fit_recent(self.recent, tokens, self.orders)
-
-    @torch.no_grad()
-    def _start(self, held_out: HeldOut | None) -> None:
-        """The orders get weights by how often their contexts were seen, the network a small one: it knows nothing."""
-        weights = np.full(self.orders, 1 / self.orders)
-        if held_out is not None:
-            weights = best_weights(held_out.probabilities)
-        shares = np.concatenate(([NETWORK], (1 - NETWORK) * weights))
-        self.out.weight.zero_()
-        self.out.bias.copy_(torch.from_numpy(np.log(np.maximum(shares, 1e-6))))
-        if held_out is not None:
-            fit(held_out, self.from_state, self.from_known, self.out)
-
     def _count(self, tokens: Tensor) -> None:
         self.tokens = tokens
         self._learned = None
         self.__dict__.pop("_all", None)
 
     @cached_property
-    def _all(self) -> Tables:
-        return self._tables(self.tokens.cpu().numpy())
-
-    def _tables(self, tokens: np.ndarray) -> Tables:
-        return tables_of_text(tokens.astype(np.int32), vocab_size=self.vocab_size, orders=self.orders)
+    def _all(self) -> Any:
+        return self.counted(self.tokens.cpu().numpy())
 
     @property
-    def tables(self) -> Tables | None:
-        """The n-grams that count now; None before any text was taken."""
+    def tables(self) -> Any:
+        """What counts now; None before any text was taken."""
         if not self.tokens.numel() or self.tokens.device.type == "meta":
             return None
         return self._learned if self.training and self._learned is not None else self._all
@@ -202,16 +211,95 @@ class KneserNeyCounts(Counts):
             warnings.warn(NETWORK_LEARNS_NOTHING, stacklevel=2)
         here = rows.to(logits.device)
         chosen = [None if each is None else each[here] for each in (earlier, segments)]
-        places = self._places(tables, tokens[here], *chosen)
         with torch.autocast(logits.device.type, enabled=False):
-            network, weights = self._weighed(tables, places, logits[here], x[here])
-            mixed = mixture(weights, network, places, tables)
+            mixed = self.together(tables, logits[here], x[here], tokens[here], *chosen)
             if self.recent is not None and not self.training and not is_apart():
                 mixed = self.recent(mixed, self.recent.texts(tokens[here], *chosen))
             mixed = mixed.log() if mixed.requires_grad else mixed.log_()
         if alone is None:
             return mixed.view(logits.shape)
         return logits.float().index_copy(0, here, mixed.view(len(rows), *logits.shape[1:]))
+
+    def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
+        """Before weights are loaded: the text that comes with them may be another, of any length. Raises RuntimeError,
+        as torch does for weights that do not fit, where it is none: the kernels trust it."""
+        if (tokens := weights.get(f"{prefix}tokens")) is None:
+            return
+        if tokens.dim() != 1 or tokens.dtype not in IDS or 0 < len(tokens) < self.fewest:
+            raise RuntimeError(f"{prefix}tokens must be a text of at least {self.fewest} tokens")
+        found = tokens.cpu().to(torch.int64)
+        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < self.vocab_size:
+            raise RuntimeError(f"{prefix}tokens has ids outside of the vocabulary of {self.vocab_size}")
+        if not torch.equal(found, self.tokens.cpu().to(torch.int64)):
+            self._count(torch.empty(found.shape, dtype=self.tokens.dtype, device=self.tokens.device))
+
+
+class KneserNeyCounts(GatedCounts):
+    """Interpolated modified Kneser–Ney of all orders, and the gate; with `recent`, what a text has said so far."""
+
+    def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int, recent: int = 0) -> None:
+        super().__init__(near=orders - 1, recent=recent, vocab_size=vocab_size)
+        self.orders, self.fewest = orders, 2 * orders
+        self.from_state = nn.Linear(width, hidden, bias=False)
+        self.from_known = nn.Linear(2 * orders, hidden)
+        self.out = nn.Linear(hidden, orders + 1)
+
+    def take_text(
+        self,
+        tokens: np.ndarray,
+        held_out: np.ndarray | None,
+        *,
+        learned: bool = False,
+        spelt: Spelt | None = None,
+    ) -> None:
+        """The gate begins with what counting alone makes of the text that is held out."""
+        tokens = np.asarray(tokens)
+        counted = tokens if held_out is None else tokens[~held_out]
+        if len(tokens) < 2 * self.orders or len(counted) < self.orders:
+            least = f"{2 * self.orders} at least, {self.orders} of them not held out"
+            raise CorpusError(
+                f"The text has {len(tokens)} tokens; counting {self.orders}-grams needs {least}.",
+                remedy="Give more text, or set model.counts=none.",
+            )
+        self._count(torch.from_numpy(tokens.astype(np.int32)).to(self.tokens))
+        found = None
+        if held_out is not None:
+            self._learned = self.counted(counted)
+            found = HeldOut.of(self._learned, tokens, held_out)
+            self.gate_tokens = int(held_out.sum())
+        if learned:
+            return
+        self._start(found)
+        if self.recent is not None:
+            fit_recent(self.recent, tokens, self.orders)
+
+    @torch.no_grad()
+    def _start(self, held_out: HeldOut | None) -> None:
+        """The orders get weights by how often their contexts were seen, the network a small one: it knows nothing."""
+        weights = np.full(self.orders, 1 / self.orders)
+        if held_out is not None:
+            weights = best_weights(held_out.probabilities)
+        shares = np.concatenate(([NETWORK], (1 - NETWORK) * weights))
+        self.out.weight.zero_()
+        self.out.bias.copy_(torch.from_numpy(np.log(np.maximum(shares, 1e-6))))
+        if held_out is not None:
+            fit(held_out, self.from_state, self.from_known, self.out)
+
+    def counted(self, tokens: np.ndarray) -> Tables:
+        return tables_of_text(tokens.astype(np.int32), vocab_size=self.vocab_size, orders=self.orders)
+
+    def together(
+        self,
+        counted: Tables,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None,
+        segments: Tensor | None,
+    ) -> Tensor:
+        places = self._places(counted, tokens, earlier, segments)
+        network, weights = self._weighed(counted, places, logits, x)
+        return mixture(weights, network, places, counted)
 
     @torch.no_grad()
     def sides(
@@ -224,8 +312,6 @@ class KneserNeyCounts(Counts):
         targets: Tensor,
         segments: Tensor | None = None,
     ) -> Sides | None:
-        """What went into a prediction of `targets` (B, T ≥ 0), from the arguments of `forward`; None before any text
-        was taken."""
         tables = self.tables
         if tables is None:
             return None
@@ -240,7 +326,8 @@ class KneserNeyCounts(Counts):
             share = (self.recent.shares(texts)[:, None] * (1 - rest)).to(weights)
             weights = torch.cat((weights * (1 - share), share), dim=1)
             found.append(torch.where(rest < 1, said / (1 - rest), 0.0))
-        return Sides(weights.cpu(), torch.cat(found, dim=1))
+        weights, probabilities = weights.cpu(), torch.cat(found, dim=1)
+        return Sides(weights, probabilities, (weights * probabilities).sum(dim=1))
 
     def _weighed(
         self, tables: Tables, places: np.ndarray, logits: Tensor, x: Tensor
@@ -268,19 +355,6 @@ class KneserNeyCounts(Counts):
             fresh = nn.functional.pad(segments[:, 1:] != segments[:, :-1], (1, 0), value=True).cpu().numpy()
         found = tables.contexts(tokens.cpu().numpy(), fresh)[:, before:]
         return np.ascontiguousarray(found.reshape(-1, self.orders))
-
-    def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
-        """Before weights are loaded: the text that comes with them may be another, of any length. Raises RuntimeError,
-        as torch does for weights that do not fit, where it is none: the kernels trust it."""
-        if (tokens := weights.get(f"{prefix}tokens")) is None:
-            return
-        if tokens.dim() != 1 or tokens.dtype not in IDS or 0 < len(tokens) < 2 * self.orders:
-            raise RuntimeError(f"{prefix}tokens must be a text of at least {2 * self.orders} tokens")
-        found = tokens.cpu().to(torch.int64)
-        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < self.vocab_size:
-            raise RuntimeError(f"{prefix}tokens has ids outside of the vocabulary of {self.vocab_size}")
-        if not torch.equal(found, self.tokens.cpu().to(torch.int64)):
-            self._count(torch.empty(found.shape, dtype=self.tokens.dtype, device=self.tokens.device))
 
 
 def _kind(vocab_size: int) -> torch.dtype:

@@ -29,6 +29,10 @@ BASELINE_NAMES = {
     "bigram": ("bigram", "the token before"),
     "trigram": ("trigram", "the two tokens before, Kneser–Ney smoothed"),
     "ngram": ("{order}-gram", "the {before} tokens before, Kneser–Ney smoothed"),
+    "mixing": (
+        "context mixing",
+        "what a strong compressor does: many contexts, learned on in the validation text",
+    ),
     "gzip": ("gzip −9", "the validation text alone"),
     "xz": ("xz −9", "the validation text alone"),
     "start": ("its start", "the weights of the other run that it began with"),

@@ -49,7 +49,8 @@ def of_counted(evaluation: Mapping[str, Any]) -> dict[str, Any]:
 def side(one: Mapping[str, Any]) -> Side:
     """A row: the network, an order, or what the text has said so far."""
     order = one["order"]
-    name = "the text so far" if order is None else f"{order}-grams" if order else "the network"
+    counted = "context mixing" if one.get("mixer") else f"{order}-grams"
+    name = "the text so far" if order is None else counted if order else "the network"
     return Side(name, one["trust"], one["loss"], one["best"], network=order == 0)
 
 

@@ -223,7 +223,7 @@ def compose(
     source = source_of(folder, console, world)
     if start is not None and (source is None or recipe.training.adapters.kind != "none"):
         start.fill(model)  # else the checkpoint holds all weights
-        model.take_text(dataset.train.tokens, held_out, learned=True)
+        model.take_text(dataset.train.tokens, held_out, learned=True, spelt=dataset.tokenizer.spelt)
     if world.first:
         if earlier is None:
             metadata = {**(metadata or {}), **taught}
@@ -301,7 +301,7 @@ def fresh_model(recipe: Recipe, dataset: Dataset, held_out: np.ndarray | None) -
     """The recipe's model with its first weights and its adapters. Raises where it could not write after the recipe's
     prompts: now, not after the training."""
     model = build_model(recipe.model, vocab_size=dataset.tokenizer.vocab_size, seed=recipe.seed)
-    model.take_text(dataset.train.tokens, held_out)
+    model.take_text(dataset.train.tokens, held_out, spelt=dataset.tokenizer.spelt)
     for prompt in task_of(recipe).prompts(recipe, dataset, model.context)[0]:
         Engine(model, dataset.tokenizer).prompt_ids(prompt)
     recipe.training.adapters.attach(model, added=len(dataset.tokenizer.added), seed=recipe.seed)

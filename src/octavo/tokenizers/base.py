@@ -160,6 +160,11 @@ class Tokenizer(ABC):
         decoder = self.decoder()
         return "".join(map(decoder.push, self._checked(ids).tolist())) + decoder.finish()
 
+    def spelt(self) -> list[str]:
+        """What each id is as text, by itself; nothing for a special one."""
+        special = set(self.special.values())
+        return ["" if id in special else self.decode([id]) for id in range(self.vocab_size)]
+
     @cached_property
     def special(self) -> Mapping[str, int]:
         """The id of each special token, by its name."""
@@ -406,6 +411,11 @@ class Extended(Tokenizer):
         self.kind, self.header = inner.kind, inner.header
         self.cuts_anywhere, self.cuts_at_words = inner.cuts_anywhere, inner.cuts_at_words
         self.unknown = inner.unknown
+
+    def spelt(self) -> list[str]:
+        """What each id is as text, by itself; nothing for a special one."""
+        special = set(self.special.values())
+        return ["" if id in special else self.decode([id]) for id in range(self.vocab_size)]
 
     @cached_property
     def special(self) -> Mapping[str, int]:

@@ -31,6 +31,7 @@ FACTS = TextFacts(
     validation_bytes=50_000,
     vocabulary=65,
     ngram=2.3,
+    counted=2.3,
     begin=2.3,
     start=2.2,
     order=7,

@@ -16,6 +16,7 @@ from octavo.errors import CorpusError
 from octavo.evaluation import baselines as module
 from octavo.evaluation.baselines import Baseline, baselines, unigram_loss
 from octavo.ngram.kneser_ney import FALLBACK, KneserNey, best_order, discounts
+from octavo.ngram.mixing import compiled
 
 TOKENS = st.lists(st.integers(0, 4), min_size=1, max_size=60)
 
@@ -261,3 +262,5 @@ def test_real_text_falls_in_the_known_order(test_data: Path, tmp_path: Path) -> 
     assert 1.3 < losses[-1] < 1.6
     assert found["ngram"].order in (5, 6, 7)
     assert found["ngram"].bits_per_byte < found["xz_given_train"].bits_per_byte < found["gzip"].bits_per_byte
+    if compiled() is not None:
+        assert found["mixing"].bits_per_byte < 0.95 * found["ngram"].bits_per_byte

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -199,17 +200,27 @@ def test_a_place_that_is_gone_has_no_facts(tmp_path: Path) -> None:
         places_of([place.path])
 
 
-def test_loading_goes_on_when_the_one_that_asked_leaves(runs: Path) -> None:
+def test_loading_goes_on_when_the_one_that_asked_leaves(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on, read = threading.Event(), threading.Event(), Models._read
+
+    def slow(self: Models, *where: Any) -> Any:
+        begun.set()
+        go_on.wait(30)
+        return read(self, *where)
+
+    monkeypatch.setattr(Models, "_read", slow)
+
     async def act(models: Models) -> None:
         async def use() -> None:
             async with models.using("char"):
                 pass
 
         task = asyncio.create_task(use())
-        await asyncio.sleep(0.01)
+        await asyncio.to_thread(begun.wait, 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        go_on.set()
         await use()
         assert len(models.loaded) == 1 and not next(iter(models.loaded.values())).users
 

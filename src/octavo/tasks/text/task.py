@@ -14,6 +14,8 @@ from octavo.corpus.sources import FilesSource
 from octavo.data import Dataset, Split, prepare_text
 from octavo.evaluation import attribution
 from octavo.evaluation.attribution import Attribution, credit, judged_twice
+from octavo.evaluation.reading_on import reading_on
+from octavo.evaluation.reading_on import said as said_of_reading
 from octavo.evaluation.result import Baselines, Figures, Finding, Standing
 from octavo.evaluation.samples import STORIES, GeneratedTexts, amount, text_metrics, write
 from octavo.evaluation.sentences import against_source
@@ -79,12 +81,16 @@ class TextTask(Task):
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
         recipe, dataset = context.recipe, context.dataset
+        learned_on = while_reading(model, context)
         if dataset is None:
             sides = context.train, context.split
-            return Standing(baselines_beside(*sides, context.tokenizer, recipe, context.console))
+            beside = baselines_beside(*sides, context.tokenizer, recipe, context.console)
+            return Standing(beside, () if learned_on is None else (learned_on,))
         beside = cached_baselines(dataset, recipe, context.console)
         counted, floor = who_predicts(model, dataset, recipe), self.floor(dataset, recipe)
         findings = [] if counted is None else [Finding("counted", counted)]
+        if learned_on is not None:
+            findings.append(learned_on)
         if floor is not None:
             findings += [Finding("source_entropy", floor.entropy), Finding("source_loss", floor.loss)]
         return Standing(beside, tuple(findings))
@@ -143,12 +149,15 @@ class TextTask(Task):
         return [shown[number] + sample.text for number, sample in enumerate(samples)]
 
     def remarks(self, evaluation: Mapping[str, Any]) -> list[str]:
-        return [attribution.sentence(evaluation["counted"])] if "counted" in evaluation else []
+        remarks = [attribution.sentence(evaluation["counted"])] if "counted" in evaluation else []
+        return remarks + ([said_of_reading(evaluation["reading_on"])] if "reading_on" in evaluation else [])
 
     def sentences(self, evaluation: Mapping[str, Any], recipe: Recipe) -> list[str]:
         sentences = super().sentences(evaluation, recipe)
         if "counted" in evaluation:
             sentences.append(attribution.sentence(evaluation["counted"]))
+        if "reading_on" in evaluation:
+            sentences.append(said_of_reading(evaluation["reading_on"]))
         sentences += self.loss_sentences(evaluation)
         if "source_entropy" in evaluation:
             sentences.append(against_source(evaluation, recipe.objective.unit))
@@ -202,6 +211,17 @@ class Floor:
 def checks_texts(recipe: Recipe) -> bool:
     """Whether what a model of the recipe writes is checked one by one."""
     return recipe.corpus.checker() is not None or recipe.validator.kind != "none"
+
+
+def while_reading(model: LanguageModel, context: EvaluationContext) -> Finding | None:
+    """What a model reaches whose counts go on learning in the split; None where they cannot."""
+    recipe, split, objective = context.recipe, context.split, context.recipe.objective.build()
+    if not recipe.model.before or not objective.unit.text:
+        return None
+    rows = rows_at_once(recipe, context.tokenizer, next(model.parameters()).device)
+    batches = evaluated_on(split, recipe, context.tokenizer, rows=rows)
+    reached = reading_on(model, batches, objective, split.tokens)
+    return None if reached is None else Finding("reading_on", reached.as_dict(split.bytes))
 
 
 def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Attribution | None:

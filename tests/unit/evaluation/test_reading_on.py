@@ -1,0 +1,90 @@
+"""Counts that go on learning in the text they are judged by: scored first, in one pass, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from octavo.data.batch import Batch
+from octavo.data.batches import with_earlier
+from octavo.evaluation.reading_on import reading_on, said
+from octavo.model.base import build_model
+from octavo.model.config import GPTConfig
+from octavo.model.gpt import GPT
+from octavo.ngram.mixing import compiled
+from octavo.training.objective import NEXT_TOKEN
+from unit.model import preferences
+
+V, T = 7, 16
+pytestmark = pytest.mark.skipif(compiled() is None, reason="there is no C compiler")
+
+
+def text(length: int, seed: int) -> np.ndarray:
+    return preferences.text(length, seed, vocabulary=V, evenly=0.3)
+
+
+def model(counts: str = "mixing") -> GPT:
+    config = GPTConfig.model_validate({"layers": 1, "width": 8, "heads": 2, "context": T, "counts": counts})
+    found = build_model(config, vocab_size=V, seed=0)
+    assert isinstance(found, GPT)
+    found.take_text(text(900, 0), spelt=lambda: "abcdef.")
+    return found.eval()
+
+
+def batches(tokens: np.ndarray, rows: int = 2) -> Iterator[Batch[np.ndarray]]:
+    """Adjacent blocks, and where their targets stand."""
+    blocks = (len(tokens) - 1) // T
+    for first in range(0, blocks, rows):
+        begins = np.arange(first, min(first + rows, blocks)) * T
+        at = begins[:, None] + np.arange(T)
+        yield Batch(
+            inputs=tokens[at].astype(np.int64), targets=tokens[at + 1].astype(np.int64), places=at + 1
+        )
+
+
+def test_it_is_the_mixer_before_each_token_by_itself() -> None:
+    found, tokens = model(), text(6 * T + 1, 3)
+    own = reading_on(found, batches(tokens), NEXT_TOKEN, tokens)
+    assert own is not None and own.tokens == 6 * T
+    mixer, nats = found.counts.tables.copy(more=200), 0.0
+    for at in range(len(tokens)):
+        logs, _ = mixer.predict(tokens, np.array([(0, at)]))
+        nats -= float(logs[0, tokens[at]]) if at else 0.0
+        mixer.read(found.counts._codes(tokens).encode(tokens[at : at + 1])[0])
+    assert own.alone == pytest.approx(nats, rel=1e-5)
+    assert own.total == pytest.approx(nats, rel=1e-4)  # the gate has not learned yet
+    assert f"{own.as_dict(100)['bits_per_byte']:.3f}" in said(own.as_dict(100))
+
+
+def test_a_text_that_says_things_twice_is_known_the_second_time_and_the_model_stays_as_it_was() -> None:
+    found, again = model(), np.random.default_rng(0).integers(V, size=10 * T)
+    before = found.counts.tables.memory.copy()
+    tokens = np.concatenate((again, again, again[:1]))
+    own = reading_on(found, batches(tokens), NEXT_TOKEN, tokens)
+    half = reading_on(found, batches(tokens[: 10 * T + 1]), NEXT_TOKEN, tokens)
+    assert own is not None and half is not None
+    assert own.total - half.total < 0.5 * half.total
+    np.testing.assert_array_equal(found.counts.tables.memory, before)
+
+
+def test_what_follows_changes_nothing_and_rows_at_once_neither() -> None:
+    found, tokens, other = model(), text(6 * T + 1, 3), text(6 * T + 1, 4)
+    other[: 2 * T + 1] = tokens[: 2 * T + 1]
+    first = [reading_on(found, list(batches(each))[:1], NEXT_TOKEN, each) for each in (tokens, other)]
+    assert first[0] == first[1]
+    one, three = (reading_on(found, batches(tokens, rows), NEXT_TOKEN, tokens) for rows in (1, 3))
+    assert one is not None and three is not None
+    assert one.total == pytest.approx(three.total, rel=1e-5)
+
+
+def test_others_have_no_such_figure() -> None:
+    tokens = text(4 * T + 1, 3)
+    assert reading_on(model("kneser-ney"), batches(tokens), NEXT_TOKEN, tokens) is None
+    backwards = list(batches(tokens))[::-1]
+    assert reading_on(model(), backwards, NEXT_TOKEN, tokens) is None
+    told = with_earlier(batches(tokens), tokens, 20)
+    assert reading_on(model(), told, NEXT_TOKEN, tokens) is not None
+    assert torch.is_grad_enabled()

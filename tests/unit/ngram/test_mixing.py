@@ -1,0 +1,173 @@
+"""Context mixing: the kernel beside its twin, and what any legal mixture owes (causal, one pass, scored before it is
+learned, a distribution that sums to one)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from octavo.ngram.codes import MOST_SYMBOLS, UNITS, Codes
+from octavo.ngram.mixing import ContextMixing, compiled
+from octavo.ngram.slow_mixing import SlowMixing
+
+pytestmark = pytest.mark.skipif(compiled() is None, reason="there is no C compiler")
+
+PROSE = (
+    "The cat sat.\n  A second cat, who had heard of the first cat, sat down too.\n"
+    '  A third cat: "I sit where the first cat sat!"\n\tNaïve cats sat in 1999.\n'
+)
+TEXT = np.frombuffer((PROSE * 3).encode(), np.uint8)
+
+
+def codes_of(texts: Sequence[str], counts: Sequence[int]) -> Codes:
+    return Codes.of(np.array(counts), texts)
+
+
+def many_symbols(size: int = 600) -> Codes:
+    """More symbols than units, of which the text has every third."""
+    return codes_of(
+        [f"w{symbol}" for symbol in range(size)], [int(symbol % 3 == 0) for symbol in range(size)]
+    )
+
+
+def spans_of(pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+    return np.array(pairs, np.int64)
+
+
+def test_the_kernel_is_its_twin_while_it_reads() -> None:
+    kernel, twin = (kind(Codes.of_bytes(), capacity=1000) for kind in (ContextMixing, SlowMixing))
+    own, others = kernel.read(TEXT), twin.read(TEXT)
+    assert np.abs(own - others).max() < 0.02  # a logit of a table may be the one beside it
+    assert own.mean() == pytest.approx(others.mean(), abs=1e-3)
+    assert own[-len(TEXT) // 3 :].mean() < 0.2 * own[: len(TEXT) // 3].mean(), "the third time it is known"
+
+
+@pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
+def test_the_kernel_is_its_twin_where_it_foretells(codes: Codes) -> None:
+    tokens = np.random.default_rng(0).integers(codes.size // 3, size=120) * 3 % codes.size
+    units, _ = codes.encode(tokens)
+    kernel, twin = (kind(codes, capacity=1000) for kind in (ContextMixing, SlowMixing))
+    kernel.read(units), twin.read(units)
+    spans = spans_of([(0, 0), (0, 20), (3, 119)])
+    own, others = kernel.predict(tokens, spans), twin.predict(tokens, spans)
+    np.testing.assert_allclose(own[0], others[0], atol=0.02)
+    np.testing.assert_array_equal(own[1], others[1])
+
+
+@given(
+    size=st.integers(1, 700),
+    tokens=st.lists(st.integers(0, 699), min_size=1, max_size=200),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=25, deadline=None)
+def test_every_distribution_sums_to_one(size: int, tokens: list[int], seed: int) -> None:
+    read = np.array(tokens) % size
+    spelt = [chr(32 + symbol) if symbol % 2 else f"s{symbol}" for symbol in range(size)]
+    codes = Codes.of(np.bincount(read, minlength=size), spelt)
+    model = ContextMixing(codes, capacity=4 * len(read))
+    model.read(codes.encode(read)[0])
+    for text in (read, np.random.default_rng(seed).integers(size, size=30)):
+        logs, _ = model.predict(text, spans_of([(0, end) for end in range(min(20, len(text)))]))
+        np.testing.assert_allclose(np.exp(logs.astype(np.float64)).sum(axis=1), 1, atol=1e-5)
+        assert np.isfinite(logs).all()
+
+
+@given(st.binary(max_size=120), st.binary(max_size=40), st.binary(max_size=40))
+@settings(max_examples=25, deadline=None)
+def test_nothing_depends_on_what_follows(text: bytes, one: bytes, other: bytes) -> None:
+    before, first, second = (np.frombuffer(each, np.uint8) for each in (text, one, other))
+    whole = [np.concatenate((before, each)) for each in (first, second)]
+    read = [ContextMixing(Codes.of_bytes(), capacity=200).read(each) for each in whole]
+    same = len(before) + int(np.cumprod(first[: len(second)] == second[: len(first)]).sum())
+    np.testing.assert_array_equal(read[0][:same], read[1][:same])
+
+
+def test_a_unit_is_scored_before_it_is_learned() -> None:
+    """What reading says of each unit is what the model as it was then foretells, but for what its first bits teach."""
+    model = ContextMixing(Codes.of_bytes(), capacity=len(TEXT))
+    model.read(TEXT[:150])
+    for at in range(150, 200):
+        logs, _ = model.predict(TEXT, spans_of([(0, at)]))
+        assert model.read(TEXT[at : at + 1])[0] == pytest.approx(-logs[0, TEXT[at]], abs=0.02)
+
+
+@pytest.mark.parametrize("kind", [ContextMixing, SlowMixing])
+def test_following_a_text_is_foretelling_and_then_reading(kind: type[ContextMixing | SlowMixing]) -> None:
+    codes, tokens = many_symbols(), np.random.default_rng(0).integers(200, size=40) * 3
+    (one, other), units = (kind(codes, capacity=200) for _ in range(2)), codes.encode(tokens[:30])[0]
+    one.read(units), other.read(units)
+    logs, known = one.follow(tokens, 30)
+    for at in range(30, 40):
+        expected = other.predict(tokens, spans_of([(0, at)]))
+        np.testing.assert_array_equal(logs[at - 30], expected[0][0])
+        np.testing.assert_array_equal(known[at - 30], expected[1][0])
+        other.read(codes.encode(tokens[at : at + 1])[0])
+    np.testing.assert_allclose(np.exp(logs.astype(np.float64)).sum(axis=1), 1, atol=1e-5)
+
+
+def test_a_text_may_be_read_in_pieces() -> None:
+    long_line = np.concatenate((np.frombuffer(b"word, " * 400, np.uint8), TEXT))
+    whole, pieces = (ContextMixing(Codes.of_bytes(), capacity=len(long_line)) for _ in range(2))
+    at_once = whole.read(long_line)
+    in_pieces = [pieces.read(piece) for piece in np.split(long_line, [1, 2, 1000, 1900, 2500])]
+    np.testing.assert_array_equal(at_once, np.concatenate(in_pieces))
+    np.testing.assert_array_equal(whole.memory, pieces.memory)
+
+
+def test_predicting_leaves_it_as_it_was_and_a_copy_is_another() -> None:
+    model = ContextMixing(Codes.of_bytes(), capacity=len(TEXT) + 100)
+    model.read(TEXT)
+    before, copy = model.memory.copy(), model.copy()
+    alone = model.predict(TEXT, spans_of([(0, 90)]))[0]
+    among = model.predict(TEXT, spans_of([(end - 80, end) for end in range(80, 120)] + [(0, 90)]))[0]
+    np.testing.assert_array_equal(alone[0], among[-1])
+    copy.read(TEXT[:50])
+    np.testing.assert_array_equal(model.copy(more=50).read(TEXT[:150])[:100], model.copy().read(TEXT[:100]))
+    np.testing.assert_array_equal(model.memory, before)
+    assert (copy.memory != before).any()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    model = ContextMixing(Codes.of_bytes(), capacity=10)
+    model.read(TEXT[:6])
+    for each in (model, SlowMixing(Codes.of_bytes(), capacity=4)):
+        with pytest.raises(ValueError, match="room for 4"):
+            each.read(TEXT[:5])
+    with pytest.raises(ValueError, match=f"{MOST_SYMBOLS:,}"):
+        Codes.of(np.ones(MOST_SYMBOLS + 1), [""] * (MOST_SYMBOLS + 1))
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff" * 3000, b"\x00\n" * 1500, bytes(range(256)) * 8])
+def test_odd_texts_are_read(text: bytes) -> None:
+    nats = ContextMixing(Codes.of_bytes(), capacity=len(text)).read(np.frombuffer(text, np.uint8))
+    assert len(nats) == len(text)
+    assert np.isfinite(nats).all()
+    assert (nats > 0).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 255, 256, 257, 511, 512, 700, 9000])
+def test_every_symbol_has_a_code_of_its_own_and_none_begins_another(size: int) -> None:
+    spelt = [chr(symbol) if symbol < 200 else f"s{symbol}" for symbol in range(size)]
+    codes = Codes.of(np.arange(size) % 7, spelt)
+    whole = {
+        tuple(units[:length])
+        for units, length in zip(codes.units.tolist(), codes.lengths.tolist(), strict=True)
+    }
+    assert len(whole) == size
+    assert not {code[:1] for code in whole if len(code) == 2} & {code for code in whole if len(code) == 1}
+    assert len(codes.branches) == size - 1
+    assert set(codes.symbols.tolist()) == set(range(size))
+    if size <= UNITS:
+        assert all(codes.units[symbol, 0] == symbol for symbol in range(min(size, 128))), "ASCII as it is"
+
+
+def test_a_capital_stands_for_its_letter_in_words() -> None:
+    codes = codes_of(["a", "A", "é", "É", "."], [1, 1, 1, 1, 1])
+    unit = dict(zip(("a", "A", "é", "É", "."), codes.units[:, 0].tolist(), strict=True))
+    assert codes.folds[unit["A"]] == unit["a"]
+    assert codes.folds[unit["É"]] == unit["é"]
+    assert codes.folds[unit["."]] == unit["."]
