@@ -9,7 +9,6 @@ differ.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +27,9 @@ from octavo.task import task_of
 from octavo.tokenizers import Tokenizer
 from octavo.util.console import Console
 from octavo.util.files import storage_errors, written_aside
+from octavo.util.records import json_text, parse_json
 
-FIRST_LINE = "octavo proof 1"
+FIRST_LINE = "octavo-proof 1"
 MOST_TOKENS = 1 << 30
 
 
@@ -79,7 +79,7 @@ def prove(run: Run, file: Path, text: Paths | None, console: Console) -> Proved:
         )
     said = Proof(sha256(content), fingerprint(run), len(split.tokens), len(content), split.documents)
     bits = encoded(split.tokens, reader(run, console, len(split.tokens)))
-    whole = f"{FIRST_LINE}\n{json.dumps(vars(said))}\n".encode() + bits
+    whole = f"{FIRST_LINE}\n{json_text(vars(said))}\n".encode() + bits
     write(file, whole)
     return Proved(len(content), len(whole), len(bits))
 
@@ -109,8 +109,7 @@ def opened(file: Path) -> tuple[Proof, bytes, int]:
     try:
         whole = file.read_bytes()
         first, header, bits = whole.split(b"\n", 2)
-        stated = json.loads(header)
-        said = Proof(**stated)
+        said = Proof(**parse_json(header, Proof))
         texts, counts = (said.text, said.model), (said.tokens, said.bytes, said.documents)
         sound = all(isinstance(each, str) for each in texts) and all(type(each) is int for each in counts)
         if first != FIRST_LINE.encode() or not sound or not 0 <= said.tokens <= MOST_TOKENS:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
+from octavo.data.batch import SideInputs
 from octavo.errors import CorpusError
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
@@ -104,7 +105,7 @@ def test_a_gradient_reaches_the_gate_alone() -> None:
     found.take_text(text(), held(), spelt=lambda: "abcdef.")
     tokens = inputs()[2]
     alone = torch.tensor([[1] * T, [0] * T])
-    logits = found.train()(tokens, alone=alone)
+    logits = found.train()(tokens, side=SideInputs(alone=alone))
     F.cross_entropy(logits[1], tokens[1]).backward()
     assert found.counts.out.weight.grad is not None and found.counts.out.weight.grad.any()
     assert found.embedding.weight.grad is None or not found.embedding.weight.grad.any()
