@@ -1,0 +1,4 @@
+"""A run inside one HTML page: its weights, a forward pass that runs them there, and what was measured beside it.
+
+`explainer.py` composes; `web/` at the repository's root is the source of the script in `assets/`.
+"""
