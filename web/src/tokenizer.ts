@@ -36,9 +36,9 @@ export class Tokenizer {
     facts.symbols?.forEach((name, id) => this.ids.set(name, id));
   }
 
-  /** A token for the eye. */
+  /** A token for the eye, its spaces too. */
   name(id: number): string {
-    return this.facts.names[id] ?? `#${id}`;
+    return (this.facts.names[id] ?? `#${id}`).replace(/ /g, "␣");
   }
 
   encode(text: string): Encoded {
