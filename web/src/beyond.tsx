@@ -12,7 +12,7 @@ import { say } from "./strings";
 
 const NAMED = 0.4;
 const NEAREST = 10;
-const LABELS = 400; // tokens that have their names on the map
+const LABELS = 120; // tokens that have their names on the map
 
 function Change({ change }: { change: Interval | undefined }) {
   if (!change) return <>–</>;

@@ -153,6 +153,7 @@ export function Stream() {
     if (engine.config.feed_forward !== "none") stages.push({ label: `${say(s.block, { l })}, ${s.feedForward}`, x: row(block.out), added: row(block.forward) });
   });
   const most = Math.max(...stages.map(({ x, added }) => Math.max(norm(x), added ? norm(added) : 0))) || 1;
+  const long = (x: Float32Array) => `${100 * Math.sqrt(norm(x) / most)}%`; // roots, for the last may be a hundred times the first
   return (
     <Room id="stream" title={s.stream} note={say(s.streamNote, { name: name(at), t: at })}>
       <table class="ox-stages"><tbody>
@@ -160,8 +161,8 @@ export function Stream() {
           <tr key={label}>
             <td>{label}</td>
             <td class="ox-double" role="img" aria-label={`${s.length} ${short(norm(x))}${added ? `, ${s.added} ${short(norm(added))}` : ""}`}>
-              <i style={{ width: `${(100 * norm(x)) / most}%` }} />
-              {added && <i class="ox-added" style={{ width: `${(100 * norm(added)) / most}%` }} />}
+              <i style={{ width: long(x) }} />
+              {added && <i class="ox-added" style={{ width: long(added) }} />}
             </td>
             <td class="number">{short(norm(x))}{added && <small>+ {short(norm(added))}</small>}</td>
           </tr>

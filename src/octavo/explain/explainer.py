@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -17,10 +17,12 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from octavo.config import Recipe
 from octavo.data.batch import Batch
 from octavo.explain.ablations import changes, difference, row_losses, variants
+from octavo.explain.floor import floors
 from octavo.explain.head_scores import head_scores
 from octavo.explain.page_model import (
     as_packed,
@@ -30,6 +32,8 @@ from octavo.explain.page_model import (
     trained_tensors,
 )
 from octavo.explain.page_weights import WeightType, listed, pack
+from octavo.explain.timeline import chapter, with_weights
+from octavo.generation.sampling import sampling_of
 from octavo.model.gpt import GPT
 from octavo.tokenizers import Tokenizer
 from octavo.util.html import templates
@@ -37,15 +41,15 @@ from octavo.util.records import json_text
 from octavo.util.stats import SAID
 
 FORMAT = 1
-LARGEST_IN_REPORT = 5_000_000
-"""Parameters of a model that a report's page holds, where nobody asked for it."""
 LARGEST_FLOAT16 = 2_000_000
 """Parameters up to which weights travel as float16, where nothing else is said; above, as int8."""
-EFFORT, EFFORT_IN_REPORT = 4e11, 2e10
-"""Floating-point operations that measuring may take: some 20 seconds, or one."""
-ROWS = 8
+EFFORT = 1.5e11
+"""Floating-point operations that measuring may take; some 20 seconds."""
+ROWS = 6
 """Rows that an interval needs; with fewer nothing is measured."""
 BATCH = 8
+STORY_TOKENS = 1500
+"""Of the loss at each step that was kept."""
 OPENING = 160
 """Characters of the text that the page begins with, at most."""
 
@@ -57,8 +61,8 @@ class Subject:
     Attributes:
         model: the network, in evaluation mode and on the CPU.
         batches: what it is evaluated on, in so many rows at once, from about so many tokens.
-        chapters: what the model was at some steps, if that was kept; see `timeline.py`.
-        floor: texts of a known source, token by token.
+        chapters: steps whose weights were kept, and what reads these.
+        texts: some that the source of the corpus may have written, for `floor.py`.
     """
 
     title: str
@@ -68,8 +72,8 @@ class Subject:
     tokenizer: Tokenizer
     batches: Callable[[int, int], Iterator[Batch[np.ndarray]]]
     left_out: tuple[str, ...] = ()
-    chapters: Sequence[Any] = ()
-    floor: Sequence[Any] = ()
+    chapters: Sequence[tuple[int, Callable[[], Mapping[str, Tensor]]]] = ()
+    texts: Sequence[str] = ()
 
     @property
     def parameters(self) -> int:
@@ -193,8 +197,8 @@ def explained(
         "left_out": list(subject.left_out),
         "measured": measured,
         "heads": heads,
-        "story": list(subject.chapters),
-        "floor": list(subject.floor),
+        "story": story(subject),
+        "floor": floors(model, subject.tokenizer, subject.texts, subject.recipe.corpus.best_guesses),
     }
     return Explanation(subject.title, facts, deflated)
 
@@ -225,6 +229,28 @@ def measure(
         "parts": changes(model, batches, objective, whole),
     }
     return measured, head_scores(model, rows_of(batches))
+
+
+def story(subject: Subject) -> list[dict[str, Any]]:
+    """What the model was at the steps that were kept."""
+    if not subject.chapters:
+        return []
+    batches = [batch.to(torch.device("cpu")) for batch in subject.batches(STORY_TOKENS, BATCH)]
+    found = []
+    for step, weights in subject.chapters:
+        with with_weights(subject.model, weights()):
+            found.append(
+                chapter(
+                    subject.model,
+                    subject.tokenizer,
+                    step,
+                    sentences=rows_of(batches),
+                    batches=batches,
+                    objective=subject.recipe.objective.build(),
+                    sampling=sampling_of(subject.recipe.sampling),
+                )
+            )
+    return found
 
 
 def rows_of(batches: Sequence[Batch[Any]], *, most: int = 16) -> list[np.ndarray]:

@@ -62,7 +62,7 @@ def beyond_page(config: Any, tokenizer: Tokenizer) -> list[str]:
     ]
     if tokenizer.kind not in TOKENIZERS:
         found.append(
-            f"A page cannot make tokens as a tokenizer of kind {tokenizer.kind} does (it knows {', '.join(TOKENIZERS)})."
+            f"A page cannot make tokens as tokenizer={tokenizer.kind} does (it knows {', '.join(TOKENIZERS)})."
         )
     return found
 

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
 
+import octavo.explain
 from octavo.config import Recipe
-from octavo.data import Split
+from octavo.data import Dataset, Split
 from octavo.data.batch import Batch
 from octavo.explain.explainer import (
     EFFORT,
     Explanation,
     Subject,
     explained,
+    policy,
 )
-from octavo.explain.page_model import refuse_beyond
+from octavo.explain.page_model import beyond_page, refuse_beyond
 from octavo.explain.page_weights import WeightType
 from octavo.model.gpt import GPT
+from octavo.report.page import Explainer
 from octavo.run.data import build_dataset, evaluated_on
 from octavo.run.evaluate import refuse_other_text
 from octavo.run.run import Run
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer
+from octavo.training.story import chapters, read_chapter
 from octavo.util.console import Console
+
+LEAST, SHARE = 3e10, 0.005
+"""Of a report: operations that measuring may always take, some 4 seconds; and the share of those of the training."""
+TEXTS = 3
+"""Of a known source, whose tokens are looked at one by one."""
 
 
 def explain_run(
@@ -64,7 +75,17 @@ def subject_of(run: Run, split: Split) -> Subject:
         tokenizer=run.tokenizer,
         batches=partial(batches_of, split, network.config, run.tokenizer),
         left_out=("counts",) if network is not run else (),
+        chapters=[(step, partial(read_chapter, path)) for step, path in chapters(run.folder.story)]
+        if run.folder
+        else (),
+        texts=some_texts(split.text_path),
     )
+
+
+def some_texts(path: Path) -> list[str]:
+    """The first documents of a split."""
+    with path.open(encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in islice(file, TEXTS)]
 
 
 def batches_of(
@@ -72,3 +93,28 @@ def batches_of(
 ) -> Iterator[Batch[np.ndarray]]:
     """What is evaluated on, from about so many tokens of a split."""
     return evaluated_on(split, recipe, tokenizer, rows=rows, limit=min(tokens, len(split.tokens)))
+
+
+def explainer_of(run: Run, dataset: Dataset, console: Console) -> Explainer | None:
+    """What a report holds of its model; None where `report.explainer` or the model says no."""
+    wanted, model = run.config.report.explainer, run.config.model
+    beyond = beyond_page(model, run.tokenizer)
+    if wanted == "auto" and not beyond:
+        network = run.network().config.model
+        wanted = network.parameters(vocab_size=run.tokenizer.vocab_size) <= octavo.explain.LARGEST_IN_REPORT
+    if wanted is not True:
+        return None
+    if beyond:
+        console.say(f"the report holds no explainer: {' '.join(beyond)}")
+        return None
+    run.model.to("cpu")
+    with console.working("measuring what each part is worth", None):
+        found = explained(subject_of(run, dataset.validation), effort=affordable(run))
+    return Explainer(found.piece(), policy())
+
+
+def affordable(run: Run) -> float:
+    """Operations that measuring for a report may take: a small share of what the training took."""
+    seen = run.step * run.config.training.batch * run.config.model.context
+    training = run.config.model.training_flops(vocab_size=run.tokenizer.vocab_size) * seen
+    return min(EFFORT, max(LEAST, SHARE * training))
