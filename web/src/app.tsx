@@ -134,8 +134,8 @@ function Text({ all, unknown }: { all: number; unknown: string[] }) {
   const strange = [...new Set(unknown)].slice(0, 8).map((piece) => `“${visible(piece)}”`).join(", ");
   return (
     <Room id="text" title={s.text} note={s.textNote}>
-      <label class="ox-label" for="ox-text">{s.yourText}</label>
-      <textarea id="ox-text" rows={3} dir="auto" spellcheck={false} value={state.text} disabled={writing}
+      <label class="ox-label" for="ox-typed">{s.yourText}</label>
+      <textarea id="ox-typed" rows={3} dir="auto" spellcheck={false} value={state.text} disabled={writing}
         onInput={(event) => set({ text: event.currentTarget.value, at: T, picked: null })} />
       {unknown.length > 0 && <p class="ox-warning" role="status">{say(s.unknown, { what: strange })}</p>}
       {all > T && <p class="note" role="status">{say(s.cropped, { T, all })}</p>}
@@ -202,7 +202,7 @@ function Next() {
       <ol class="ox-bars">
         {shown.map((id) => (
           <li key={id} class={id === target ? "ox-came" : ""}>
-            <button type="button" onClick={() => set({ picked: { kind: "logit", t: at, v: id } })} aria-label={`${tokenizer.name(id)} ${percent(p[id])}`}>
+            <button type="button" onClick={() => set({ picked: { kind: "logit", t: at, v: id } })}>
               <bdi class="ox-name">{tokenizer.name(id)}</bdi>
               <span class="ox-bar" aria-hidden="true">
                 <i class="ox-pale" style={{ width: bar(p[id]) }} /><i class="ox-full" style={{ width: bar(kept[id]) }} />

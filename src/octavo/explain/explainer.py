@@ -45,13 +45,15 @@ LARGEST_FLOAT16 = 2_000_000
 """Parameters up to which weights travel as float16, where nothing else is said; above, as int8."""
 EFFORT = 1.5e11
 """Floating-point operations that measuring may take; some 20 seconds."""
+MOST = 30_000
+"""Tokens that are measured on, at most."""
 ROWS = 6
 """Rows that an interval needs; with fewer nothing is measured."""
 BATCH = 8
 STORY_TOKENS = 1500
 """Of the loss at each step that was kept."""
-OPENING = 160
-"""Characters of the text that the page begins with, at most."""
+OPENING = 64
+"""Tokens of the text that the page begins with, at most."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ def measure(
     effort allows too few rows."""
     model, config = subject.model, subject.recipe.model
     each = config.forward_flops(vocab_size=model.vocab_size)
-    tokens = int(effort / (each * variants(model)))
+    tokens = min(MOST, int(effort / (each * variants(model))))
     if tokens < ROWS:
         return None, []
     batches = [batch.to(torch.device("cpu")) for batch in subject.batches(tokens, BATCH)]
@@ -270,11 +272,5 @@ def rows_of(batches: Sequence[Batch[Any]], *, most: int = 16) -> list[np.ndarray
 
 def opening(subject: Subject) -> str:
     """Text that the page begins with: the beginning of what the model is evaluated on."""
-    rows = rows_of([next(iter(subject.batches(1, 1)))], most=1)
-    limit, kept = subject.model.context - 1, []
-    for id in rows[0].tolist()[:limit]:
-        text = subject.tokenizer.decode([*kept, id])
-        if len(text) > OPENING // (1 if subject.tokenizer.kind != "char" else 2):
-            break
-        kept.append(id)
-    return subject.tokenizer.decode(kept)
+    (row,) = rows_of([next(iter(subject.batches(1, 1)))], most=1)
+    return subject.tokenizer.decode(row[: min(OPENING, subject.model.context - 1)]).lstrip()

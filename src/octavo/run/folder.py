@@ -2,8 +2,8 @@
 
 runs/<name>/ config.yaml · manifest.json · metrics.jsonl · log.txt · tokenizer/ · checkpoints/step-000500/
              best → · last → · samples/ · evaluation.json · report/index.html; written.safetensors by teachers,
-             start.safetensors where it starts from another run, memory.json of planted passages; story/ of weights on the
-             way; teachers/1 · 2 · …, each a run folder, where it trains its own
+             start.safetensors where it starts from another run, memory.json of planted passages; story/ of
+             weights on the way; teachers/1 · 2 · …, each a run folder, where it trains its own
 """
 
 from __future__ import annotations

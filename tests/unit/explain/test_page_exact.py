@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,6 @@ from octavo.explain.explainer import explained
 from octavo.explain.page_model import as_packed
 from unit.explain.subjects import TEXT, subject
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = Path("/usr/bin/chromium")
 CLOSE = 1e-3
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -55,27 +51,12 @@ RUN = """async ([ids, native]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if not CHROMIUM.is_file():
-        pytest.skip(f"there is no browser at {CHROMIUM}")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(
-            executable_path=str(CHROMIUM),
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield opened
-        opened.close()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_logits_equal(browser: Any, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if kind == "the plain one" else pytest.mark.slow) for kind in KINDS]
+)
+def test_logits_equal(open_page: Any, kind: str) -> None:
     one = subject(**KINDS[kind])
-    page_file = tmp_path / "page.html"
-    page_file.write_text(explained(one, weights="float16", effort=0).page(), encoding="utf-8")
-    page = browser.new_page()
-    page.goto(page_file.as_uri())
-    page.wait_for_selector("#octavo-explain[data-ready]", timeout=10_000)
+    page = open_page(explained(one, weights="float16", effort=0)).page
     text = TEXT[:24]
     ids = page.evaluate("text => octavo.tokenizer.encode(text).ids", text)
     assert ids == one.tokenizer.encode(text).tolist()
@@ -83,7 +64,6 @@ def test_logits_equal(browser: Any, tmp_path: Path, kind: str) -> None:
     for native in (True, False):
         logits = page.evaluate(RUN, [ids, native])
         found[native] = np.array(logits).reshape(24, -1)
-    page.close()
     with torch.no_grad(), as_packed(one.model, "float16"):
         wanted = one.model(torch.tensor([ids]))[0].numpy()
     assert np.abs(wanted).max() > 0.5
