@@ -243,10 +243,12 @@ export function Floor() {
 function Numbers({ rows, title, bold }: { rows: Matrix; title: string; bold?: number }) {
   const cell = (x: number) => (x === -Infinity ? "−∞" : x === Math.round(x) ? String(x) : x.toFixed(4));
   return (
-    <table class="ox-paper-table">
-      <caption>{title}</caption>
-      <tbody>{rows.map((row, r) => <tr key={r} class={r === bold ? "ox-strong" : ""}>{row.map((x, c) => <td key={c} class="number">{cell(x)}</td>)}</tr>)}</tbody>
-    </table>
+    <div class="ox-scroll" tabIndex={0} role="group" aria-label={title}>
+      <table class="ox-paper-table">
+        <caption>{title}</caption>
+        <tbody>{rows.map((row, r) => <tr key={r} class={r === bold ? "ox-strong" : ""}>{row.map((x, c) => <td key={c} class="number">{cell(x)}</td>)}</tr>)}</tbody>
+      </table>
+    </div>
   );
 }
 

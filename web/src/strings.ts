@@ -28,7 +28,7 @@ export const en = {
   // Next token
   next: "What comes next",
   nextAfter: "after {name}, position {t}",
-  came: "What stands there: {name}, {p}, place {rank} of {V}. Its loss is −ln {p} = {nats} nats.",
+  came: "What stands there: {name}, {p}, place {rank} of {V}. Its loss is −ln p = {nats} nats.",
   temperature: "temperature",
   topK: "top-k",
   topP: "top-p",
@@ -210,7 +210,7 @@ export const de: Strings = {
   tokenTitle: "{name} an Position {t}: Das Modell gab ihm {p}",
   next: "Was als Nächstes kommt",
   nextAfter: "nach {name}, Position {t}",
-  came: "Dort steht: {name}, {p}, Platz {rank} von {V}. Sein Verlust ist −ln {p} = {nats} nats.",
+  came: "Dort steht: {name}, {p}, Platz {rank} von {V}. Sein Verlust ist −ln p = {nats} nats.",
   temperature: "Temperatur",
   topK: "Top-k",
   topP: "Top-p",

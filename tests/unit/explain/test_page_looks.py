@@ -231,6 +231,9 @@ def test_keys_move_through_a_picture(open_page: Any, found: Explanation) -> None
 @pytest.mark.parametrize("width", [360, 800, 1280])
 def test_nothing_leaves_the_screen(open_page: Any, found: Explanation, width: int, scheme: str) -> None:
     page = open_page(found, viewport={"width": width, "height": 800}, color_scheme=scheme).page
+    page.locator("#ox-paper summary").evaluate_all(
+        "all => all.forEach((each) => (each.parentElement.open = true))"
+    )
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
