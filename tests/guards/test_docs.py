@@ -144,4 +144,4 @@ def test_the_documentation_stays_readable() -> None:
     made = {"reference.md", "results.md", "ship-recipes.md"}
     words = {name_of(page): len(page.read_text("utf-8").split()) for page in PAGES if page.name not in made}
     assert words["README.md"] <= 800
-    assert sum(words.values()) - words["CONTRIBUTING.md"] <= 22_000, words
+    assert sum(words.values()) - words["CONTRIBUTING.md"] <= 23_000, words

@@ -19,7 +19,7 @@ const STOPS = ["text", "embedding", "head", "scores", "output", "stream", "feed-
 export function read(tokenizer: Tokenizer, text: string, context: number) {
   const { ids, unknown } = tokenizer.encode(text), { start } = tokenizer.facts;
   const all = start === null ? ids : [start, ...ids];
-  return { all, ids: all.slice(-context), unknown };
+  return { all, ids: all.slice(-context), earlier: all.slice(0, -context), unknown };
 }
 
 function queryOf(name: string): string | null {
@@ -41,15 +41,15 @@ export function App({ facts, engine, tokenizer }: { facts: Facts; engine: Engine
     return () => dark.removeEventListener("change", again);
   }, []);
   const s = LANGUAGES[state.language];
-  const { all, ids, unknown } = useMemo(() => read(tokenizer, state.text, facts.config.context), [state.text]);
+  const { all, ids, earlier, unknown } = useMemo(() => read(tokenizer, state.text, facts.config.context), [state.text]);
   const at = Math.max(0, Math.min(ids.length - 1, state.at));
   let whole: Float32Array | null = null;
   if (ids.length) {
     if (state.off.size) {
-      engine.run(ids, new Set());
+      engine.run(ids, new Set(), earlier);
       whole = engine.after(at).slice();
     }
-    engine.run(ids, new Set(state.off));
+    engine.run(ids, new Set(state.off), earlier);
   }
   const toggle = (part: string) => {
     const off = new Set(state.off);
@@ -90,6 +90,7 @@ function Top() {
         {measured
           ? say(s.packed, { weights: facts.weights, mean: signed(measured.packing.mean, 4), low: signed(measured.packing.low, 4), high: signed(measured.packing.high, 4), size: size.toFixed(1) })
           : say(s.packedUnmeasured, { weights: facts.weights, size: size.toFixed(1) })}
+        {config.counts && ` ${s.withCounts}`}
         {facts.left_out.includes("counts") && ` ${s.noCounts}`}
         {!engine.arena.native && ` ${s.byHand}`}
       </p>
@@ -115,7 +116,7 @@ function Text({ all, unknown }: { all: number; unknown: string[] }) {
       let over = false;
       while (done < count && performance.now() - began < SLICE) {
         if (seen.length > T) seen = seen.slice(-Math.max(1, T - Math.max(1, T >> 2)));
-        engine.run(seen, new Set(state.off));
+        engine.run(seen, new Set(state.off), own.slice(0, own.length - seen.length));
         const id = drawn(filtered(engine.after(seen.length - 1), state.sampling), random.current());
         done++;
         if ((over = special.has(id))) break;

@@ -50,6 +50,7 @@ export function Heads() {
 export function Surgery() {
   const { facts, s, state, toggle } = useShared(), { measured, config } = facts;
   const parts = config.positions === "none" ? [] : ["positions"];
+  if (config.counts) parts.unshift("counts");
   for (let l = 0; l < config.layers; l++) {
     parts.push(`b${l}.attention`);
     for (let h = 0; h < config.heads; h++) parts.push(`b${l}.h${h}`);

@@ -41,7 +41,7 @@ export const useShared = (): Shared => useContext(Context);
 /** b0.h1 in words. */
 export function partName(part: string, s: Strings): string {
   const [, layer, what] = /^b(\d+)\.(.+)$/.exec(part) ?? [];
-  if (!what) return s.positions;
+  if (!what) return part === "counts" ? s.counts : s.positions;
   const inner = what === "attention" ? s.attention : what === "feed_forward" ? s.feedForward : s.head.replace("{h}", what.slice(1));
   return `${s.block.replace("{l}", layer)}, ${inner}`;
 }

@@ -1,8 +1,9 @@
 // The forward pass, with everything that it computes kept. Reads top to bottom, as octavo/model/gpt.py does.
 // T positions, C width, H heads, G key/value heads, D head width, F features, V vocabulary.
 import { Arena } from "./arena";
+import { Counts } from "./counts";
 import type { Config, Facts } from "./facts";
-import { sizeOf, unpack } from "./unpack";
+import { integers, sizeOf, unpack } from "./unpack";
 
 export interface Block {
   attentionIn: Float32Array; // (T, C)
@@ -45,7 +46,10 @@ export class Engine {
   start!: Float32Array; // (T, C), the stream before the first block
   blocks: Block[] = [];
   final!: Float32Array; // (T, C)
-  logits!: Float32Array; // (T, V)
+  logits!: Float32Array; // (T, V), the network's
+  private mixed: Float32Array | null = null; // (T, V), with counts beside it
+  private counts: Counts | null = null;
+  private earlier: number[] = []; // ids before these, for counts alone
   private spare!: Float32Array; // (C)
 
   private constructor(readonly facts: Facts) {
@@ -70,6 +74,12 @@ export class Engine {
     for (const entry of weights) unpack(entry, raw, arena.get(entry.name));
     for (let l = 0; l < config.layers; l++)
       engine.blocks.push(Object.fromEntries(rows.map(([name]) => [name, arena.get(`#${l}.${name}`)])) as unknown as Block);
+    const text = facts.tensors.find((entry) => entry.name === "counts.tokens");
+    if (config.counts && text) {
+      const { orders, recent } = config.counts;
+      engine.counts = new Counts(integers(text, raw), config.vocab, orders, recent, (name) => arena.find(name));
+      engine.mixed = new Float32Array(T * config.vocab);
+    }
     for (const name of ["start", "final", "logits", "spare"] as const) engine[name as "start"] = arena.get(`#${name}`);
     return engine;
   }
@@ -90,13 +100,15 @@ export class Engine {
     return this.config.tied ? this.embedding : this.arena.get("lm_head.weight");
   }
 
-  /** Read ids (at most T). What begins as the last ones did, with the same parts switched off, is not computed again. */
-  run(ids: number[], off: Set<string> = this.off): void {
-    const same = off.size === this.off.size && [...off].every((part) => this.off.has(part));
+  /** Read ids (at most T), which follow `earlier` ones. What begins as the last ones did, with the same parts switched
+   * off, is not computed again. */
+  run(ids: number[], off: Set<string> = this.off, earlier: number[] = []): void {
+    const same = off.size === this.off.size && [...off].every((part) => this.off.has(part)) && earlier.join() === this.earlier.join();
     let known = 0;
     if (same) while (known < ids.length && known < this.ids.length && ids[known] === this.ids[known]) known++;
     this.ids = ids.slice();
     this.off = new Set(off);
+    this.earlier = earlier.slice();
     if (known < ids.length) this.compute(known, ids.length);
   }
 
@@ -114,6 +126,18 @@ export class Engine {
     if (cap !== null) {
       const end = to * this.config.vocab;
       for (let i = from * this.config.vocab; i < end; i++) this.logits[i] = cap * Math.tanh(this.logits[i] / cap);
+    }
+    this.count(from, to);
+  }
+
+  /** Mix what was counted into the predictions. */
+  private count(from: number, to: number): void {
+    if (!this.counts || !this.mixed) return;
+    const { vocab: V, width: C } = this.config, text = [...this.earlier, ...this.ids], places = this.counts.places(text), before = this.earlier.length;
+    for (let t = from; t < to; t++) {
+      const logits = this.logits.subarray(t * V, (t + 1) * V), into = this.mixed.subarray(t * V, (t + 1) * V);
+      if (this.off.has("counts")) into.set(logits);
+      else this.counts.mix(logits, this.final.subarray(t * C, (t + 1) * C), places[before + t], text.slice(0, before + t + 1), into);
     }
   }
 
@@ -280,8 +304,8 @@ export class Engine {
     return into;
   }
 
-  /** Logits (V) after position t. */
+  /** Logits (V) after position t; with counts, logarithms of probabilities. */
   after(t: number): Float32Array {
-    return this.logits.subarray(t * this.config.vocab, (t + 1) * this.config.vocab);
+    return (this.mixed ?? this.logits).subarray(t * this.config.vocab, (t + 1) * this.config.vocab);
   }
 }

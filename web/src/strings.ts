@@ -9,6 +9,7 @@ export const en = {
   shape: "{parameters} parameters. B = 1 text, T = {T} positions at most, C = {C} numbers of width, H = {H} heads in each of L = {L} blocks, D = {D} numbers of a head, V = {V} tokens.",
   packed: "The weights travel as {weights}. That changes the loss by {mean} ({low} to {high}, 95 % interval); this page is {size} MB larger for it.",
   packedUnmeasured: "The weights travel as {weights}; this page is {size} MB larger for them. What that costs was not measured.",
+  withCounts: "Its predictions are mixed with n-grams counted in the training text, which is in this page for that; the rooms show the network.",
   noCounts: "The run counts n-grams of its training text beside the network. They are not in this page: what you see is the network alone.",
   byHand: "This browser runs no WebAssembly with SIMD here, so plain JavaScript computes: the same numbers, more slowly.",
   // Text
@@ -123,6 +124,7 @@ export const en = {
   change: "loss without it, {unit}",
   switchOff: "switch off {part}",
   positions: "positions",
+  counts: "counts",
   nothing: "no difference that chance would not make",
   // Map
   map: "Map of the embeddings",
@@ -193,6 +195,7 @@ export const de: Strings = {
   shape: "{parameters} Parameter. B = 1 Text, höchstens T = {T} Positionen, C = {C} Zahlen breit, H = {H} Köpfe in jedem von L = {L} Blöcken, D = {D} Zahlen eines Kopfes, V = {V} Token.",
   packed: "Die Gewichte reisen als {weights}. Das ändert den Verlust um {mean} ({low} bis {high}, 95-%-Intervall); die Seite ist dadurch {size} MB größer.",
   packedUnmeasured: "Die Gewichte reisen als {weights}; die Seite ist dadurch {size} MB größer. Was das kostet, wurde nicht gemessen.",
+  withCounts: "Seine Vorhersagen sind mit n-Grammen gemischt, im Trainingstext gezählt, der dafür in dieser Seite steht; die Räume zeigen das Netz.",
   noCounts: "Der Lauf zählt neben dem Netz n-Gramme seines Trainingstexts. Sie sind nicht in dieser Seite: Du siehst das Netz allein.",
   byHand: "Dieser Browser führt hier kein WebAssembly mit SIMD aus, also rechnet JavaScript: dieselben Zahlen, langsamer.",
   text: "Text",
@@ -296,6 +299,7 @@ export const de: Strings = {
   change: "Verlust ohne ihn, {unit}",
   switchOff: "{part} ausschalten",
   positions: "Positionen",
+  counts: "Zählen",
   nothing: "kein Unterschied, den nicht auch der Zufall machte",
   map: "Karte der Einbettungen",
   mapNote: "Token entlang der zwei Hauptrichtungen ihrer Vektoren (sie halten {share} der Varianz). Die Karte ist flach, also täuschen Abstände auf ihr; die in der Liste sind echt, in allen C Dimensionen.",

@@ -80,7 +80,7 @@ export function sumOf(engine: Engine, picked: Picked, layer: number, head: numbe
   }
   const { v } = picked as Extract<Picked, { kind: "logit" }>;
   const terms = products(row(engine.final, C), row(engine.head, C, v), "c"), after: string[] = [];
-  const before = biased(total(terms), engine.weight("lm_head.bias")?.[v], after), value = engine.after(t)[v];
+  const before = biased(total(terms), engine.weight("lm_head.bias")?.[v], after), value = engine.logits[t * config.vocab + v];
   if (config.softcap !== null) after.push(say(s.activated, { kind: `${short(config.softcap)} tanh`, before: short(before), value: short(value) }));
   return { title: `logit[t=${t}, v=${v}]`, formula: "Σ_c x[t,c] · W_head[c,v]", terms, after, value };
 }

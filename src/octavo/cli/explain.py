@@ -20,6 +20,13 @@ def explain_command(
         Literal["auto", "float32", "float16", "int8"],
         Parameter(help="How the weights travel; auto: float16, and int8 for models above 2M parameters."),
     ] = "auto",
+    counts: Annotated[
+        bool,
+        Parameter(
+            help="Of a model with counts beside its network: put them in, and with them the training text.",
+            negative="",
+        ),
+    ] = False,
     force: Force = False,
 ) -> int:
     """Write a page that runs the model: type, and see every number from the tokens to the probabilities.
@@ -38,7 +45,9 @@ def explain_command(
 
     where = the_run(run)
     output = Output(out, inputs=[where, *(text or ())], force=force)
-    found = explain_run(Run.open(where, checkpoint=checkpoint), Console(), text=text, weights=weights)
+    found = explain_run(
+        Run.open(where, checkpoint=checkpoint), Console(), text=text, weights=weights, counts=counts
+    )
     page = found.page()
     with output.writing() as file:
         file.write(page)

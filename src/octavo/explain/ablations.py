@@ -18,32 +18,36 @@ from torch import Tensor, nn
 from octavo.data.batch import Batch
 from octavo.model.gpt import GPT
 from octavo.model.positions import Positions
+from octavo.ngram.mixture import Counts
 from octavo.training.objective import Objective
 from octavo.util.stats import drawn_again, ends_of
 
 DRAWS = 1000
+NOTHING = {"positions": Positions, "counts": Counts}
+"""Modules that stand in a model for none."""
 
 
 def names_of_parts(model: GPT) -> list[str]:
-    """Every part that can be switched off, as the page calls it: b0.h0, b0.attention, b0.feed_forward, positions."""
+    """Every part that can be switched off, as the page calls it: b0.h0, b0.attention, b0.feed_forward, positions,
+    counts."""
     found = []
     for number, block in enumerate(model.blocks):
         found += [f"b{number}.h{head}" for head in range(block.attention.heads)]
         found.append(f"b{number}.attention")
         if block.feed_forward is not None:
             found.append(f"b{number}.feed_forward")
-    return found if type(model.positions) is Positions else [*found, "positions"]
+    found += ["positions"] * (type(model.positions) is not Positions)
+    return found + ["counts"] * (type(model.counts) is not Counts)
 
 
 @contextmanager
 def switched_off(model: GPT, parts: Sequence[str]) -> Iterator[None]:
     """Within the context these parts of a model add nothing."""
     with ExitStack() as stack:
-        positions = model.positions
         for name in parts:
-            if name == "positions":
-                stack.callback(setattr, model, "positions", positions)
-                model.positions = Positions()
+            if name in NOTHING:
+                stack.callback(setattr, model, name, getattr(model, name))
+                setattr(model, name, NOTHING[name]())
                 continue
             number, _, part = name.removeprefix("b").partition(".")
             stack.callback(_silence(model.blocks[int(number)], part).remove)

@@ -27,6 +27,7 @@ from octavo.explain.head_scores import head_scores
 from octavo.explain.page_model import (
     as_packed,
     computed_tensors,
+    counted_tensors,
     described,
     tokenizer_facts,
     trained_tensors,
@@ -181,6 +182,7 @@ def explained(
     measured, heads = measure(subject, kind, effort)
     with as_packed(model, kind):
         computed = [(name, pack(tensor, "float32")) for name, tensor in computed_tensors(model).items()]
+    computed += [(name, pack(tensor, "float32")) for name, tensor in counted_tensors(model).items()]
     if computed:  # from a grid's vectors comes a table, and the page needs that alone
         packed = [(name, tensor) for name, tensor in packed if name != "positions.vectors"]
     entries, deflated = listed([*packed, *computed])

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from octavo.config import Recipe
 from octavo.errors import InputError
 from octavo.explain.page_weights import WeightType, unpacked
 from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT
 from octavo.model.grid import GridPositions
 from octavo.model.positions import RotaryPositions, SinusoidalPositions
+from octavo.ngram.mixture import KneserNeyCounts
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import Extended
 from octavo.tokenizers.bpe import BPETokenizer
@@ -32,26 +34,35 @@ NORMS = ("none", "layer", "plain", "rms")
 FEED_FORWARDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")
 POSITIONS = ("none", "learned", "sinusoidal", "rotary", "grid", "grid-rotary")
 NGRAMS = ("none", "hashed")
+COUNTED = ("none", "kneser-ney")
 TOKENIZERS = ("char", "byte", "bpe", "gpt2", "word", "symbols")
-COUNTS = "counts."
+COUNTS, TEXT = "counts.", "counts.tokens"
+MOST_COUNTED = 1_000_000
+"""Tokens of a training text that a page counts anew; it takes some seconds."""
 LARGEST = 25_000_000
 """Parameters of a model that a page can hold."""
 
 
-def beyond_page(config: Any, tokenizer: Tokenizer) -> list[str]:
+def beyond_page(recipe: Recipe, tokenizer: Tokenizer) -> list[str]:
     """What a page cannot compute of a model, as sentences; none where it can compute all. Counts beside the network
     are no reason: a page then shows the network alone."""
+    config = recipe.model
     if config.kind != "gpt":
         return [f"A page computes models of kind gpt, and this one is of kind {config.kind}."]
     if config.takes_vectors:
         return [
             f"A page reads tokens, and this model reads rows of numbers (model.input={config.input.kind})."
         ]
+    if getattr(recipe.batches, "attention", "") == "prefix":
+        return [
+            "A page reads from left to right, and this model sees all of a source (batches.attention=prefix)."
+        ]
     known = {
         "norm": NORMS,
         "feed_forward": FEED_FORWARDS,
         "positions": POSITIONS,
         "ngrams": NGRAMS,
+        "counts": COUNTED,
         "input": ("tokens",),
         "output": ("tokens",),
     }
@@ -67,11 +78,11 @@ def beyond_page(config: Any, tokenizer: Tokenizer) -> list[str]:
     return found
 
 
-def refuse_beyond(config: Any, tokenizer: Tokenizer) -> None:
+def refuse_beyond(recipe: Recipe, tokenizer: Tokenizer) -> None:
     """Raise InputError for a model that a page cannot compute, or is too large for one."""
-    if beyond := beyond_page(config, tokenizer):
+    if beyond := beyond_page(recipe, tokenizer):
         raise InputError(" ".join(beyond), remedy="octavo generate and octavo eval work with every model")
-    parameters = config.parameters(vocab_size=tokenizer.vocab_size)
+    parameters = recipe.model.parameters(vocab_size=tokenizer.vocab_size)
     if parameters > LARGEST:
         raise InputError(
             f"The model has {parameters:,} parameters; a page holds at most {LARGEST:,}.",
@@ -81,6 +92,7 @@ def refuse_beyond(config: Any, tokenizer: Tokenizer) -> None:
 
 def described(config: Any, *, vocab_size: int) -> dict[str, Any]:
     """The shape and the switches, as `web/src/facts.ts` reads them."""
+    counts = config.counts
     options = config.attention_options(False)
     norm, feed_forward, ngrams = config.norm, config.feed_forward, config.ngrams
     return {
@@ -106,6 +118,7 @@ def described(config: Any, *, vocab_size: int) -> dict[str, Any]:
         "tied": config.tied,
         "softcap": config.logit_softcap,
         "positions": config.positions.kind,
+        "counts": None if counts.kind == "none" else {"orders": counts.orders, "recent": counts.recent},
     }
 
 
@@ -127,6 +140,18 @@ def computed_tensors(model: GPT) -> dict[str, np.ndarray]:
     if isinstance(positions, SinusoidalPositions | GridPositions):
         return {"positions.weight": positions.table.detach().numpy()}
     return {}
+
+
+def counted_tensors(model: GPT) -> dict[str, np.ndarray]:
+    """What counts beside the network need: the gates' weights, and the training text as ids."""
+    counts = model.counts
+    if not isinstance(counts, KneserNeyCounts):
+        return {}
+    found = {name: tensor for name, tensor in counts.state_dict().items() if name != "tokens"}
+    tokens = counts.tokens.to(torch.int32).cpu().numpy()
+    short = np.uint8 if model.vocab_size <= 256 else np.uint16 if model.vocab_size <= 2**16 else np.int32
+    arrays = {name: tensor.float().cpu().numpy() for name, tensor in found.items()}
+    return {f"{COUNTS}{name}": array for name, array in arrays.items()} | {TEXT: tokens.astype(short)}
 
 
 @contextmanager

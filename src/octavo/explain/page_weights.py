@@ -37,7 +37,9 @@ class Packed:
 
 
 def pack(tensor: np.ndarray, kind: WeightType) -> Packed:
-    """A float tensor as it travels. One whose numbers float16 does not hold stays in float32."""
+    """A tensor as it travels: whole numbers as they are. One whose numbers float16 does not hold stays in float32."""
+    if tensor.dtype.kind in "iu":
+        return Packed(str(tensor.dtype), tensor.shape, tensor)
     tensor = np.ascontiguousarray(tensor, np.float32)
     if kind == "float32" or tensor.ndim < 2 or tensor.size < LEAST_PACKED:
         return Packed("float32", tensor.shape, tensor)

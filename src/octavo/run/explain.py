@@ -14,6 +14,7 @@ import octavo.explain
 from octavo.config import Recipe
 from octavo.data import Dataset, Split
 from octavo.data.batch import Batch
+from octavo.errors import InputError
 from octavo.explain.explainer import (
     EFFORT,
     Explanation,
@@ -21,9 +22,10 @@ from octavo.explain.explainer import (
     explained,
     policy,
 )
-from octavo.explain.page_model import beyond_page, refuse_beyond
+from octavo.explain.page_model import MOST_COUNTED, beyond_page, refuse_beyond
 from octavo.explain.page_weights import WeightType
 from octavo.model.gpt import GPT
+from octavo.ngram.mixture import KneserNeyCounts, NoCountsConfig
 from octavo.report.page import Explainer
 from octavo.run.data import build_dataset, evaluated_on
 from octavo.run.evaluate import refuse_other_text
@@ -35,6 +37,8 @@ from octavo.util.console import Console
 
 LEAST, SHARE = 3e10, 0.005
 """Of a report: operations that measuring may always take, some 4 seconds; and the share of those of the training."""
+SPEED, SLOWER = 7e9, 3
+"""Operations that measuring does in a second, about; and how many times as fast a training does them."""
 TEXTS = 3
 """Of a known source, whose tokens are looked at one by one."""
 
@@ -46,13 +50,17 @@ def explain_run(
     text: Any = None,
     weights: WeightType | Literal["auto"] = "auto",
     effort: float = EFFORT,
+    counts: bool = False,
 ) -> Explanation:
-    """A run's page, measured on its validation split, or on the files of `text`. Raises InputError for a model that a
-    page cannot compute, CorpusError where there is no text."""
-    refuse_beyond(run.config.model, run.tokenizer)
+    """A run's page, measured on its validation split, or on the files of `text`. With `counts`, those beside its
+    network are in it, and with them the training text. Raises InputError for a model that a page cannot compute,
+    CorpusError where there is no text."""
+    refuse_beyond(run.config, run.tokenizer)
     split = run_split(run, console, text)
+    if counts:
+        refuse_counts(run)
     with console.working("measuring what each part is worth", None):
-        return explained(subject_of(run, split), weights=weights, effort=effort)
+        return explained(subject_of(run, split, counts=counts), weights=weights, effort=effort)
 
 
 def run_split(run: Run, console: Console, text: Any) -> Split:
@@ -64,9 +72,21 @@ def run_split(run: Run, console: Console, text: Any) -> Split:
     return dataset.validation
 
 
-def subject_of(run: Run, split: Split) -> Subject:
-    """A run's network and what it is measured on."""
-    network = run.network()
+def refuse_counts(run: Run) -> None:
+    """Raise InputError for a run that counts nothing, or more than a page can count anew."""
+    counted = getattr(run.model, "counts", None)
+    tokens = counted.tokens.numel() if isinstance(counted, KneserNeyCounts) else 0
+    if not 0 < tokens <= MOST_COUNTED:
+        what = f"The run counts {tokens:,} tokens" if tokens else "The run has no counts beside its network"
+        raise InputError(
+            f"{what}; a page counts 1 to {MOST_COUNTED:,} tokens.",
+            remedy="leave --counts out: the page shows the network",
+        )
+
+
+def subject_of(run: Run, split: Split, *, counts: bool = False) -> Subject:
+    """A run's network, or all of its model, and what it is measured on."""
+    network = run if counts else run.network()
     return Subject(
         title=run.path.resolve().name,
         step=run.step,
@@ -95,16 +115,19 @@ def batches_of(
     return evaluated_on(split, recipe, tokenizer, rows=rows, limit=min(tokens, len(split.tokens)))
 
 
+def holds_model(recipe: Recipe, tokenizer: Tokenizer) -> bool:
+    """Whether a run's report is to hold its model."""
+    if recipe.report.explainer != "auto" or beyond_page(recipe, tokenizer):
+        return recipe.report.explainer is True
+    network = recipe.model.model_copy(update={"counts": NoCountsConfig()})
+    return network.parameters(vocab_size=tokenizer.vocab_size) <= octavo.explain.LARGEST_IN_REPORT
+
+
 def explainer_of(run: Run, dataset: Dataset, console: Console) -> Explainer | None:
     """What a report holds of its model; None where `report.explainer` or the model says no."""
-    wanted, model = run.config.report.explainer, run.config.model
-    beyond = beyond_page(model, run.tokenizer)
-    if wanted == "auto" and not beyond:
-        network = run.network().config.model
-        wanted = network.parameters(vocab_size=run.tokenizer.vocab_size) <= octavo.explain.LARGEST_IN_REPORT
-    if wanted is not True:
+    if not holds_model(run.config, run.tokenizer):
         return None
-    if beyond:
+    if beyond := beyond_page(run.config, run.tokenizer):
         console.say(f"the report holds no explainer: {' '.join(beyond)}")
         return None
     run.model.to("cpu")
@@ -118,3 +141,9 @@ def affordable(run: Run) -> float:
     seen = run.step * run.config.training.batch * run.config.model.context
     training = run.config.model.training_flops(vocab_size=run.tokenizer.vocab_size) * seen
     return min(EFFORT, max(LEAST, SHARE * training))
+
+
+def seconds_to_explain(recipe: Recipe) -> float:
+    """What `explainer_of` takes of a run that goes by the clock, about."""
+    assert recipe.training.minutes is not None
+    return min(EFFORT / SPEED, max(LEAST / SPEED, SLOWER * SHARE * 60 * recipe.training.minutes))

@@ -27,8 +27,18 @@ def subject(tokenizer: Tokenizer | None = None, *, seed: int = 0, text: str = TE
     torch.manual_seed(seed)
     with torch.no_grad():
         for name, weights in network.named_parameters():
-            weights.add_(torch.randn_like(weights) * (0.3 if "counts" not in name else 0.0))
+            if not name.startswith("counts."):
+                weights.add_(torch.randn_like(weights) * 0.3)
     tokens = tokenizer.encode(text)
+    if recipe.model.counts.kind != "none":
+        network.take_text(tokens, np.arange(len(tokens)) % 40 > 36)
+        gates = [*network.counts.parameters()]
+        if network.counts.recent is not None:
+            network.counts.recent.start(0.4)
+            gates += [network.counts.recent.into, network.counts.recent.onto]
+        with torch.no_grad():
+            for weights in gates:
+                weights.add_(torch.randn_like(weights) * 0.3)
 
     def batches(limit: int, rows: int) -> Any:
         return evaluated_on(Split(tokens), recipe, tokenizer, rows=rows, limit=min(limit, len(tokens)))

@@ -87,3 +87,13 @@ def test_differences_are_paired() -> None:
     assert shifted == pytest.approx({"mean": 0.25, "low": 0.25, "high": 0.25})
     noisy = difference(RowLosses(losses + random.normal(size=40), tokens), whole)
     assert noisy["low"] < noisy["mean"] < noisy["high"]
+
+
+def test_counts_are_a_part() -> None:
+    both = subject(layers=1, heads=1, width=8, counts={"kind": "kneser-ney", "orders": 3, "hidden": 4})
+    alone = subject(layers=1, heads=1, width=8)
+    assert names_of_parts(both.model)[-1] == "counts"
+    with switched_off(both.model, ["counts"]), torch.no_grad():
+        without = both.model(IDS)
+    torch.testing.assert_close(without, logits(alone.model))
+    assert (logits(both.model) - without).abs().max() > 1e-3

@@ -101,6 +101,10 @@ def test_the_model_is_as_it_was(found: Explanation) -> None:
     assert all(bool((before[name] == weight).all()) for name, weight in one.model.named_parameters())
 
 
+def with_model(model: Any) -> Recipe:
+    return Recipe().model_copy(update={"model": model})
+
+
 @pytest.mark.parametrize(
     ("model", "named"),
     [
@@ -113,22 +117,22 @@ def test_other_models_are_refused(model: dict[str, Any], named: str) -> None:
 
     kind = part("model", model.get("kind", "gpt"))
     with pytest.raises(InputError, match=named):
-        refuse_beyond(kind.model_validate(model), subject().tokenizer)
+        refuse_beyond(with_model(kind.model_validate(model)), subject().tokenizer)
 
 
 def test_parts_and_tokenizers_of_ones_own_are_named() -> None:
-    config = Recipe.model_validate({"model": {"norm": "rms"}}).model
+    config = Recipe().model
     own = config.norm.model_copy(update={"kind": "my-norm"})
     tokenizer = CharTokenizer("ab", documents=False, unknown=False)
     tokenizer.kind = "my-tokens"  # type: ignore[misc]
-    (first, second) = beyond_page(config.model_copy(update={"norm": own}), tokenizer)
+    (first, second) = beyond_page(with_model(config.model_copy(update={"norm": own})), tokenizer)
     assert "norm=my-norm" in first and "tokenizer=my-tokens" in second
 
 
 def test_large_models_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_model, "LARGEST", 1000)
     with pytest.raises(InputError, match="1,000"):
-        refuse_beyond(subject().recipe.model, subject().tokenizer)
+        refuse_beyond(subject().recipe, subject().tokenizer)
 
 
 def test_every_kind_of_tokenizer_is_told(tmp_path: Any) -> None:

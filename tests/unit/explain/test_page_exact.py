@@ -38,6 +38,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "scaled by the width": {"attention_scale": "model"},
     "tied and capped": {"tied": True, "logit_softcap": 5.0},
     "head with bias": {"head_bias": True},
+    "counts": {"counts": {"kind": "kneser-ney", "orders": 4, "hidden": 6}},
+    "counts and the text so far": {"counts": {"kind": "kneser-ney", "orders": 3, "hidden": 5, "recent": 40}},
     "hashed n-grams": {"ngrams": {"kind": "hashed", "longest": 4, "buckets": 37}},
 }
 
@@ -47,7 +49,7 @@ RUN = """async ([ids, native]) => {
     if (engine.arena.native !== native) throw new Error("WebAssembly: " + engine.arena.native);
     engine.run(ids.slice(0, 9));
     engine.run(ids);
-    return Array.from(engine.logits);
+    return ids.flatMap((_, t) => Array.from(engine.after(t)));
 }"""
 
 
