@@ -1,4 +1,4 @@
-"""Compile linear.c to WebAssembly and write it into src/kernel.ts, or with --check compare. Needs ziglang (PyPI).
+"""Compile products.c to WebAssembly and write it into src/kernel.ts, or with --check compare. Needs ziglang (PyPI).
 
     python web/kernel/build.py [--check]
 """
@@ -14,14 +14,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 TARGET = HERE.parent / "src" / "kernel.ts"
 FLAGS = "-target wasm32-freestanding -O3 -msimd128 -nostdlib -g0 -fno-sanitize=all -Wl,--no-entry -Wl,--import-memory"
-LINK = "-Wl,--strip-all -Wl,-z,stack-size=4096 -Wl,--initial-memory=65536"
+LINK = "-Wl,--strip-all -Wl,-z,stack-size=8192 -Wl,--initial-memory=65536"
 
 
 def compiled() -> bytes:
     """The module; the same bytes from the same compiler, wherever it runs."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "linear.c").write_bytes((HERE / "linear.c").read_bytes())
-        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS.split(), *LINK.split(), "-o", "a.wasm", "linear.c"]
+        (Path(folder) / "products.c").write_bytes((HERE / "products.c").read_bytes())
+        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS.split(), *LINK.split(), "-o", "a.wasm", "products.c"]
         subprocess.run(command, cwd=folder, check=True)
         return (Path(folder) / "a.wasm").read_bytes()
 
@@ -30,7 +30,7 @@ def source() -> str:
     """What src/kernel.ts is to hold."""
     text = base64.b64encode(compiled()).decode()
     return (
-        "// Made of kernel/linear.c by kernel/build.py.\n"
+        "// Made of kernel/products.c by kernel/build.py.\n"
         f'export const KERNEL =\n  "{text}";\n'
     )
 

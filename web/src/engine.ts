@@ -204,12 +204,12 @@ export class Engine {
     weight = this.arena.get(`${name}.weight`),
   ): void {
     const rows = to - from;
-    this.arena.linear(x.subarray(from * into, to * into), weight, this.weight(`${name}.bias`), y.subarray(from * out, to * out), rows, into, out);
+    this.arena.products.linear(x.subarray(from * into, to * into), weight, this.weight(`${name}.bias`), y.subarray(from * out, to * out), rows, into, out);
   }
 
   private attend(block: Block, l: number, x: Float32Array, from: number, to: number): void {
     const { heads: H, kv_heads: G, head_width: D, width: C, context: T, scale } = this.config;
-    const name = `blocks.${l}.attention`, pre = this.config.norm_place === "pre", wide = (H + 2 * G) * D;
+    const { products } = this.arena, name = `blocks.${l}.attention`, pre = this.config.norm_place === "pre", wide = (H + 2 * G) * D;
     if (pre) this.norm(`blocks.${l}.attention_norm`, x, block.attentionIn, from, to);
     else block.attentionIn.set(x.subarray(from * C, to * C), from * C);
     this.project(`${name}.qkv`, block.attentionIn, block.qkv, from, to, C, wide);
@@ -217,21 +217,16 @@ export class Engine {
     for (let h = 0; h < H; h++) {
       const key = (H + Math.floor(h / (H / G))) * D, value = key + G * D, silent = this.off.has(`b${l}.h${h}`);
       for (let t = from; t < to; t++) {
-        const row = block.weights.subarray((h * T + t) * T, (h * T + t) * T + T), q = t * wide + h * D;
+        const row = block.weights.subarray((h * T + t) * T, (h * T + t) * T + T), q = block.qkv.subarray(t * wide + h * D);
+        products.dots(q, block.qkv.subarray(key), row, scale, t + 1, wide, D);
         let highest = -Infinity, sum = 0;
-        for (let s = 0; s <= t; s++) {
-          let score = 0;
-          for (let d = 0; d < D; d++) score += block.qkv[q + d] * block.qkv[s * wide + key + d];
-          row[s] = score * scale;
-          if (row[s] > highest) highest = row[s];
-        }
+        for (let s = 0; s <= t; s++) if (row[s] > highest) highest = row[s];
         for (let s = 0; s <= t; s++) sum += row[s] = Math.exp(row[s] - highest);
-        const out = block.joined.subarray(t * H * D + h * D, t * H * D + h * D + D).fill(0);
-        for (let s = 0; s <= t; s++) {
-          const weight = (row[s] /= sum);
-          if (!silent) for (let d = 0; d < D; d++) out[d] += weight * block.qkv[s * wide + value + d];
-        }
+        for (let s = 0; s <= t; s++) row[s] /= sum;
         row.fill(0, t + 1);
+        const out = block.joined.subarray((t * H + h) * D, (t * H + h + 1) * D);
+        if (silent) out.fill(0);
+        else products.weighted(row, block.qkv.subarray(value), out, t + 1, wide, D);
       }
     }
     if (this.weight(`${name}.project.weight`)) this.project(`${name}.project`, block.joined, block.attention, from, to, H * D, C);
