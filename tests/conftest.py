@@ -43,6 +43,16 @@ def test_data() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def reports_without_models() -> Iterator[None]:
+    """Runs end soon: no report holds its model, unless `report.explainer=true` asks for it."""
+    import octavo.explain
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(octavo.explain, "LARGEST_IN_REPORT", 0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Octavo]:
     """Runs commands and programs in processes that start at once, in a folder and with a cache of the session."""

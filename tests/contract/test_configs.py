@@ -64,6 +64,7 @@ VALUES: dict[str, list[Any]] = {
     "recipe.evaluation": [{"batch": 3}],
     "recipe.sampling": [{"tokens": 3}],
     "recipe.logging": [{"every": 3}],
+    "recipe.report": [{"explainer": False}],
     "training.adapters": [{"rank": 2}],
     "training.teachers": [{"trained": 1}],
     "writer.endpoint.extra": [{"top_p": 0.5}],

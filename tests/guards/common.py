@@ -12,7 +12,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "octavo"
 
 # Made by tools or by runs, not written by us.
-GENERATED = {".git", ".venv", "__pycache__", ".pytest_cache", ".ruff_cache", ".hypothesis", ".pyrefly_cache"}
+GENERATED = {
+    ".git",
+    ".venv",
+    "node_modules",
+    "__pycache__",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    ".pyrefly_cache",
+}
 GENERATED_AT_ROOT = {"runs", "build", "dist"}
 
 

@@ -144,4 +144,5 @@ def test_the_documentation_stays_readable() -> None:
     made = {"reference.md", "results.md", "ship-recipes.md"}
     words = {name_of(page): len(page.read_text("utf-8").split()) for page in PAGES if page.name not in made}
     assert words["README.md"] <= 800
-    assert sum(words.values()) - words["CONTRIBUTING.md"] <= 22_900, words
+    # 22,000, and what is said of serving, of looking inside and of context mixing
+    assert sum(words.values()) - words["CONTRIBUTING.md"] <= 24_400, words

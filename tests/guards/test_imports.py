@@ -30,6 +30,7 @@ ROOMS = (
     "correction",
     "task",
     "report",
+    "explain",
     "run",
     "planning",
     "tasks",

@@ -58,7 +58,7 @@ app = App(
 VERBS = {
     "Begin": ("demo", "train", "plan", "recipes", "doctor"),
     "Use a model": ("generate", "write", "chat", "translate", "forecast", "serve"),
-    "Look at runs": ("runs", "info", "eval"),
+    "Look at runs": ("runs", "info", "eval", "explain"),
     "Compare": ("compare", "study"),
     "Tune": ("tune",),
     "Ship": ("export", "verify", "import"),

@@ -223,6 +223,11 @@ class PartConfig(Strict):
         per token; None where it does not know how probable a document is."""
         return None
 
+    def best_guesses(self, text: str) -> list[tuple[str, float]] | None:
+        """Of a source: the tokens of a document that it could have written, each with the logarithm (nats) of its
+        probability after those before it; None where it does not know. Raises ValueError for another text."""
+        return None
+
     if TYPE_CHECKING:  # each room's parts share methods that only that room knows
 
         def __getattr__(self, name: str) -> Any: ...

@@ -148,6 +148,9 @@ class TrainingConfig(Strict):
     """How many of the newest checkpoints are kept; the best one is always kept."""
     patience: int | None = Field(None, ge=1, le=MOST)
     """Stop after so many evaluations without a new best. Empty: never."""
+    keep_for_story: int = Field(0, ge=0, le=100)
+    """Weights kept on the way, about so many, at steps on a log scale: the report shows how the model learned
+    (`octavo explain` too). 0: none."""
     start_from: FilePath | None = None
     """A finished run (its best checkpoint) or a checkpoint in it, whose weights the training begins with. Model and
     tokenizer are that run's. What may differ: data, training, `model.dropout`, `model.context` as far as its positions
@@ -239,6 +242,14 @@ class LoggingConfig(Strict):
     """Also write TensorBoard event files (extra: tensorboard)."""
 
 
+class ReportConfig(Strict):
+    """What stands on the page of a run."""
+
+    explainer: Literal["auto"] | bool = "auto"
+    """Put the model itself into the page, to type into and look inside (`octavo explain` makes such a page of any run).
+    auto: models of at most 5M parameters that a page can compute."""
+
+
 def _or_a_name(schema: dict[str, Any]) -> None:
     """Editors should know both forms of a list: in full, and by its name or file."""
     steps = {key: schema.pop(key) for key in ("type", "items")}
@@ -302,6 +313,7 @@ class Recipe(Strict):
     evaluation: EvaluationConfig = Field({}, validate_default=True)
     sampling: SamplingConfig = Field({}, validate_default=True)
     logging: LoggingConfig = Field({}, validate_default=True)
+    report: ReportConfig = Field({}, validate_default=True)
 
     @model_validator(mode="after")
     def _something_is_left_to_learn_from(self) -> Recipe:

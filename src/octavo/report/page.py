@@ -1,10 +1,13 @@
-"""The page itself: one HTML file without scripts or requests, and the loss curve as a file of its own."""
+"""The page itself: one HTML file without requests, and without scripts but that of an explainer (`octavo.explain`); and
+the loss curve as a file of its own."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -20,18 +23,41 @@ WIDE, NARROW = 7.6, 4.6
 """Inches; the narrow plots are for phones, where the wide ones' letters would be too small to read."""
 
 
-def write_report(folder: Path, data: ReportData) -> Path:
-    """Write `report/index.html` and `report/loss.svg` into a run folder; returns the page's path."""
+class Explainer(NamedTuple):
+    """A piece of HTML that runs the model, and the Content-Security-Policy of a page with it."""
+
+    piece: str
+    policy: str
+
+
+BEGIN, END = "<!-- explainer -->", "<!-- end of explainer -->"
+_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
+
+
+def explainer_in(page: Path) -> Explainer | None:
+    """The explainer of a page that was written before; None where it has none."""
+    if not page.is_file():
+        return None
+    text = page.read_text(encoding="utf-8")
+    policy, begin, end = _POLICY.search(text), text.find(BEGIN), text.rfind(END)
+    if policy is None or not 0 <= begin < end:
+        return None
+    return Explainer(text[begin + len(BEGIN) : end].strip(), unescape(policy[1]))
+
+
+def write_report(folder: Path, data: ReportData, explainer: Explainer | None = None) -> Path:
+    """Write `report/index.html` and `report/loss.svg` into a run folder; returns the page's path. Without an
+    `explainer` the page keeps the one that it has."""
     target = folder / "report"
     target.mkdir(parents=True, exist_ok=True)
     loss = plots.loss_plot(data, width=WIDE).svg()
     replace_text(target / "loss.svg", loss)
     page = target / "index.html"
-    replace_text(page, render(data, loss))
+    replace_text(page, render(data, loss, explainer or explainer_in(page)))
     return page
 
 
-def render(data: ReportData, loss: str) -> str:
+def render(data: ReportData, loss: str, explainer: Explainer | None = None) -> str:
     """The page as text. `loss`: the wide loss plot."""
     from markupsafe import Markup
 
@@ -74,6 +100,8 @@ def render(data: ReportData, loss: str) -> str:
         else "",
         taught=bool(data.manifest.get("teachers")),
         machine=list(flat(data.manifest)),
+        explainer=explainer and Markup("\n".join((BEGIN, explainer.piece, END))),  # noqa: S704 — our own
+        policy=explainer and explainer.policy,
     )
 
 

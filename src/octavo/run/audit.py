@@ -81,6 +81,7 @@ def _mark(name: str) -> str:
 KNOWN = (
     *("corpus", "cleaning", "split", "validation", "test", "seed", "sampling", "logging", "evaluation"),
     *("training.keep", "training.checkpoint_every", "training.checkpoint_minutes", "training.threads"),
+    *("training.keep_for_story", "report"),
 )
 """Settings that a promise is made with, or that do not change what a run learns."""
 

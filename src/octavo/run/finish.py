@@ -12,8 +12,10 @@ from octavo.data import Dataset
 from octavo.errors import DivergedError
 from octavo.evaluation.diagnostics import Facts, diagnose
 from octavo.report import ReportData, write_report
+from octavo.report.page import Explainer
 from octavo.report.test_looks import is_to_be_audited, of_result
 from octavo.run.evaluate import evaluate_own
+from octavo.run.explain import explainer_of
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress, next_lines, next_step, progress_of
 from octavo.run.run import Run
@@ -47,10 +49,15 @@ def finish(
     result["verdict"] = verdict(result, run.config)
     if written is not None:
         written.save(folder.samples / "judged.jsonl")
-    report(folder, result)
+    explainer = explainer_of(run, dataset, console)
+    report(folder, result, explainer)
     for text in texts:
         console.say(f"it writes:\n{text}\n")
     tell(result, console)
+    if explainer is not None:
+        console.say(
+            f"{run.path / 'report' / 'index.html'} runs the model: type, look inside, switch off a head"
+        )
     manifest = folder.made_by() or {}
     if run.config.test and not is_to_be_audited(manifest, run.config) and not of_result(manifest, result):
         looks = command("octavo", "eval", folder.path, "--test")
@@ -76,11 +83,11 @@ def finish_diverged(
     report(folder, result)
 
 
-def report(folder: RunFolder, result: dict[str, Any]) -> None:
+def report(folder: RunFolder, result: dict[str, Any], explainer: Explainer | None = None) -> None:
     """Write evaluation.json and the page."""
     with storage_errors(folder.path):
         replace_text(folder.evaluation, json_text(result, indent=1))
-        write_report(folder.path, ReportData.from_run(folder.path))
+        write_report(folder.path, ReportData.from_run(folder.path), explainer)
 
 
 def tell(result: dict[str, Any], console: Console) -> None:

@@ -2,8 +2,8 @@
 
 runs/<name>/ config.yaml · manifest.json · metrics.jsonl · log.txt · tokenizer/ · checkpoints/step-000500/
              best → · last → · samples/ · evaluation.json · report/index.html; written.safetensors by teachers,
-             start.safetensors where it starts from another run, memory.json of planted passages; teachers/1 · 2 · …,
-             each a run folder, where it trains its own
+             start.safetensors where it starts from another run, memory.json of planted passages; story/ of
+             weights on the way; teachers/1 · 2 · …, each a run folder, where it trains its own
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class RunFolder:
         self.samples = path / "samples"
         self.written = path / "written.safetensors"
         self.start = path / "start.safetensors"
+        self.story = path / "story"
         self.evaluation = path / "evaluation.json"
         self.memory = path / "memory.json"
         self.teachers = path / "teachers"
@@ -221,6 +222,7 @@ OF_A_RUN = (
     "tokenizer/*",
     "checkpoints/*step-*/*",
     "samples/step-*.txt",
+    "story/step-*.safetensors",
     "samples/judged.jsonl",
     "prompts/*.json",
     "speakers/*.json",

@@ -75,12 +75,13 @@ RESUMABLE = (
     "training.checkpoint_every",
     "training.checkpoint_minutes",
     "training.keep",
+    "training.keep_for_story",
     "training.patience",
     "training.device",
     "training.micro_batch",
     "training.recompute",
 )
-RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.", "parallel.")
+RESUMABLE_TREES = ("evaluation.", "sampling.", "logging.", "report.", "parallel.")
 
 
 def default_recipe(overrides: Iterable[str] | Mapping[str, Any] = ()) -> tuple[str | dict[str, Any], str]:

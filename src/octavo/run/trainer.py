@@ -36,6 +36,7 @@ from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.objective import Objective
 from octavo.training.signals import stop_requests
 from octavo.training.step import StepOptions
+from octavo.training.story import keep_chapter, story_steps
 from octavo.training.threads import WatchfulCrew, faster
 from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors, sync
@@ -186,9 +187,11 @@ class Trainer:
             Hook(1, Trainer.show),
             Hook(int(periods.evaluation.every), Trainer.evaluate, last=True),
             Hook(int(periods.sampling.every), Trainer.sample),
+            Hook(1, Trainer.keep_for_story),
             *hooks,
             Hook(self.checkpoint_every, Trainer.save, last=True, best=True),
         ]
+        self.story = story_steps(planned, recipe.training.keep_for_story)
         self._first = self.progress.step + 1  # of this session
         self._clock = time.monotonic()
         self._mark = (time.monotonic(), 0)  # when, and after how many tokens, speed was last read
@@ -451,6 +454,14 @@ class Trainer:
                 self.write_checkpoint(weights, memory)
         self._saved = time.monotonic()
         self._saving = self._saved - started
+
+    def keep_for_story(self, info: StepInfo) -> None:
+        """The weights of this step, where it is one of the story's. Every process must call it."""
+        if info.step not in self.story:
+            return
+        weights = model_tensors(self.model, keep=self.world.first)
+        if self.world.first:
+            keep_chapter(self.folder.story, info.step, weights)
 
     def write_checkpoint(self, weights: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
         folder, recipe = self.folder, self.recipe

@@ -182,6 +182,7 @@ def run_recipe(study: Study, variant: Change, seed: int) -> Recipe:
     row = max(1, steps // 100)
     unless_given = {
         "training.keep": 1,
+        "report.explainer": False,
         "training.checkpoint_every": math.ceil(steps / 4),
         "evaluation.every": row * max(1, round(steps / CURVE_POINTS / row)),
         "evaluation.tokens": max(LEAST_CURVE_TOKENS, tokens // CURVE_SHARE),

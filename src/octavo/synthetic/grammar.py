@@ -112,11 +112,29 @@ class Grammar:
 
     def log_probability(self, text: str) -> float:
         """The slow twin of `draw`: sum over every derivation of `text`, −inf where there is none. In nats."""
-        found = [cost for end, _, cost in _derive((self.start,), text, 0, {}) if end == len(text)]
+        found = [sum(made.values()) for made in self._derivations(text)]
         if not found:
             return -math.inf
         least = min(found)
         return math.log(math.fsum(math.exp(least - cost) for cost in found)) - least
+
+    def log_probabilities(self, text: str) -> list[tuple[str, float]]:
+        """Each token of a text with the natural logarithm of its probability after those before it. Options of a choice
+        differ in their first token, so that one says what was chosen, and the others of the option are certain. Raises
+        ValueError for a text that the grammar does not write."""
+        made = next(self._derivations(text), None)
+        if made is None:
+            raise ValueError("the grammar does not write this text")
+        return [(token[0], -made.get(token.start(), 0.0)) for token in TOKEN.finditer(text)]
+
+    def _derivations(self, text: str) -> Iterator[dict[int, float]]:
+        """Every way to write a text: by place, the costs of what is chosen there."""
+        for end, _, made in _derive((self.start,), text, 0, {}):
+            if end == len(text):
+                costs: dict[int, float] = {}
+                for at, cost in made:
+                    costs[at] = costs.get(at, 0.0) + cost
+                yield costs
 
     def every(self) -> Iterator[tuple[str, float]]:
         """Every derivation as (text, probability); for small grammars."""
@@ -335,18 +353,20 @@ def _check_edges(plan: Plan) -> None:
         )
 
 
-def _derive(plan: Plan, text: str, at: int, slots: Held) -> Iterator[tuple[int, Held, float]]:
-    """Every way in which `plan` can write `text` from position `at` on: (end, slots, cost)."""
+def _derive(
+    plan: Plan, text: str, at: int, slots: Held
+) -> Iterator[tuple[int, Held, tuple[tuple[int, float], ...]]]:
+    """Every way in which `plan` can write `text` from position `at` on: (end, slots, places and costs of choices)."""
     if not plan:
-        yield at, slots, 0.0
+        yield at, slots, ()
         return
     head, rest = plan[0], plan[1:]
     if isinstance(head, Choice):
         for option in head.options:
-            for end, inner, cost in _derive(option, text, at, slots):
+            for end, inner, made in _derive(option, text, at, slots):
                 held = inner if head.slot is None else {**inner, head.slot: text[at:end]}
                 for last, final, more in _derive(rest, text, end, held):
-                    yield last, final, head.cost + cost + more
+                    yield last, final, ((at, head.cost), *made, *more)
         return
     literal = head if isinstance(head, str) else slots[head.slot]
     if text.startswith(literal, at):

@@ -65,6 +65,9 @@ class StorytellerSource(PartConfig):
         loss = -sum(story.log_probability for story in stories) / sum(story.tokens for story in stories)
         return entropy_rate(), loss
 
+    def best_guesses(self, text: str) -> list[tuple[str, float]]:
+        return Storyteller(self.seed).log_probabilities(text)
+
 
 class BilingualDocuments(Source):
     """Pairs `first` to `first + pairs - 1` of a seed, each a document of two lines."""

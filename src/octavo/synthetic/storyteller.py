@@ -211,6 +211,10 @@ class Storyteller:
         " Slow: a search."""
         return self._grammar.log_probability(text)
 
+    def log_probabilities(self, text: str) -> list[tuple[str, float]]:
+        """Each token of a story with the logarithm (nats) of its probability after those before it."""
+        return self._grammar.log_probabilities(text)
+
 
 def entropy_rate() -> float:
     """Nats per token of all the stories there could be, exactly; a story's end is a token of its own."""

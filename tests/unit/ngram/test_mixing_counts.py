@@ -110,7 +110,7 @@ def test_a_gradient_reaches_the_gate_alone() -> None:
     assert found.counts.out.weight.grad is not None and found.counts.out.weight.grad.any()
     assert found.embedding.weight.grad is None or not found.embedding.weight.grad.any()
     found.zero_grad(set_to_none=True)
-    F.cross_entropy(found(tokens, alone=alone)[0], tokens[0]).backward()
+    F.cross_entropy(found(tokens, side=SideInputs(alone=alone))[0], tokens[0]).backward()
     assert found.embedding.weight.grad is not None and found.embedding.weight.grad.any()
 
 
