@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
 from octavo.config import Recipe
+from octavo.config.parts import part
 from octavo.errors import InputError
 from octavo.explain.page_weights import WeightType, unpacked
 from octavo.model.base import LanguageModel
@@ -21,7 +22,6 @@ from octavo.model.gpt import GPT
 from octavo.model.grid import GridPositions
 from octavo.model.positions import RotaryPositions, SinusoidalPositions
 from octavo.ngram.mixture import KneserNeyCounts
-from octavo.tasks.records.symbols import SymbolTokenizer
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import Extended
 from octavo.tokenizers.bpe import BPETokenizer
@@ -187,7 +187,7 @@ def tokenizer_facts(tokenizer: Tokenizer) -> dict[str, Any]:
         facts |= _pieces(inner)
     elif isinstance(inner, WordTokenizer):
         facts |= {"words": list(inner.words), "lowercase": inner.lowercase, "lines": inner.lines}
-    elif isinstance(inner, SymbolTokenizer):
+    elif isinstance(inner, cast(Any, part("tokenizer", "symbols")).tokenizer):
         facts |= {"symbols": list(inner.names) or None, "size": inner.size, "spaced": inner.spaced}
     return facts
 

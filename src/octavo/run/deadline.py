@@ -13,7 +13,6 @@ from octavo.config import Recipe
 from octavo.data import Dataset
 from octavo.data.batches import Batches
 from octavo.errors import InputError
-from octavo.evaluation.baselines import MIXED
 from octavo.run.data import most_steps
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress, seconds_of
@@ -247,4 +246,6 @@ def ending(prepared: float, baselines: float) -> float:
 
 def baselines_of(train_bytes: int) -> float:
     """Seconds that the baselines of a split are expected to take beside a training text of so many bytes."""
+    from octavo.evaluation.baselines import MIXED
+
     return BASELINES * min(train_bytes, MOST_COUNTED) + MIXING * min(train_bytes, MIXED)

@@ -40,7 +40,6 @@ from octavo.run.data import (
     with_rows_held_out,
 )
 from octavo.run.deadline import end_of, ending
-from octavo.run.explain import holds_model, seconds_to_explain
 from octavo.run.finetune import begun_with, keep_start
 from octavo.run.folder import PREPARING, RunFolder, free_name, in_place_of, refuse_without_folder
 from octavo.run.manifest import run_manifest
@@ -368,6 +367,8 @@ def reserve_for_the_end(training: Training, prepared: float) -> float | None:
     recipe, dataset = training.recipe, training.dataset
     if recipe.training.minutes is None:
         return None
+    from octavo.run.explain import holds_model, seconds_to_explain
+
     explaining = seconds_to_explain(recipe) if holds_model(recipe, dataset.tokenizer) else 0.0
     return ending(prepared, task_of(recipe).baseline_seconds(dataset, recipe, training.console)) + explaining
 
