@@ -1,6 +1,6 @@
 """Compile products.c to WebAssembly and write it into src/kernel.ts, or with --check compare. Needs ziglang (PyPI).
 
-    python web/kernel/build.py [--check]
+python web/kernel/build.py [--check]
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ def compiled() -> bytes:
     """The module; the same bytes from the same compiler, wherever it runs."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "products.c").write_bytes((HERE / "products.c").read_bytes())
-        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS.split(), *LINK.split(), "-o", "a.wasm", "products.c"]
+        command = [
+            sys.executable,
+            "-m",
+            "ziglang",
+            "cc",
+            *FLAGS.split(),
+            *LINK.split(),
+            "-o",
+            "a.wasm",
+            "products.c",
+        ]
         subprocess.run(command, cwd=folder, check=True)
         return (Path(folder) / "a.wasm").read_bytes()
 
@@ -29,10 +39,7 @@ def compiled() -> bytes:
 def source() -> str:
     """What src/kernel.ts is to hold."""
     text = base64.b64encode(compiled()).decode()
-    return (
-        "// Made of kernel/products.c by kernel/build.py.\n"
-        f'export const KERNEL =\n  "{text}";\n'
-    )
+    return f'// Made of kernel/products.c by kernel/build.py.\nexport const KERNEL =\n  "{text}";\n'
 
 
 if __name__ == "__main__":
