@@ -267,10 +267,10 @@ export function Paper() {
       <details id="ox-paper-e"><summary>{s.paperE}</summary><p class="note">{s.paperENote}</p>
         <div class="ox-row"><Numbers title={s.scores} rows={E} /><Numbers title={s.withMask} rows={masked(E)} /><Numbers title="softmax" rows={softmaxRows(masked(E))} bold={2} /></div></details>
       {own.length > 0 && (
-        <table class="ox-paper-table"><caption>{say(s.yours, { r: at, l: layer, h: head })}</caption><tbody>
+        <div class="ox-scroll" tabIndex={0} role="group" aria-label={say(s.yours, { r: at, l: layer, h: head })}><table class="ox-paper-table"><caption>{say(s.yours, { r: at, l: layer, h: head })}</caption><tbody>
           <tr>{top.map((i) => <th key={i} scope="col"><bdi>{name(i)}</bdi></th>)}</tr>
           <tr>{top.map((i) => <td key={i} class="number">{own[i].toFixed(4)}</td>)}</tr>
-        </tbody></table>
+        </tbody></table></div>
       )}
     </Room>
   );

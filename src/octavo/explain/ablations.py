@@ -40,6 +40,19 @@ def names_of_parts(model: GPT) -> list[str]:
     return found + ["counts"] * (type(model.counts) is not Counts)
 
 
+def in_words(part: str) -> str:
+    """A part's name for people: the feed-forward of block 0."""
+    block, _, inner = part.removeprefix("b").partition(".")
+    if not inner:
+        return part
+    head = inner.removeprefix("h")
+    return (
+        f"head {head} of block {block}"
+        if head.isdigit()
+        else f"the {inner.replace('_', '-')} of block {block}"
+    )
+
+
 @contextmanager
 def switched_off(model: GPT, parts: Sequence[str]) -> Iterator[None]:
     """Within the context these parts of a model add nothing."""

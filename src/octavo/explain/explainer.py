@@ -21,7 +21,7 @@ from torch import Tensor
 
 from octavo.config import Recipe
 from octavo.data.batch import Batch
-from octavo.explain.ablations import changes, difference, row_losses, variants
+from octavo.explain.ablations import changes, difference, in_words, row_losses, variants
 from octavo.explain.floor import floors
 from octavo.explain.head_scores import head_scores
 from octavo.explain.page_model import (
@@ -45,7 +45,7 @@ FORMAT = 1
 LARGEST_FLOAT16 = 2_000_000
 """Parameters up to which weights travel as float16, where nothing else is said; above, as int8."""
 EFFORT = 1.5e11
-"""Floating-point operations that measuring may take; some 20 seconds."""
+"""Floating-point operations that measuring may take; some 10 seconds."""
 MOST = 30_000
 """Tokens that are measured on, at most."""
 ROWS = 6
@@ -107,7 +107,7 @@ class Explanation:
                 f"{cost['high']:+.4f}), measured on {measured['tokens']:,} tokens"
             )
             name, change = max(measured["parts"].items(), key=lambda part: part[1]["mean"])
-            found.append(f"most is lost without {name}: {change['mean']:+.3f} {measured['unit']}")
+            found.append(f"most is lost without {in_words(name)}: {change['mean']:+.3f} {measured['unit']}")
         if "counts" in self.facts["left_out"]:
             found.append("the page shows the network alone: counts of the training text are not in it")
         return found

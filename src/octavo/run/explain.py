@@ -36,8 +36,8 @@ from octavo.training.story import chapters, read_chapter
 from octavo.util.console import Console
 
 LEAST, SHARE = 3e10, 0.005
-"""Of a report: operations that measuring may always take, some 4 seconds; and the share of those of the training."""
-SPEED, SLOWER = 7e9, 3
+"""Of a report: operations that measuring may always take, some 2 seconds; and the share of those of the training."""
+SPEED, SLOWER = 1.5e10, 3
 """Operations that measuring does in a second, about; and how many times as fast a training does them."""
 TEXTS = 3
 """Of a known source, whose tokens are looked at one by one."""

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from octavo.explain.ablations import RowLosses, difference, names_of_parts, row_losses, switched_off, variants
+from octavo.explain.ablations import (
+    RowLosses,
+    difference,
+    in_words,
+    names_of_parts,
+    row_losses,
+    switched_off,
+    variants,
+)
 from octavo.model.gpt import GPT
 from octavo.training.objective import NEXT_TOKEN
 from unit.explain.subjects import TEXT, subject
@@ -99,3 +107,13 @@ def test_counts_are_a_part() -> None:
         without = both.model(IDS)
     torch.testing.assert_close(without, logits(alone.model))
     assert (logits(both.model) - without).abs().max() > 1e-3
+
+
+def test_parts_have_names_for_people() -> None:
+    said = [in_words(part) for part in ("b1.h12", "b0.feed_forward", "b2.attention", "positions")]
+    assert said == [
+        "head 12 of block 1",
+        "the feed-forward of block 0",
+        "the attention of block 2",
+        "positions",
+    ]
