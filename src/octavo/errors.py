@@ -27,6 +27,7 @@ _VALUES = (
     "price",
     "temperature",
     "prompt",
+    "checkpoint",
     "tokens",
     "seed",
     "max_usd",

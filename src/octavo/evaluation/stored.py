@@ -106,7 +106,7 @@ class Baselines(Record):
     bigram: Counting
     trigram: Counting
     ngram: Counting
-    mixing: Packing | None = None
+    mixing: Packing = Field(default=None)  # pyrefly: ignore  # absent on a machine without a compiler
     gzip: Packing
     xz: Packing
     xz_given_train: Packing

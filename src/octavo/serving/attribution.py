@@ -34,7 +34,7 @@ def shares(model: LanguageModel, ids: Sequence[int], first: int) -> list[dict[st
         arguments, _ = calls[0]
         sides = counts.sides(*arguments, targets=targets)
         assert sides is not None
-        weights, probabilities = (side.double().numpy()[first - begin - 1 :] for side in sides)
+        weights, probabilities = (side.double().numpy()[first - begin - 1 :] for side in sides[:2])
         counted = (weights[:, 1:] * probabilities[:, 1:]).sum(axis=1) / weights[:, 1:].sum(axis=1)
         rows = zip(ids[first : end + 1], weights[:, 0], probabilities[:, 0], counted, strict=True)
         found += [

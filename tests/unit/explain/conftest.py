@@ -15,7 +15,7 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 READY = "#octavo-explain[data-ready]"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM.is_file():

@@ -13,6 +13,7 @@ def test_the_frame_of_a_page_is_written_once() -> None:
         "comparison.html",
         "corpus.html",
         "ladder.html",
+        "page.html",
         "report.html",
         "study.html",
         "template.html",
