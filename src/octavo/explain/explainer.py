@@ -21,6 +21,7 @@ from torch import Tensor
 
 from octavo.config import Recipe
 from octavo.data.batch import Batch
+from octavo.errors import CheckpointError
 from octavo.explain.ablations import changes, difference, in_words, row_losses, variants
 from octavo.explain.floor import floors
 from octavo.explain.head_scores import head_scores
@@ -91,6 +92,8 @@ class Explanation:
     title: str
     facts: dict[str, Any]
     weights: bytes = field(repr=False)
+    unread: tuple[str, ...] = ()
+    """Why a step's weights are not on it, a sentence for each."""
 
     @property
     def bytes(self) -> int:
@@ -110,7 +113,7 @@ class Explanation:
             found.append(f"most is lost without {in_words(name)}: {change['mean']:+.3f} {measured['unit']}")
         if "counts" in self.facts["left_out"]:
             found.append("the page shows the network alone: counts of the training text are not in it")
-        return found
+        return [*found, *(f"a step is left out: {sentence}" for sentence in self.unread)]
 
     def piece(self) -> str:
         """HTML for a page that has a block of styles of its own and `policy` in its head."""
@@ -186,6 +189,7 @@ def explained(
     if computed:  # from a grid's vectors comes a table, and the page needs that alone
         packed = [(name, tensor) for name, tensor in packed if name != "positions.vectors"]
     entries, deflated = listed([*packed, *computed])
+    kept, unread = story(subject)
     facts = {
         "format": FORMAT,
         "title": subject.title,
@@ -201,10 +205,10 @@ def explained(
         "left_out": list(subject.left_out),
         "measured": measured,
         "heads": heads,
-        "story": story(subject),
+        "story": kept,
         "floor": floors(model, subject.tokenizer, subject.texts, subject.recipe.corpus.best_guesses),
     }
-    return Explanation(subject.title, facts, deflated)
+    return Explanation(subject.title, facts, deflated, tuple(unread))
 
 
 def measure(
@@ -235,14 +239,20 @@ def measure(
     return measured, head_scores(model, rows_of(batches))
 
 
-def story(subject: Subject) -> list[dict[str, Any]]:
-    """What the model was at the steps that were kept."""
+def story(subject: Subject) -> tuple[list[dict[str, Any]], list[str]]:
+    """What the model was at the steps that were kept, and what is wrong with files that cannot be read."""
     if not subject.chapters:
-        return []
+        return [], []
     batches = [batch.to(torch.device("cpu")) for batch in subject.batches(STORY_TOKENS, BATCH)]
-    found = []
-    for step, weights in subject.chapters:
-        with with_weights(subject.model, weights()):
+    found: list[dict[str, Any]] = []
+    unread: list[str] = []
+    for step, read in subject.chapters:
+        try:
+            weights = read()
+        except CheckpointError as error:
+            unread.append(error.what)
+            continue
+        with with_weights(subject.model, weights):
             found.append(
                 chapter(
                     subject.model,
@@ -254,7 +264,7 @@ def story(subject: Subject) -> list[dict[str, Any]]:
                     sampling=sampling_of(subject.recipe.sampling),
                 )
             )
-    return found
+    return found, unread
 
 
 def rows_of(batches: Sequence[Batch[Any]], *, most: int = 16) -> list[np.ndarray]:

@@ -86,7 +86,7 @@ def refuse_beyond(recipe: Recipe, tokenizer: Tokenizer) -> None:
     if parameters > LARGEST:
         raise InputError(
             f"The model has {parameters:,} parameters; a page holds at most {LARGEST:,}.",
-            remedy="octavo generate RUN writes with it; a smaller model can be explained",
+            remedy="octavo generate RUN and octavo serve RUN write with it; a smaller model can be explained",
         )
 
 

@@ -133,6 +133,8 @@ def explainer_of(run: Run, dataset: Dataset, console: Console) -> Explainer | No
     run.model.to("cpu")
     with console.working("measuring what each part is worth", None):
         found = explained(subject_of(run, dataset.validation), effort=affordable(run))
+    for sentence in found.unread:
+        console.say(f"the explainer leaves a step out: {sentence}")
     return Explainer(found.piece(), policy())
 
 
