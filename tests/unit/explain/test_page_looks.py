@@ -20,6 +20,7 @@ from octavo.tokenizers.bpe import BPE
 from octavo.tokenizers.byte import ByteTokenizer
 from octavo.tokenizers.char import CharTokenizer
 from octavo.tokenizers.word import WordTokenizer
+from unit.explain.conftest import READY
 from unit.explain.subjects import TEXT, subject
 
 pytestmark = pytest.mark.slow
@@ -204,6 +205,28 @@ def test_the_tour_has_ten_stops_with_addresses(open_page: Any, found: Explanatio
     assert page.evaluate("location.search") == "?stop=10"
     page.keyboard.press("Escape")
     assert page.locator(".ox-tour").count() == 0
+
+
+def test_a_reload_stays_where_the_address_is(open_page: Any, found: Explanation) -> None:
+    opened = open_page(found, query="?stop=3&lang=de")
+    opened.page.reload()
+    opened.page.wait_for_selector(READY)
+    assert "Halt 3 von 10" in opened.page.locator(".ox-tour").inner_text()
+    assert opened.page.input_value("#ox-typed") == found.facts["text"] and len(shown(opened.page)) == 10
+    assert opened.complaints == []
+
+
+def test_two_windows_do_not_know_each_other(open_page: Any, found: Explanation) -> None:
+    first, second = open_page(found).page, open_page(found).page
+    first.fill("#ox-typed", "The")
+    assert second.input_value("#ox-typed") == found.facts["text"]
+
+
+def test_print_leaves_out_what_is_pressed(open_page: Any, found: Explanation) -> None:
+    page = open_page(found, query="?stop=1").page
+    page.emulate_media(media="print")
+    assert page.locator(".ox-tour").is_hidden() and page.locator(".ox-actions").first.is_hidden()
+    assert page.locator(".ox-bars").first.is_visible()
 
 
 def test_every_word_is_there_in_german(open_page: Any, found: Explanation) -> None:

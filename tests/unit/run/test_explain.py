@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import octavo.explain
 from octavo.cli import main
 from octavo.config import Recipe
+from octavo.errors import InputError
 from octavo.report import ReportData, write_report
 from octavo.report.page import explainer_in
 from octavo.run.explain import explainer_of
@@ -115,3 +117,12 @@ def test_a_damaged_chapter_is_left_out_and_named(run: Run) -> None:
         assert "damaged" in found.sentences()[-1]
     finally:
         chapter.write_bytes(whole)
+
+
+def test_counts_that_a_page_cannot_compute_are_named() -> None:
+    from octavo.ngram.mixing_counts import MixingCounts
+    from octavo.run.explain import refuse_counts
+
+    counts = MixingCounts.__new__(MixingCounts)
+    with pytest.raises(InputError, match="counts=mixing"):
+        refuse_counts(cast(Run, SimpleNamespace(model=SimpleNamespace(counts=counts))))
