@@ -17,7 +17,7 @@ from octavo.studies.report import write_study_report
 from octavo.util.output import Output
 from unit.corpus.cleaning.common import Texts
 from unit.report.test_report import EVALUATION, JUDGED, TRAINED, run_folder
-from unit.run.test_listing import make_run
+from unit.run.test_list import make_run
 from unit.studies.synthetic import Truth, make
 
 FITTING = 4

@@ -9,7 +9,7 @@ import pytest
 
 from octavo.errors import InputError, RunFolderError
 from octavo.run.compare import compare, render
-from unit.run.test_listing import make_run
+from unit.run.test_list import make_run
 
 
 def two(folder: Path) -> list[Path]:
