@@ -56,7 +56,8 @@ def _pickles(folder: Path) -> list[str]:
 def _no_weights(folder: Path) -> str:
     pickles = _pickles(folder)
     if pickles:
-        return f"{folder} holds its weights as {pickles[0]}, a form that can run code when it is read; Octavo reads none."
+        form = f"{pickles[0]}, a form that can run code when it is read"
+        return f"{folder} holds its weights as {form}; Octavo reads none."
     return f"{folder} holds no weights (no {WHOLE}, no {INDEX})."
 
 

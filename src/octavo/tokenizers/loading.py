@@ -20,7 +20,6 @@ from octavo.tokenizers.base import (
     sha256,
     with_special,
 )
-from octavo.tokenizers.columns import Columns
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -50,9 +49,12 @@ def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
     header, path = _read_header(read, folder)
     kinds = parts("tokenizer")
     config = kinds.get(header["kind"])
-    named = config.tokenizer if config is not None and issubclass(config, TokenizerConfig) else None
-    found = Columns if header["kind"] == Columns.kind else named  # no recipe names these
-    if found is None:
+    kind = (
+        config.tokenizer
+        if config is not None and issubclass(config, TokenizerConfig)
+        else of_a_task(header["kind"])
+    )
+    if kind is None:
         raise TokenizerError(
             f"{path} is of kind {header['kind']!r}, which this Octavo does not have ({', '.join(kinds)}).",
             remedy="Update Octavo to the version that wrote it.",
@@ -65,10 +67,16 @@ def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
         if sha256(content) != header["files"][name]:
             raise _damaged(folder / name, "its content was altered")
     try:
-        tokenizer = found._restore(header["data"], files)
+        tokenizer = kind._restore(header["data"], files)
         return with_special(tokenizer, header["added"]) if "added" in header else tokenizer
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def of_a_task(name: str) -> type[Tokenizer] | None:
+    """The kind that a task encodes its data by, which no recipe names; None if none has this one."""
+    own = (getattr(task, "tokenizer", None) for task in parts("task").values())
+    return next((kind for kind in own if kind is not None and kind.kind == name), None)
 
 
 def _read_header(read: Callable[[str], bytes], folder: Path) -> tuple[dict[str, Any], Path]:
