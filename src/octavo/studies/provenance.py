@@ -93,8 +93,6 @@ JUDGING = tuple(
     for name in (
         "arms",
         "chance",
-        "controls",
-        "documents",
         "expectation",
         "over_training",
         "statistics",

@@ -60,7 +60,7 @@ def plain(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {str(key): plain(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
-        return [plain(one) for one in data] if isinstance(data, list) else tuple(map(plain, data))
+        return [plain(one) for one in data]
     return str(data) if isinstance(data, Path) else data
 
 

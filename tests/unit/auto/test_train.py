@@ -237,11 +237,12 @@ def test_steps_are_timed_in_one_thread_where_others_use_the_cores(
 ) -> None:
     asked = []
 
-    def timed(recipe: Recipe, **_: Any) -> dict[str, Any]:
+    def timed(recipe: Recipe, **_: Any) -> SimpleNamespace:
         threads = recipe.training.threads or 2
         asked.append(recipe.training.threads)
         seconds = together if threads == 2 else 0.1
-        return {"step_seconds": seconds, "threads": threads, "threads_share": share if threads == 2 else 1.0}
+        had = share if threads == 2 else 1.0
+        return SimpleNamespace(step_seconds=seconds, threads=threads, threads_share=had)
 
     monkeypatch.setattr(by_minutes, "timed", timed)
     monkeypatch.setattr(by_minutes, "fast_bfloat16", lambda device: False)

@@ -83,13 +83,7 @@ def test_the_same_model_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missed(found) == [] and found.largest_logit_difference == 0
     assert found.loss == pytest.approx(found.loss_of_the_run) and found.loss_tokens == 3 * T + 4
     assert (found.positions, found.columns) == (2 * T, 3)
-    assert found.strings == {
-        "compared": 3,
-        "other_ids": 0,
-        "other_text": 0,
-        "refused_by_the_run": 1,
-        "taken_still": 0,
-    }
+    assert found.strings == Strings(3, 0, 0, refused_by_the_run=1, taken_still=0)
 
 
 @pytest.mark.parametrize("column", [1, 6])

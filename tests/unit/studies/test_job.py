@@ -149,7 +149,7 @@ def test_a_run_far_behind_its_rival_is_stopped(template: Job, tmp_path: Path) ->
     for other in (None, {"after": 0.01, "worse_by": 1e6}):
         assert settled(dataclasses.replace(job, hopeless=other)) is None, "by that rule it goes on"
     goes_on = dataclasses.replace(job, hopeless=None, rival=None)
-    assert perform(goes_on, lambda step: None)["status"] == "done"
+    assert perform(goes_on, lambda step: None).status == "done"
 
 
 def test_a_run_that_diverges_says_where(template: Job, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,10 +87,10 @@ def test_as_many_bytes_of_text_as_the_baseline(text: Path) -> None:
 
 
 def test_seconds_are_measured_once(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "timed", lambda *a, **o: {"step_seconds": 0.01})
+    monkeypatch.setattr(module, "timed", lambda *a, **o: SimpleNamespace(step_seconds=0.01))
     study, _ = planned(text, budget={"seconds": 2})
     assert study.steps == {"baseline": 200, "two-layers": 200}
-    monkeypatch.setattr(module, "timed", lambda *a, **o: {"step_seconds": 0.5})
+    monkeypatch.setattr(module, "timed", lambda *a, **o: SimpleNamespace(step_seconds=0.5))
     loaded = load_study(study_tree(budget={"seconds": 2}), text)
     assert plan_study(loaded, Console(quiet=True), known=study)[0].steps == study.steps
     other = load_study(study_tree(budget={"seconds": 4}), text)

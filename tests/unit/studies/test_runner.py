@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from octavo.errors import Interrupted
-from octavo.studies.job import Job, outcome_of
+from octavo.studies.job import Job, failed, outcome_of
 from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
 from octavo.studies.runner import Bench, Pool, available_cores, environment, shares
@@ -39,7 +39,7 @@ def test_a_run_waits_for_its_rival(tmp_path: Path) -> None:
     first, second = job(tmp_path, 1), job(tmp_path, 2, rival=str(tmp_path / "1"))
     both = bench([second, first])
     assert both.next() == first and both.next() is None
-    both.ended(first, {"status": "failed", "reason": "x"})
+    both.ended(first, failed(first, "x"))
     assert both.next() == second and not both.finished
 
 

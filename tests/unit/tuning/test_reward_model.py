@@ -95,9 +95,9 @@ def test_calibration_of_a_model_that_is_right_as_often_as_it_claims() -> None:
     wins = random.random(4000) < 1 / (1 + np.exp(-np.abs(claimed)))
     margins = np.abs(claimed) * np.where(wins, 1, -1)
     honest, boastful = calibration(margins), calibration(4 * margins)
-    assert honest["ece"] < 0.03 and honest["ece_by_chance"] < 0.03
-    assert boastful["ece"] > 0.1 > 3 * boastful["ece_by_chance"]
-    for one in honest["bins"]:
-        assert one["low"] <= one["right"] <= one["high"]
-    assert sum(one["pairs"] for one in honest["bins"]) == 4000
+    assert honest.ece < 0.03 and honest.ece_by_chance < 0.03
+    assert boastful.ece > 0.1 > 3 * boastful.ece_by_chance
+    for one in honest.bins:
+        assert one.low <= one.right <= one.high
+    assert sum(one.pairs for one in honest.bins) == 4000
     assert calibration(np.zeros(3)).bins[0].right == 0.5
